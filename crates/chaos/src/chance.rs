@@ -18,9 +18,9 @@ impl Chance {
     /// Starts a sequence from a seed and a text, for decisions that must not depend on their order.
     #[must_use]
     pub fn of(seed: u64, text: &str) -> Self {
-        let mixed = text
-            .bytes()
-            .fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+        let mixed = text.bytes().fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+        });
         Self::new(mixed)
     }
 

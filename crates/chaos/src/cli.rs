@@ -130,7 +130,9 @@ impl Chaos {
             });
         }
         let stop = tokio::spawn(async {
-            let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+            let Ok(mut term) =
+                tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+            else {
                 return;
             };
             tokio::select! {
@@ -142,7 +144,8 @@ impl Chaos {
         let mut tally = Tally::default();
         while let Some(joined) = runs.join_next().await {
             let action = "join a run".to_owned();
-            let (seed, outcome) = joined.map_err(|error| Error::Io { action, source: error.into() })?;
+            let (seed, outcome) =
+                joined.map_err(|error| Error::Io { action, source: error.into() })?;
             match outcome {
                 Ok(outcome) => {
                     tally.add(&outcome);
@@ -170,8 +173,15 @@ impl Chaos {
         say(&if self.json {
             summary.to_string()
         } else {
-            let failed = if failed.is_empty() { String::new() } else { format!(", failed seeds: {failed:?}") };
-            format!("{runs} runs with {crashes} crashes in {took} s, {} skipped in part{failed}", skipped.len())
+            let failed = if failed.is_empty() {
+                String::new()
+            } else {
+                format!(", failed seeds: {failed:?}")
+            };
+            format!(
+                "{runs} runs with {crashes} crashes in {took} s, {} skipped in part{failed}",
+                skipped.len()
+            )
         });
         Ok(tally.failed.is_empty())
     }
@@ -184,10 +194,16 @@ impl Chaos {
         });
         let stale = |seed| Plan::of_stale_writes(seed, StaleWrites::LONG);
         match (self.power_cuts, self.stale_writes, self.ends) {
-            (Some(cuts), ..) => (self.from..self.from + cuts.div_ceil(CUTS_A_RUN)).map(Plan::of_power_cuts).collect(),
+            (Some(cuts), ..) => (self.from..self.from + cuts.div_ceil(CUTS_A_RUN))
+                .map(Plan::of_power_cuts)
+                .collect(),
             (None, Some(runs), _) => (self.from..self.from + runs).map(stale).collect(),
-            (None, None, Some(runs)) => self.seeds_of_ends(runs).into_iter().map(Plan::of_ends).collect(),
-            (None, None, None) => self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect(),
+            (None, None, Some(runs)) => {
+                self.seeds_of_ends(runs).into_iter().map(Plan::of_ends).collect()
+            }
+            (None, None, None) => {
+                self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect()
+            }
         }
     }
 
@@ -205,7 +221,8 @@ impl Chaos {
 
     fn binary(&self) -> Result<PathBuf, Error> {
         let own = || {
-            let own = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
+            let own =
+                std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
             Ok(own.with_file_name("pitcrew"))
         };
         let binary = self.binary.clone().map_or_else(own, Ok)?;
@@ -213,7 +230,8 @@ impl Chaos {
     }
 
     fn tell(&self, outcome: &Outcome, nth: usize, count: usize) {
-        let Outcome { plan, crashes, findings, log, folder, took, skipped, figures, ends, .. } = outcome;
+        let Outcome { plan, crashes, findings, log, folder, took, skipped, figures, ends, .. } =
+            outcome;
         if self.json {
             say(&json_line(outcome).to_string());
             return;
@@ -221,7 +239,10 @@ impl Chaos {
         let verdict = if findings.is_empty() { "ok" } else { "FAILED" };
         let place = plan.place.as_str();
         let took = took.as_secs_f64();
-        say(&format!("[{nth}/{count}] seed {}: {place}, {crashes} crashes, {took:.1} s: {verdict}", plan.seed));
+        say(&format!(
+            "[{nth}/{count}] seed {}: {place}, {crashes} crashes, {took:.1} s: {verdict}",
+            plan.seed
+        ));
         for what in skipped {
             say(&format!("  skipped: {what}"));
         }
@@ -277,8 +298,11 @@ fn counts(counts: &BTreeMap<String, usize>) -> String {
 }
 
 fn json_line(outcome: &Outcome) -> Value {
-    let findings: Vec<Value> =
-        outcome.findings.iter().map(|finding| json!({"kind": finding.kind, "text": finding.text})).collect();
+    let findings: Vec<Value> = outcome
+        .findings
+        .iter()
+        .map(|finding| json!({"kind": finding.kind, "text": finding.text}))
+        .collect();
     json!({
         "seed": outcome.plan.seed, "place": outcome.plan.place.as_str(), "crashes": outcome.crashes,
         "seconds": outcome.took.as_secs_f64(), "findings": findings, "skipped": outcome.skipped,

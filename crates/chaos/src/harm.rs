@@ -164,7 +164,10 @@ impl Harm {
             60..=65 => Self::FullDisk(Duration::from_millis(chance.between(100, 1_500))),
             66..=75 => {
                 let (columns, rows) = (chance.between(20, 220), chance.between(5, 60));
-                Self::Resize { columns: u16::try_from(columns).unwrap_or(80), rows: u16::try_from(rows).unwrap_or(24) }
+                Self::Resize {
+                    columns: u16::try_from(columns).unwrap_or(80),
+                    rows: u16::try_from(rows).unwrap_or(24),
+                }
             }
             _ => Self::draw_model(chance),
         }
@@ -184,8 +187,12 @@ impl fmt::Display for Harm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kill(victim) => write!(f, "{victim:?}"),
-            Self::Model { answers: u64::MAX, fault, whose } => write!(f, "{fault:?} for {whose:?}, until the resume"),
-            Self::Signal { .. } | Self::Model { .. } | Self::FullDisk(_) | Self::Resize { .. } => write!(f, "{self:?}"),
+            Self::Model { answers: u64::MAX, fault, whose } => {
+                write!(f, "{fault:?} for {whose:?}, until the resume")
+            }
+            Self::Signal { .. } | Self::Model { .. } | Self::FullDisk(_) | Self::Resize { .. } => {
+                write!(f, "{self:?}")
+            }
         }
     }
 }

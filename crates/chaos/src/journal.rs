@@ -22,7 +22,8 @@ impl Tail {
     /// The entries since the last call.
     pub fn more(&mut self, stage: &Stage) -> Vec<Value> {
         let opened = File::open(stage.journal());
-        let length = opened.as_ref().ok().and_then(|file| file.metadata().ok()).map_or(0, |meta| meta.len());
+        let length =
+            opened.as_ref().ok().and_then(|file| file.metadata().ok()).map_or(0, |meta| meta.len());
         // After a power cut the journal is shorter, at once or when its torn end is cut off.
         if length < self.offset {
             (self.offset, self.known_ms) = (0, self.newest_ms);
@@ -55,9 +56,11 @@ pub fn entries(stage: &Stage) -> Vec<Value> {
 /// Whether an entry is of a kind: `event`, or `event:state` with its state, change, outcome or frame.
 #[must_use]
 pub fn is_of(entry: &Value, kind: &str) -> bool {
-    let (event, detail) = kind.split_once(':').map_or((kind, None), |(event, detail)| (event, Some(detail)));
+    let (event, detail) =
+        kind.split_once(':').map_or((kind, None), |(event, detail)| (event, Some(detail)));
     let details = ["state", "change", "outcome", "frame"];
-    entry["event"] == event && detail.is_none_or(|detail| details.iter().any(|field| entry[*field] == detail))
+    entry["event"] == event
+        && detail.is_none_or(|detail| details.iter().any(|field| entry[*field] == detail))
 }
 
 /// The member that an entry is about.

@@ -240,7 +240,8 @@ impl Plan {
         let place = only.unwrap_or(drawn);
         let count = usize::try_from(chance.between(2, 4)).unwrap_or(2);
         let workers = ROLES.iter().take(count).enumerate();
-        let workers = workers.map(|(index, role)| worker(&mut chance, role, index, place)).collect();
+        let workers =
+            workers.map(|(index, role)| worker(&mut chance, role, index, place)).collect();
         let crashes = crashes(&mut chance, place);
         let drawn = Writers {
             honouring: chance.percent(50),
@@ -251,7 +252,8 @@ impl Plan {
         let fault = fault(&mut chance);
         // Other clients write in place, and would tear an inbox on a full disk themselves.
         let is_full = matches!(fault, Some(Fault::FullDisk { .. }));
-        let writers = if is_full { Writers { honouring: false, ignoring: false, ..drawn } } else { drawn };
+        let writers =
+            if is_full { Writers { honouring: false, ignoring: false, ..drawn } } else { drawn };
         Self {
             seed,
             place,
@@ -289,8 +291,10 @@ impl Plan {
     pub fn of_stale_writes(seed: u64, stale: StaleWrites) -> Self {
         let mut chance = Chance::of(seed, "stale writes");
         let members = ROLES.iter().take(4).enumerate();
-        let workers = members
-            .map(|(index, role)| Worker { has_worktree: false, ..worker(&mut chance, role, index, Place::Mixed) });
+        let workers = members.map(|(index, role)| Worker {
+            has_worktree: false,
+            ..worker(&mut chance, role, index, Place::Mixed)
+        });
         let workers = workers.collect();
         Self {
             workers,
@@ -317,7 +321,11 @@ impl Plan {
         plan.crashes = (0..count).map(|_| crash(false)).collect();
         plan.crashes.push(crash(true));
         plan.workers.truncate(3);
-        plan.writers = Writers { honouring: plan.writers.honouring, cli: plan.writers.cli, ..Writers::default() };
+        plan.writers = Writers {
+            honouring: plan.writers.honouring,
+            cli: plan.writers.cli,
+            ..Writers::default()
+        };
         if plan.fills_disk() {
             plan.writers.honouring = false;
         }
@@ -373,9 +381,14 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
     };
     let events: &[&'static str] = if at_end { &END_EVENTS } else { &WORK_EVENTS };
     // Of members in the lead's process there is no record of a start, and their permissions are no mail.
-    let is_rare = |event: &&str| matches!(*event, "started" | "stopped") || event.ends_with("permission_response");
-    let events: Vec<&'static str> =
-        events.iter().copied().filter(|event| place != Place::InProcess || !is_rare(event)).collect();
+    let is_rare = |event: &&str| {
+        matches!(*event, "started" | "stopped") || event.ends_with("permission_response")
+    };
+    let events: Vec<&'static str> = events
+        .iter()
+        .copied()
+        .filter(|event| place != Place::InProcess || !is_rare(event))
+        .collect();
     let moment = match (chance.below(10), chance.pick(&events)) {
         (0, _) | (_, None) => Moment::After(Duration::from_millis(chance.below(200))),
         (1..=2, _) => Moment::After(Duration::from_millis(chance.between(200, 2_500))),
@@ -401,7 +414,10 @@ impl Crash {
 fn fault(chance: &mut Chance) -> Option<Fault> {
     let life = usize::try_from(chance.between(0, 3)).unwrap_or(0);
     match chance.below(10) {
-        0 | 1 => Some(Fault::FullDisk { after_ms: chance.between(500, 6_000), for_ms: chance.between(100, 1_500) }),
+        0 | 1 => Some(Fault::FullDisk {
+            after_ms: chance.between(500, 6_000),
+            for_ms: chance.between(100, 1_500),
+        }),
         2 => Some(Fault::FileSize { life, kib: chance.between(2, 200) }),
         3 => Some(Fault::Descriptors { life, count: chance.between(6, 40) }),
         _ => None,
@@ -410,8 +426,23 @@ fn fault(chance: &mut Chance) -> Option<Fault> {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, place, workers, crashes, writers, fault, stale, ends, deletes_team, turn_ms } = self;
-        writeln!(f, "seed {seed}: {}, turns of up to {turn_ms} ms, deletes team: {deletes_team}", place.as_str())?;
+        let Self {
+            seed,
+            place,
+            workers,
+            crashes,
+            writers,
+            fault,
+            stale,
+            ends,
+            deletes_team,
+            turn_ms,
+        } = self;
+        writeln!(
+            f,
+            "seed {seed}: {}, turns of up to {turn_ms} ms, deletes team: {deletes_team}",
+            place.as_str()
+        )?;
         for Worker { role, in_pane, plans, has_worktree, refuses, tasks } in workers {
             let habits = [
                 (*in_pane, "in a pane"),
@@ -419,7 +450,8 @@ impl fmt::Display for Plan {
                 (*has_worktree, "has a worktree"),
                 (*refuses, "refuses once"),
             ];
-            let habits: Vec<&str> = habits.iter().filter(|(has, _)| *has).map(|(_, habit)| *habit).collect();
+            let habits: Vec<&str> =
+                habits.iter().filter(|(has, _)| *has).map(|(_, habit)| *habit).collect();
             writeln!(f, "  {role}: {tasks} tasks; {}", habits.join(", "))?;
         }
         for (index, Crash { harm, moment, at_end, .. }) in crashes.iter().enumerate() {

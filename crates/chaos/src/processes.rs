@@ -40,7 +40,8 @@ pub fn processes_at_home(home: &Path) -> Vec<Process> {
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter_map(|pid| {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let is_here = environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes());
+        let is_here =
+            environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes());
         is_here.then(|| process(pid)).flatten()
     })
     .collect()
@@ -68,7 +69,8 @@ fn process(pid: u32) -> Option<Process> {
     let words: Vec<&str> = line.trim_end_matches('\0').split('\0').collect();
     // A tmux client that is told to make a pane has the member's arguments too.
     let is_pitcrew = words.first().is_some_and(|program| !program.ends_with("tmux"));
-    let name = words.iter().position(|word| *word == "--agent-name").and_then(|at| words.get(at + 1));
+    let name =
+        words.iter().position(|word| *word == "--agent-name").and_then(|at| words.get(at + 1));
     Some(Process {
         pid,
         parent: field("PPid:")?.parse().ok()?,

@@ -82,13 +82,22 @@ pub struct Options {
 ///
 /// # Errors
 /// When the harness cannot do its own work, or is stopped.
-pub async fn run(plan: Plan, options: Options, stop: &'static AtomicBool) -> Result<Outcome, Error> {
+pub async fn run(
+    plan: Plan,
+    options: Options,
+    stop: &'static AtomicBool,
+) -> Result<Outcome, Error> {
     let server = Server::start(plan.clone()).await?;
     let made = tokio::task::spawn_blocking(move || made(plan, &options, server, stop)).await;
     made.map_err(|error| Error::Io { action: "finish a run".to_owned(), source: error.into() })?
 }
 
-fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Result<Outcome, Error> {
+fn made(
+    plan: Plan,
+    options: &Options,
+    server: Server,
+    stop: &AtomicBool,
+) -> Result<Outcome, Error> {
     let started = Instant::now();
     let mut stage = Stage::new(&plan, &options.binary, &server.url())?;
     let (desk, commands) = (WriterLog::default(), Commands::default());
@@ -124,7 +133,9 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
             scope.spawn(move || desk.write(stage, writer, seed));
         }
         commands.start(scope, stale::Run { stage: &stage, plan: &plan, desk: &desk });
-        if let (Some(Fault::FullDisk { after_ms, for_ms }), Disk::Small) = (plan.fault, stage.disk()) {
+        if let (Some(Fault::FullDisk { after_ms, for_ms }), Disk::Small) =
+            (plan.fault, stage.disk())
+        {
             let root = stage.root();
             scope.spawn(move || {
                 thread::sleep(Duration::from_millis(after_ms));
@@ -137,24 +148,45 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
     });
     ended?;
     let Driver { crashes, end, mut findings, mut log, life, harmed, .. } = driver;
-    let scene = Scene { stage: &stage, plan: &plan, seen: server.seen(), written: desk.written(), end, life };
+    let scene = Scene {
+        stage: &stage,
+        plan: &plan,
+        seen: server.seen(),
+        written: desk.written(),
+        end,
+        life,
+    };
     if findings.is_empty() {
         findings.extend(oracle::judge(&scene));
         findings.extend(commands.judge(&stage));
     }
-    let figures = commands.figures().map(|figures| format!("{figures}, {} put back", put_back(&stage)));
+    let figures =
+        commands.figures().map(|figures| format!("{figures}, {} put back", put_back(&stage)));
     log.push(format!("{} requests", server.asked()));
     let mut skipped = Vec::new();
     if stage.disk() == Disk::Plain {
         match plan.fault {
-            Some(Fault::FullDisk { .. }) => skipped.push("a full disk: mounting takes root".to_owned()),
+            Some(Fault::FullDisk { .. }) => {
+                skipped.push("a full disk: mounting takes root".to_owned())
+            }
             Some(Fault::PowerCuts) => skipped.push("power cuts: loop devices take root".to_owned()),
             Some(Fault::FileSize { .. } | Fault::Descriptors { .. }) | None => {}
         }
     }
     let folder = (options.keeps && !findings.is_empty()).then(|| stage.keep());
     let Harmed { kinds, ends, .. } = harmed;
-    Ok(Outcome { plan, crashes, findings, log, folder, took: started.elapsed(), skipped, figures, kinds, ends })
+    Ok(Outcome {
+        plan,
+        crashes,
+        findings,
+        log,
+        folder,
+        took: started.elapsed(),
+        skipped,
+        figures,
+        kinds,
+        ends,
+    })
 }
 
 /// How many writes the journal has as undone and put back.
@@ -284,8 +316,12 @@ impl Driver<'_> {
             let more = self.tail.more(self.stage);
             self.entries.extend(more.iter().cloned());
             match moment {
-                Some(Moment::After(time)) if since.elapsed() >= *time => return Ok(Waited::Now(None)),
-                Some(Moment::CommandsDone) if self.commands.are_done() => return Ok(Waited::Now(None)),
+                Some(Moment::After(time)) if since.elapsed() >= *time => {
+                    return Ok(Waited::Now(None));
+                }
+                Some(Moment::CommandsDone) if self.commands.are_done() => {
+                    return Ok(Waited::Now(None));
+                }
                 Some(Moment::At { event, then, .. }) => {
                     for entry in more.iter().filter(|entry| is_of(entry, event)) {
                         left = left.saturating_sub(1);
@@ -317,7 +353,8 @@ impl Driver<'_> {
         let status = lead.child.try_wait().map_err(Error::io("wait for", Path::new("the lead")))?;
         let Some(status) = status else { return Ok(None) };
         self.lead = None;
-        let report = fs::read(self.stage.temporary().join(format!("lead-{}.json", self.life))).unwrap_or_default();
+        let report = fs::read(self.stage.temporary().join(format!("lead-{}.json", self.life)))
+            .unwrap_or_default();
         let report = serde_json::from_slice(&report).unwrap_or_default();
         self.note(format!("lead {} ends with {status}", self.life));
         self.end = Some(End { code: status.code(), report });
@@ -330,7 +367,8 @@ impl Driver<'_> {
         }
         if !self.is_excused(status) {
             let words = self.last_words();
-            self.findings.push(Finding::new("a lead ended by itself", format!("with {status}: {words}")));
+            self.findings
+                .push(Finding::new("a lead ended by itself", format!("with {status}: {words}")));
             return Ok(Some(Waited::Over));
         }
         if self.life > self.plan.crashes.len() + 20 {
@@ -346,10 +384,13 @@ impl Driver<'_> {
         match self.plan.fault {
             // A limit is an error with its cause, before the run (70) or as the end of its lead (1); a signal is neither.
             Some(Fault::FileSize { life, .. } | Fault::Descriptors { life, .. }) => {
-                let report = self.end.as_ref().map(|end| end.report.to_string()).unwrap_or_default();
-                let names_cause = |text: &str| text.contains("os error 24") || text.contains("os error 27");
+                let report =
+                    self.end.as_ref().map(|end| end.report.to_string()).unwrap_or_default();
+                let names_cause =
+                    |text: &str| text.contains("os error 24") || text.contains("os error 27");
                 let is_told = names_cause(&report) || names_cause(&self.last_words());
-                life == self.life && (status.code() == Some(70) || (status.code() == Some(1) && is_told))
+                life == self.life
+                    && (status.code() == Some(70) || (status.code() == Some(1) && is_told))
             }
             Some(Fault::FullDisk { after_ms, for_ms }) => {
                 let now = self.started.elapsed();
@@ -362,7 +403,8 @@ impl Driver<'_> {
     }
 
     fn last_words(&self) -> String {
-        let log = fs::read_to_string(self.stage.temporary().join(format!("lead-{}.log", self.life)));
+        let log =
+            fs::read_to_string(self.stage.temporary().join(format!("lead-{}.log", self.life)));
         let log = log.unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines.get(lines.len().saturating_sub(6)..).unwrap_or_default().join(" | ")
@@ -375,7 +417,9 @@ impl Driver<'_> {
         }
         let kind = if self.progress.at.elapsed() > STALLED {
             "waits for ever"
-        } else if self.started.elapsed() > if self.plan.stale.is_some() { LONGEST_STALE } else { LONGEST } {
+        } else if self.started.elapsed()
+            > if self.plan.stale.is_some() { LONGEST_STALE } else { LONGEST }
+        {
             "takes too long"
         } else {
             return false;
@@ -389,23 +433,32 @@ impl Driver<'_> {
     fn states(&self) -> String {
         let mut states = std::collections::BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| entry["event"] == "member_changed") {
-            if let (Some(member), Some(state)) = (entry["member"].as_str(), entry["state"].as_str()) {
+            if let (Some(member), Some(state)) = (entry["member"].as_str(), entry["state"].as_str())
+            {
                 states.insert(member, state);
             }
         }
         let processes = self.stage.processes();
-        let there: Vec<String> =
-            processes.iter().map(|process| format!("{} {:?}", process.pid, process.member)).collect();
+        let there: Vec<String> = processes
+            .iter()
+            .map(|process| format!("{} {:?}", process.pid, process.member))
+            .collect();
         format!("states {states:?}, processes {there:?}")
     }
 
-    fn strike(&mut self, crash: &Crash, victim: Victim, entry: Option<&Value>) -> Result<(), Error> {
+    fn strike(
+        &mut self,
+        crash: &Crash,
+        victim: Victim,
+        entry: Option<&Value>,
+    ) -> Result<(), Error> {
         if victim == Victim::Power {
             return self.cut_power(entry);
         }
         let there = members(&self.stage.processes());
         let named = entry.and_then(member_of);
-        let named = there.iter().find(|process| process.member.as_deref() == named && named.is_some());
+        let named =
+            there.iter().find(|process| process.member.as_deref() == named && named.is_some());
         let index = usize::try_from(crash.draw % (there.len().max(1) as u64)).unwrap_or(0);
         let member = named.or_else(|| there.get(index));
         let kills_lead = victim != Victim::Member || member.is_none();

@@ -166,13 +166,20 @@ impl Shared {
                 }
                 vec![json!({"type": "text", "text": why})]
             }
-            Say::Calls(calls) => calls.into_iter().map(|call| self.block(&mut seen, &agent, call)).collect(),
+            Say::Calls(calls) => {
+                calls.into_iter().map(|call| self.block(&mut seen, &agent, call)).collect()
+            }
         };
         let mut chance = Chance::of(self.plan.seed, &format!("{agent} {number}"));
         (blocks, Duration::from_millis(chance.between(5, self.plan.turn_ms)))
     }
 
-    fn block(&self, seen: &mut SeenRequests, agent: &str, Wanted { step, tool, mut input }: Wanted) -> Value {
+    fn block(
+        &self,
+        seen: &mut SeenRequests,
+        agent: &str,
+        Wanted { step, tool, mut input }: Wanted,
+    ) -> Value {
         let number = self.numbers.fetch_add(1, Ordering::SeqCst);
         let id = call_id(agent, &step, number);
         let to = input["recipient"].as_str().map(str::to_owned);
@@ -236,7 +243,9 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body
     let first = stream::iter([Ok(pieces.concat())]);
     let body = Body::from_stream(futures_util::StreamExt::chain(first, stream::once(rest)));
     let mut response = Response::new(body);
-    response.headers_mut().insert("content-type", axum::http::HeaderValue::from_static("text/event-stream"));
+    response
+        .headers_mut()
+        .insert("content-type", axum::http::HeaderValue::from_static("text/event-stream"));
     response
 }
 
@@ -251,7 +260,9 @@ fn events(blocks: &[Value], tokens: usize, number: u64) -> Vec<String> {
     let mut reason = "end_turn";
     for (index, block) in blocks.iter().enumerate() {
         let (start, delta) = match block["text"].as_str() {
-            Some(text) => (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": text})),
+            Some(text) => {
+                (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": text}))
+            }
             None => {
                 reason = "tool_use";
                 let start = json!({"type": "tool_use", "id": block["id"], "name": block["name"], "input": {}});
@@ -265,6 +276,8 @@ fn events(blocks: &[Value], tokens: usize, number: u64) -> Vec<String> {
     }
     events.push(json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 50}}));
     events.push(json!({"type": "message_stop"}));
-    let line = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default());
+    let line = |event: &Value| {
+        format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
+    };
     events.iter().map(line).collect()
 }

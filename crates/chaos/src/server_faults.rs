@@ -37,7 +37,13 @@ struct Now {
 impl Failing {
     /// Has the next answers be bad.
     pub fn begin(&mut self, fault: ModelFault, whose: Whose, answers: u64) {
-        self.now = Some(Now { fault, whose, teammate: None, left: answers, until: Instant::now() + FAILS_FOR });
+        self.now = Some(Now {
+            fault,
+            whose,
+            teammate: None,
+            left: answers,
+            until: Instant::now() + FAILS_FOR,
+        });
     }
 
     /// Has every answer be good again.
@@ -88,9 +94,11 @@ pub fn bad_answer(fault: ModelFault) -> Response<Body> {
         ModelFault::ShortLimit => limited("1"),
         ModelFault::LongLimit => limited("3600"),
         ModelFault::ServerError => refused(500, "api_error", "internal server error"),
-        ModelFault::BadGateway => {
-            answer(502, "text/html", Body::from("<html><head><title>502</title></head><body>Bad Gateway</body></html>"))
-        }
+        ModelFault::BadGateway => answer(
+            502,
+            "text/html",
+            Body::from("<html><head><title>502</title></head><body>Bad Gateway</body></html>"),
+        ),
         ModelFault::Overloaded => refused(529, "overloaded_error", "overloaded"),
         ModelFault::CutStream => {
             let cut = io::Error::from(io::ErrorKind::ConnectionReset);
@@ -105,7 +113,10 @@ pub fn bad_answer(fault: ModelFault) -> Response<Body> {
             streamed(futures_util::StreamExt::chain(first, stream::once(silence)))
         }
         ModelFault::BadJson => {
-            let text = format!("{}event: content_block_delta\ndata: {{\"type\": \"content_bl\n\n", begun("It is d"));
+            let text = format!(
+                "{}event: content_block_delta\ndata: {{\"type\": \"content_bl\n\n",
+                begun("It is d")
+            );
             streamed(whole(text))
         }
         ModelFault::Truncated => streamed(whole(begun("It is d") + &stopped("max_tokens", true))),
@@ -127,7 +138,8 @@ where
 
 fn answer(status: u16, content_type: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
     response
 }

@@ -98,13 +98,20 @@ impl Stage {
         let dir = tempfile::Builder::new().prefix("chaos-").tempdir_in("/tmp");
         let dir = dir.map_err(Error::io("make a folder below", Path::new("/tmp")))?;
         let has_terminal = plan.place != Place::InProcess;
-        let mut stage = Self { dir, binary: binary.to_owned(), url: url.to_owned(), has_terminal, disk: Disk::Plain };
+        let mut stage = Self {
+            dir,
+            binary: binary.to_owned(),
+            url: url.to_owned(),
+            has_terminal,
+            disk: Disk::Plain,
+        };
         for folder in [stage.root(), stage.work(), stage.temporary()] {
             fs::create_dir(&folder).map_err(Error::io("make", &folder))?;
         }
         stage.disk = stage.mounted(plan);
         let settings = stage.root().join("settings.json");
-        fs::write(&settings, settings_text(plan).to_string()).map_err(Error::io("write", &settings))?;
+        fs::write(&settings, settings_text(plan).to_string())
+            .map_err(Error::io("write", &settings))?;
         for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "Begin"]] {
             let name = ["-c", "user.name=dev", "-c", "user.email=dev@example.com"];
             done(stage.tool("git").args(name).args(args))?;
@@ -121,7 +128,8 @@ impl Stage {
         if !self.has_terminal {
             return Ok(());
         }
-        let args = ["-u", "-f", "/dev/null", "new-session", "-d", "-s", "mine", "-x", "200", "-y", "50"];
+        let args =
+            ["-u", "-f", "/dev/null", "new-session", "-d", "-s", "mine", "-x", "200", "-y", "50"];
         done(self.tool("tmux").args(args).args(["sleep", "100000"]).env_remove("CLAUDE_CONFIG_DIR"))
     }
 
@@ -250,7 +258,11 @@ impl Stage {
         self.dir.disable_cleanup(true);
         if self.disk != Disk::Plain {
             // What is on the small file system goes with it.
-            let _either = Command::new("cp").arg("-a").arg(self.root()).arg(self.dir.path().join("root-kept")).output();
+            let _either = Command::new("cp")
+                .arg("-a")
+                .arg(self.root())
+                .arg(self.dir.path().join("root-kept"))
+                .output();
         }
         self.dir.path().to_owned()
     }
@@ -261,7 +273,10 @@ impl Stage {
         let mut command = Command::new(program);
         command.current_dir(self.work()).env_clear().stdin(Stdio::null());
         let temporary = self.temporary();
-        command.env("HOME", self.home()).env("CLAUDE_CONFIG_DIR", self.root()).env("TMPDIR", &temporary);
+        command
+            .env("HOME", self.home())
+            .env("CLAUDE_CONFIG_DIR", self.root())
+            .env("TMPDIR", &temporary);
         command.env("TMUX_TMPDIR", temporary).env("SHELL", "/bin/sh");
         command.env("ANTHROPIC_BASE_URL", &self.url).env("ANTHROPIC_API_KEY", "sk-none");
         command.env("NO_PROXY", "127.0.0.1");
@@ -285,15 +300,20 @@ impl Stage {
     /// When it cannot be started.
     pub fn lead(&self, life: usize, plan: &Plan, begin: &Begin) -> Result<Lead, Error> {
         let mode = if self.has_terminal { "tmux" } else { "in-process" };
-        let common = ["--model", "anthropic/claude-opus-5-5", "--teammate-mode", mode, "--yes", "--json"];
+        let common =
+            ["--model", "anthropic/claude-opus-5-5", "--teammate-mode", mode, "--yes", "--json"];
         let begin: &[&str] = match begin {
             Begin::New => &["run", "Have it done.", "--team", TEAM],
             Begin::Resume => &["run", "--resume", TEAM],
             Begin::GoOn => &["run", "--resume", TEAM, GO_ON],
         };
         let limit = match plan.fault {
-            Some(Fault::FileSize { life: at, kib }) if at == life => Some(format!("ulimit -f {kib}")),
-            Some(Fault::Descriptors { life: at, count }) if at == life => Some(format!("ulimit -n {count}")),
+            Some(Fault::FileSize { life: at, kib }) if at == life => {
+                Some(format!("ulimit -f {kib}"))
+            }
+            Some(Fault::Descriptors { life: at, count }) if at == life => {
+                Some(format!("ulimit -n {count}"))
+            }
             Some(_) | None => None,
         };
         let has_terminal = plan.ends.is_some_and(|ends| ends.has_terminal);
@@ -313,7 +333,8 @@ impl Stage {
         };
         command.args(begin).args(common);
         let path = |ending: &str| self.temporary().join(format!("lead-{life}.{ending}"));
-        let log = |ending: &str| File::create(path(ending)).map_err(Error::io("make", &path(ending)));
+        let log =
+            |ending: &str| File::create(path(ending)).map_err(Error::io("make", &path(ending)));
         command.stdout(log("json")?);
         let terminal = if has_terminal { Some(Terminal::open(&path("log"))?) } else { None };
         match &terminal {
@@ -332,11 +353,16 @@ impl Stage {
             return;
         }
         let listed = self.tool("tmux").args(["list-windows", "-a", "-F", "#{window_id}"]).output();
-        let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let listed = listed
+            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+            .unwrap_or_default();
         let (columns, rows) = (columns.to_string(), rows.to_string());
         for window in listed.lines() {
             // A window may have gone since.
-            let _gone = self.tool("tmux").args(["resize-window", "-t", window, "-x", &columns, "-y", &rows]).output();
+            let _gone = self
+                .tool("tmux")
+                .args(["resize-window", "-t", window, "-x", &columns, "-y", &rows])
+                .output();
         }
     }
 
@@ -346,9 +372,13 @@ impl Stage {
         if !self.has_terminal {
             return Vec::new();
         }
-        let listed =
-            self.tool("tmux").args(["list-panes", "-a", "-F", "#{pane_id} #{@pitcrew} #{session_name}"]).output();
-        let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let listed = self
+            .tool("tmux")
+            .args(["list-panes", "-a", "-F", "#{pane_id} #{@pitcrew} #{session_name}"])
+            .output();
+        let listed = listed
+            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+            .unwrap_or_default();
         listed.lines().map(str::to_owned).collect()
     }
 
@@ -356,7 +386,8 @@ impl Stage {
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
         let all = processes_at_home(self.home()).into_iter();
-        all.filter(|process| !process.line.starts_with("tmux ") && process.line != "sleep 100000").collect()
+        all.filter(|process| !process.line.starts_with("tmux ") && process.line != "sleep 100000")
+            .collect()
     }
 
     /// Ends everything that runs here.
@@ -380,7 +411,10 @@ pub fn done(command: &mut Command) -> Result<(), Error> {
     if output.status.success() {
         return Ok(());
     }
-    Err(Error::Program { program, output: String::from_utf8_lossy(&output.stderr).trim().to_owned() })
+    Err(Error::Program {
+        program,
+        output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
 }
 
 /// Puts a file system of a few MiB below a folder; false without the right to.

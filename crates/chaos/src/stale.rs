@@ -59,10 +59,16 @@ impl Commands {
         }
         self.spawn(scope, move || self.update(run, wanted));
         self.spawn(scope, move || self.write_back(run, wanted, inboxes, Target::Inboxes));
-        self.spawn(scope, move || self.write_back(run, wanted, wanted.writes - inboxes, Target::Tasks));
+        self.spawn(scope, move || {
+            self.write_back(run, wanted, wanted.writes - inboxes, Target::Tasks)
+        });
     }
 
-    fn spawn<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, work: impl FnOnce() + Send + 'scope) {
+    fn spawn<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        work: impl FnOnce() + Send + 'scope,
+    ) {
         scope.spawn(move || {
             work();
             self.running.fetch_sub(1, Ordering::SeqCst);
@@ -80,7 +86,10 @@ impl Commands {
     pub fn figures(&self) -> Option<String> {
         let count = |number: &AtomicU64| number.load(Ordering::SeqCst);
         let (sent, updated) = (count(&self.sent), count(&self.updated_count));
-        let text = format!("{sent} messages, {updated} task updates, {} stale writes", count(&self.written_back));
+        let text = format!(
+            "{sent} messages, {updated} task updates, {} stale writes",
+            count(&self.written_back)
+        );
         self.has_begun.load(Ordering::SeqCst).then_some(text)
     }
 
@@ -91,7 +100,9 @@ impl Commands {
         let mut findings: Vec<Finding> =
             refused.into_iter().map(|text| Finding::new("a command was refused", text)).collect();
         let mut last: BTreeMap<(String, &str), Value> = BTreeMap::new();
-        for Updated { task, pointer, value } in self.updated.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for Updated { task, pointer, value } in
+            self.updated.lock().unwrap_or_else(PoisonError::into_inner).iter()
+        {
             last.insert((task.clone(), pointer), value.clone());
         }
         for ((task, pointer), value) in last {
@@ -114,7 +125,8 @@ impl Commands {
         if output.status.success() {
             return Some(serde_json::from_slice(&output.stdout).unwrap_or_default());
         }
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
         self.refuse(format!("{args:?}: {}", said.trim()));
         None
     }
@@ -132,7 +144,13 @@ impl Commands {
             let text = format!("from outside {token}");
             if let Some(answer) = self.command(run, &["send", to, &text]) {
                 let id = find_id(&answer);
-                run.desk.add(Written { writer: Writer::Cli, token, to: to.clone(), id, is_claimed: false });
+                run.desk.add(Written {
+                    writer: Writer::Cli,
+                    token,
+                    to: to.clone(),
+                    id,
+                    is_claimed: false,
+                });
             }
             self.sent.fetch_add(1, Ordering::SeqCst);
         }
@@ -142,7 +160,8 @@ impl Commands {
         if run.everybody().is_none() {
             return;
         }
-        let made = (0..TASKS).filter_map(|nth| self.command(run, &["task", "create", &format!("updated {nth}")]));
+        let made = (0..TASKS)
+            .filter_map(|nth| self.command(run, &["task", "create", &format!("updated {nth}")]));
         let ids: Vec<String> = made.filter_map(|answer| find_id(&answer)).collect();
         if ids.is_empty() {
             self.refuse("no task could be made".to_owned());
@@ -158,15 +177,23 @@ impl Commands {
             let (args, updated): (Vec<&str>, Vec<Updated>) = match number / TASKS {
                 0 => (
                     vec!["task", "claim", id, "--as", "team-lead"],
-                    vec![changes("/owner", json!("team-lead")), changes("/status", json!("in_progress"))],
+                    vec![
+                        changes("/owner", json!("team-lead")),
+                        changes("/status", json!("in_progress")),
+                    ],
                 ),
-                nth if nth % 3 == 1 => {
-                    (vec!["task", "update", id, "--metadata", &round], vec![changes("/metadata/round", json!(number))])
-                }
-                nth if nth % 3 == 2 => {
-                    (vec!["task", "update", id, "--description", &text], vec![changes("/description", json!(text))])
-                }
-                _ => (vec!["task", "update", id, "--subject", &text], vec![changes("/subject", json!(text))]),
+                nth if nth % 3 == 1 => (
+                    vec!["task", "update", id, "--metadata", &round],
+                    vec![changes("/metadata/round", json!(number))],
+                ),
+                nth if nth % 3 == 2 => (
+                    vec!["task", "update", id, "--description", &text],
+                    vec![changes("/description", json!(text))],
+                ),
+                _ => (
+                    vec!["task", "update", id, "--subject", &text],
+                    vec![changes("/subject", json!(text))],
+                ),
             };
             if self.command(run, &args).is_some() {
                 self.updated.lock().unwrap_or_else(PoisonError::into_inner).extend(updated);
@@ -253,7 +280,10 @@ impl Target {
             Self::Inboxes => stage.team().join("inboxes"),
             Self::Tasks => stage.root().join("tasks").join(TEAM),
         };
-        files(&folder).into_iter().filter(|path| path.extension().is_some_and(|end| end == "json")).collect()
+        files(&folder)
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "json"))
+            .collect()
     }
 }
 

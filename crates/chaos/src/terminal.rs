@@ -42,9 +42,12 @@ impl Terminal {
     /// # Errors
     /// When the system has none left.
     pub fn open(log: &Path) -> Result<Self, Error> {
-        let failed =
-            |source: rustix::io::Errno| Error::Io { action: "open a terminal".to_owned(), source: source.into() };
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).map_err(failed)?;
+        let failed = |source: rustix::io::Errno| Error::Io {
+            action: "open a terminal".to_owned(),
+            source: source.into(),
+        };
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .map_err(failed)?;
         grantpt(&master).and_then(|()| unlockpt(&master)).map_err(failed)?;
         let path = ptsname(&master, Vec::new()).map_err(failed)?;
         let path = PathBuf::from(path.to_string_lossy().into_owned());

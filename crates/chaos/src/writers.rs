@@ -113,7 +113,10 @@ impl WriterLog {
     fn make_and_claim(&self, stage: &Stage, subject: &str) {
         let run = |args: &[&str]| {
             let output = stage.pitcrew(args).args(["--team", TEAM, "--json"]).output().ok()?;
-            output.status.success().then(|| serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default())
+            output
+                .status
+                .success()
+                .then(|| serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default())
         };
         let Some(id) = run(&["task", "create", subject]).as_ref().and_then(find_id) else { return };
         let written = |is_claimed| Written {
@@ -154,8 +157,9 @@ fn send(stage: &Stage, to: &str, token: &str) -> Option<Option<String>> {
 pub fn find_id(answer: &Value) -> Option<String> {
     match answer {
         Value::Object(fields) => {
-            let own =
-                ["message_id", "taskId", "id"].iter().find_map(|name| fields.get(*name)?.as_str().map(str::to_owned));
+            let own = ["message_id", "taskId", "id"]
+                .iter()
+                .find_map(|name| fields.get(*name)?.as_str().map(str::to_owned));
             own.or_else(|| fields.values().find_map(find_id))
         }
         Value::Array(items) => items.iter().find_map(find_id),
@@ -205,7 +209,10 @@ fn write_with(inbox: &Path, mut messages: Value, from: &str, token: &str) -> Opt
 /// Writes an older reading of a task back, as it was, without a lock.
 fn write_a_task_back(stage: &Stage, chance: &mut Chance, pause: Duration) {
     let tasks = files(&stage.root().join("tasks").join(TEAM));
-    let tasks: Vec<_> = tasks.into_iter().filter(|path| path.extension().is_some_and(|end| end == "json")).collect();
+    let tasks: Vec<_> = tasks
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .collect();
     let Some(path) = chance.pick(&tasks) else { return };
     let Ok(text) = fs::read_to_string(path) else { return };
     thread::park_timeout(pause);
@@ -221,6 +228,7 @@ fn read(path: &Path) -> Option<Value> {
 
 fn now() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let at = jiff::Timestamp::from_millisecond(i64::try_from(since.as_millis()).unwrap_or_default());
+    let at =
+        jiff::Timestamp::from_millisecond(i64::try_from(since.as_millis()).unwrap_or_default());
     at.map(|at| format!("{at:.3}")).unwrap_or_default()
 }

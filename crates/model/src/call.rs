@@ -174,7 +174,9 @@ impl Add for Usage {
             cache_creation_input_tokens: self
                 .cache_creation_input_tokens
                 .saturating_add(other.cache_creation_input_tokens),
-            cache_read_input_tokens: self.cache_read_input_tokens.saturating_add(other.cache_read_input_tokens),
+            cache_read_input_tokens: self
+                .cache_read_input_tokens
+                .saturating_add(other.cache_read_input_tokens),
         }
     }
 }

@@ -146,7 +146,11 @@ impl Block {
 
     /// Builds a thinking block.
     pub fn thinking(thinking: impl Into<String>, signature: impl Into<String>) -> Self {
-        Self::Thinking { thinking: thinking.into(), signature: signature.into(), extra: Extra::new() }
+        Self::Thinking {
+            thinking: thinking.into(),
+            signature: signature.into(),
+            extra: Extra::new(),
+        }
     }
 
     /// Builds a call of a tool.
@@ -272,7 +276,8 @@ mod tests {
 
     #[test]
     fn a_content_that_is_a_string_is_one_text_block() {
-        let message: Message = serde_json::from_value(json!({"role": "user", "content": "hi"})).unwrap();
+        let message: Message =
+            serde_json::from_value(json!({"role": "user", "content": "hi"})).unwrap();
         assert_eq!(message, Message::user(vec![Block::text("hi")]));
     }
 

@@ -49,7 +49,9 @@ impl Endpoints {
     /// They are `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_BASE_URL`, `OPENAI_API_KEY`
     /// and `OLLAMA_HOST`, which may lack its scheme and port.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
-        let text = |name: &str| lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let text = |name: &str| {
+            lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+        };
         let secret = |name: &str| text(name).map(Secret);
         Self {
             anthropic_base_url: text("ANTHROPIC_BASE_URL"),

@@ -228,12 +228,18 @@ fn out_of_patience(waited: Duration, patience: Duration, source: &ModelError) ->
     let (waited, patience) = (waited.as_secs(), patience.as_secs());
     match source.retry_after().map(|asked| asked.as_secs()) {
         Some(asked) if asked >= patience && asked > 0 => {
-            format!("the model asks to wait {asked} s, longer than the patience of {patience} s allows")
+            format!(
+                "the model asks to wait {asked} s, longer than the patience of {patience} s allows"
+            )
         }
         Some(asked) if waited.saturating_add(asked) >= patience && asked > 0 => {
-            format!("the model asks to wait {asked} s, longer than what is left of the patience of {patience} s")
+            format!(
+                "the model asks to wait {asked} s, longer than what is left of the patience of {patience} s"
+            )
         }
-        Some(_) | None => format!("the model was unavailable for {waited} s, as long as the patience allows"),
+        Some(_) | None => {
+            format!("the model was unavailable for {waited} s, as long as the patience allows")
+        }
     }
 }
 

@@ -90,8 +90,11 @@ pub(crate) fn send_once(request: RequestBuilder, body: &impl Serialize) -> Reque
     });
     match written {
         Ok(bytes) => {
-            let request = request.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, bytes.len());
-            request.body(Body::wrap_stream(futures_util::stream::iter([Ok::<_, Infallible>(bytes)])))
+            let request = request
+                .header(CONTENT_TYPE, "application/json")
+                .header(CONTENT_LENGTH, bytes.len());
+            request
+                .body(Body::wrap_stream(futures_util::stream::iter([Ok::<_, Infallible>(bytes)])))
         }
         // The client reports it when the request is sent.
         Err(_) => request.json(body),
@@ -113,7 +116,11 @@ impl std::io::Write for Length {
 }
 
 /// What a failed connection means, whose last byte came at `heard_at`.
-pub(crate) fn broken(vendor: &'static str, source: reqwest::Error, heard_at: Instant) -> ModelError {
+pub(crate) fn broken(
+    vendor: &'static str,
+    source: reqwest::Error,
+    heard_at: Instant,
+) -> ModelError {
     if source.is_timeout() && !source.is_connect() {
         return ModelError::Silent { vendor, silent_for: heard_at.elapsed() };
     }
@@ -185,10 +192,14 @@ pub(crate) fn refused(
         return ModelError::ContextTooLong { vendor, message };
     }
     match (status, kind.as_str()) {
-        (_, "insufficient_quota" | "billing_error") | (402, _) => ModelError::Quota { vendor, message },
+        (_, "insufficient_quota" | "billing_error") | (402, _) => {
+            ModelError::Quota { vendor, message }
+        }
         (401 | 403, _) => ModelError::Auth { vendor, status, message },
         (429, _) => ModelError::RateLimited { vendor, message, retry_after },
-        (529, _) | (_, "overloaded_error") => ModelError::Overloaded { vendor, message, retry_after },
+        (529, _) | (_, "overloaded_error") => {
+            ModelError::Overloaded { vendor, message, retry_after }
+        }
         _ => ModelError::Status { vendor, status, kind, message, retry_after },
     }
 }
@@ -233,7 +244,8 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
 /// Knows by its type a reply that is no stream of events, whatever its status: a web page, or an error that says 200.
 fn is_no_stream(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.is_some_and(|kind| kind.starts_with("text/html") || kind.starts_with("application/json"))
+    content_type
+        .is_some_and(|kind| kind.starts_with("text/html") || kind.starts_with("application/json"))
 }
 
 /// Reads `retry-after-ms`, and `retry-after` in seconds or as a date.
@@ -286,12 +298,25 @@ mod tests {
     fn retry_after_is_read_in_every_form() {
         let wait = |pairs: &[_]| retry_after(&headers(pairs));
         assert_eq!(wait(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
-        assert_eq!(wait(&[("retry-after-ms", "1500"), ("retry-after", "2")]), Some(Duration::from_millis(1500)));
-        let dates = [("date", "Fri, 20 Nov 2026 13:00:00 GMT"), ("retry-after", "Fri, 20 Nov 2026 13:00:30 GMT")];
+        assert_eq!(
+            wait(&[("retry-after-ms", "1500"), ("retry-after", "2")]),
+            Some(Duration::from_millis(1500))
+        );
+        let dates = [
+            ("date", "Fri, 20 Nov 2026 13:00:00 GMT"),
+            ("retry-after", "Fri, 20 Nov 2026 13:00:30 GMT"),
+        ];
         assert_eq!(wait(&dates), Some(Duration::from_secs(30)));
         assert_eq!(wait(&[("retry-after", "99999999999999999999999")]), Some(Duration::MAX));
-        assert_eq!(wait(&[("retry-after", "Fri, 20 Nov 2020 13:00:30 GMT")]), Some(Duration::ZERO), "by our own clock");
-        assert!(wait(&[("retry-after", "Fri, 20 Nov 2099 13:00:30 GMT")]) > Some(Duration::from_secs(3600)));
+        assert_eq!(
+            wait(&[("retry-after", "Fri, 20 Nov 2020 13:00:30 GMT")]),
+            Some(Duration::ZERO),
+            "by our own clock"
+        );
+        assert!(
+            wait(&[("retry-after", "Fri, 20 Nov 2099 13:00:30 GMT")])
+                > Some(Duration::from_secs(3600))
+        );
         for nonsense in ["-1", "soon", "inf", ""] {
             assert_eq!(wait(&[("retry-after", nonsense)]), None);
         }
@@ -300,7 +325,10 @@ mod tests {
     #[test]
     fn refusals_are_sorted_by_what_can_be_done_about_them() {
         let sort = |status, body: Value| refused("openai", status, &body, "fallback", None);
-        assert!(matches!(sort(429, json!({"error": {"code": "insufficient_quota"}})), ModelError::Quota { .. }));
+        assert!(matches!(
+            sort(429, json!({"error": {"code": "insufficient_quota"}})),
+            ModelError::Quota { .. }
+        ));
         assert!(matches!(sort(429, json!({})), ModelError::RateLimited { .. }));
         assert!(matches!(sort(529, json!({})), ModelError::Overloaded { .. }));
         assert!(matches!(
@@ -319,13 +347,19 @@ mod tests {
                 400,
                 json!({"error": {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}}),
             ),
-            (413, json!({"error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}})),
+            (
+                413,
+                json!({"error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}),
+            ),
             (400, json!({"error": {"code": "context_length_exceeded", "message": "too many"}})),
             (
                 400,
                 json!({"error": {"code": 400, "type": "exceed_context_size_error", "message": "the request exceeds the available context size"}}),
             ),
-            (400, json!({"error": {"message": "This model's maximum context length is 8192 tokens."}})),
+            (
+                400,
+                json!({"error": {"message": "This model's maximum context length is 8192 tokens."}}),
+            ),
         ];
         for (status, body) in bodies {
             let error = refused("openai", status, &body, "", None);
@@ -336,7 +370,10 @@ mod tests {
     #[test]
     fn a_base_url_must_be_http() {
         for url in ["", "api.example.com", "ftp://x", "file:///x"] {
-            assert!(matches!(client("openai", url, None), Err(ModelError::BaseUrl { .. })), "{url}");
+            assert!(
+                matches!(client("openai", url, None), Err(ModelError::BaseUrl { .. })),
+                "{url}"
+            );
         }
         let (_, url) = client("openai", "http://x/v1/", None).unwrap();
         assert_eq!(join(&url, "chat/completions"), "http://x/v1/chat/completions");

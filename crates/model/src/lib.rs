@@ -28,7 +28,9 @@ mod sse;
 mod toolless;
 mod window;
 
-pub use call::{AgentTag, Model, Request, Response, ResponseStream, StopReason, StreamEvent, ToolSpec, Usage};
+pub use call::{
+    AgentTag, Model, Request, Response, ResponseStream, StopReason, StreamEvent, ToolSpec, Usage,
+};
 pub use conversation::{Block, Extra, Message, Role, ToolContent};
 pub use endpoints::{Endpoints, Secret};
 pub use error::ModelError;

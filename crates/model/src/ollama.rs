@@ -32,6 +32,7 @@ pub async fn ollama_models(endpoints: &Endpoints) -> Result<Vec<String>, ModelEr
     let transport = |source| http::broken(VENDOR, source, asked_at);
     let request = client.get(http::join(&base, "api/tags")).timeout(LIST_TIMEOUT);
     let response = request.send().await.map_err(transport)?;
-    let tags: Tags = response.error_for_status().map_err(transport)?.json().await.map_err(transport)?;
+    let tags: Tags =
+        response.error_for_status().map_err(transport)?.json().await.map_err(transport)?;
     Ok(tags.models.into_iter().map(|tag| tag.name).collect())
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::anthropic::Anthropic;
 use crate::openai::ChatCompletions;
-use crate::{Endpoints, Model, ModelError, ModelSpec, Pace, RetryPolicy, Retrying, Script, Scripted};
+use crate::{
+    Endpoints, Model, ModelError, ModelSpec, Pace, RetryPolicy, Retrying, Script, Scripted,
+};
 
 /// Opens a model. Nothing is connected; a script's file is read, and no HTTP client is made for it.
 ///

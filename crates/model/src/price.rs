@@ -94,9 +94,13 @@ const LIST: [(&str, f64, f64, f64, f64); 32] = [
 impl PriceTable {
     /// Returns the list prices built in.
     pub fn list() -> Self {
-        let price = |&(name, input, output, cache_write, cache_read): &(&str, f64, f64, f64, f64)| {
-            (name.to_owned(), (Price { input, output, cache_write, cache_read }, PriceSource::List))
-        };
+        let price =
+            |&(name, input, output, cache_write, cache_read): &(&str, f64, f64, f64, f64)| {
+                (
+                    name.to_owned(),
+                    (Price { input, output, cache_write, cache_read }, PriceSource::List),
+                )
+            };
         Self { prices: LIST.iter().map(price).collect() }
     }
 
@@ -110,7 +114,8 @@ impl PriceTable {
     /// # Errors
     /// When the JSON is not an object of prices, or a price is negative; the table is unchanged then.
     pub fn override_with(&mut self, json: &serde_json::Value) -> Result<(), PriceError> {
-        let prices: BTreeMap<String, Price> = BTreeMap::deserialize(json).map_err(PriceError::Form)?;
+        let prices: BTreeMap<String, Price> =
+            BTreeMap::deserialize(json).map_err(PriceError::Form)?;
         let valid = |price: &Price| {
             let all = [price.input, price.output, price.cache_write, price.cache_read];
             all.iter().all(|number| number.is_finite() && *number >= 0.0)
@@ -118,7 +123,8 @@ impl PriceTable {
         if let Some((model, _)) = prices.iter().find(|(_, price)| !valid(price)) {
             return Err(PriceError::Number { model: model.clone() });
         }
-        self.prices.extend(prices.into_iter().map(|(name, price)| (name, (price, PriceSource::Settings))));
+        self.prices
+            .extend(prices.into_iter().map(|(name, price)| (name, (price, PriceSource::Settings))));
         Ok(())
     }
 
@@ -150,11 +156,17 @@ impl PriceTable {
 }
 
 /// Finds the entry of a table that a model's name means: the longest name that begins it, tried with its vendor first.
-pub(crate) fn longest_named<'a, T>(table: impl Iterator<Item = (&'a str, T)> + Clone, model: &str) -> Option<T> {
+pub(crate) fn longest_named<'a, T>(
+    table: impl Iterator<Item = (&'a str, T)> + Clone,
+    model: &str,
+) -> Option<T> {
     let suffixes = std::iter::successors(Some(model), |name| Some(name.split_once('/')?.1));
     suffixes.into_iter().find_map(|model| {
-        let fits =
-            |name: &str| model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']));
+        let fits = |name: &str| {
+            model
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']))
+        };
         let fitting = table.clone().filter(|(name, _)| fits(name));
         fitting.max_by_key(|(name, _)| name.len()).map(|(_, entry)| entry)
     })

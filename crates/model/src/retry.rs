@@ -76,7 +76,11 @@ impl Waiting {
     ///
     /// The pause is at least our own, however soon the vendor wants to be asked again. The last one ends with the patience,
     /// so that the model is tried once more then.
-    fn after(&mut self, error: ModelError, jitter: f64) -> Result<(Duration, ModelError), ModelError> {
+    fn after(
+        &mut self,
+        error: ModelError,
+        jitter: f64,
+    ) -> Result<(Duration, ModelError), ModelError> {
         if !error.is_retryable() {
             return Err(error);
         }
@@ -85,7 +89,11 @@ impl Waiting {
         let asked = error.retry_after().unwrap_or_default();
         if left.is_zero() || asked > left {
             let waited = self.policy.patience.saturating_sub(left);
-            return Err(ModelError::OutOfPatience { waited, patience: self.policy.patience, source: Box::new(error) });
+            return Err(ModelError::OutOfPatience {
+                waited,
+                patience: self.policy.patience,
+                source: Box::new(error),
+            });
         }
         let delay = self.policy.back_off(self.failed, jitter).min(left).max(asked);
         Ok((delay, error))

@@ -139,7 +139,11 @@ mod tests {
     #[test]
     fn without_a_name_the_settings_then_the_keys_then_ollama_decide() {
         let key = Some(Secret::new("k"));
-        let both = Endpoints { anthropic_api_key: key.clone(), openai_api_key: key.clone(), ..Endpoints::default() };
+        let both = Endpoints {
+            anthropic_api_key: key.clone(),
+            openai_api_key: key.clone(),
+            ..Endpoints::default()
+        };
         let openai = Endpoints { openai_api_key: key, ..Endpoints::default() };
         let local = ["qwen3".to_owned()];
         let chosen = |settings, endpoints: &Endpoints, local| {

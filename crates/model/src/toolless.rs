@@ -56,7 +56,8 @@ mod tests {
     use crate::{AgentTag, Extra, ToolSpec};
 
     fn request(tools: Vec<ToolSpec>) -> Request {
-        let picture = Block::Image { source: json!({"type": "url", "url": "x"}), extra: Extra::new() };
+        let picture =
+            Block::Image { source: json!({"type": "url", "url": "x"}), extra: Extra::new() };
         let result = Block::ToolResult {
             tool_use_id: "a".to_owned(),
             content: Some(ToolContent::Blocks(vec![Block::text("seen"), picture.clone()])),
@@ -73,7 +74,11 @@ mod tests {
                     Block::tool_use("a", "Read", json!({"file_path": "f"})),
                     Block::tool_use("b", "Bash", json!("{\"comm")),
                 ]),
-                Message::user(vec![result, Block::tool_error("b", "no JSON"), Block::text("go on")]),
+                Message::user(vec![
+                    result,
+                    Block::tool_error("b", "no JSON"),
+                    Block::text("go on"),
+                ]),
             ]),
             tools: tools.into(),
             max_output_tokens: 100,
@@ -84,7 +89,9 @@ mod tests {
     fn without_tools_calls_and_results_are_told_in_words_and_thoughts_stay_home() {
         let request = request(Vec::new());
         let sent = sendable(&request);
-        let texts = |at: usize| -> Vec<&str> { sent[at].blocks.iter().filter_map(Block::as_text).collect() };
+        let texts = |at: usize| -> Vec<&str> {
+            sent[at].blocks.iter().filter_map(Block::as_text).collect()
+        };
         assert_eq!(sent[0], request.messages[0]);
         assert_eq!(
             texts(1),
@@ -93,12 +100,19 @@ mod tests {
                 r#"[called the tool Bash with {"invalid_input":"{\"comm"}]"#,
             ]
         );
-        assert_eq!(texts(2), ["[the tool's result]\nseen\n[a picture]", "[the tool failed]\nno JSON", "go on"]);
+        assert_eq!(
+            texts(2),
+            ["[the tool's result]\nseen\n[a picture]", "[the tool failed]\nno JSON", "go on"]
+        );
     }
 
     #[test]
     fn with_tools_nothing_changes() {
-        let tool = ToolSpec { name: "Read".to_owned(), description: String::new(), input_schema: json!({}) };
+        let tool = ToolSpec {
+            name: "Read".to_owned(),
+            description: String::new(),
+            input_schema: json!({}),
+        };
         let request = request(vec![tool]);
         assert_eq!(sendable(&request), request.messages.as_slice());
     }

@@ -80,9 +80,17 @@ impl ContextWindows {
         let windows = if setting.is_object() {
             Self { all: None, named: BTreeMap::deserialize(setting).map_err(WindowError::Form)? }
         } else {
-            Self { all: Some(u64::deserialize(setting).map_err(WindowError::Form)?), named: BTreeMap::new() }
+            Self {
+                all: Some(u64::deserialize(setting).map_err(WindowError::Form)?),
+                named: BTreeMap::new(),
+            }
         };
-        match windows.all.iter().chain(windows.named.values()).find(|tokens| **tokens < SMALLEST_WINDOW) {
+        match windows
+            .all
+            .iter()
+            .chain(windows.named.values())
+            .find(|tokens| **tokens < SMALLEST_WINDOW)
+        {
             Some(tokens) => Err(WindowError::TooSmall { tokens: *tokens }),
             None => Ok(windows),
         }
@@ -90,7 +98,8 @@ impl ContextWindows {
 
     /// Returns the window that the settings name for a model.
     pub fn named(&self, model: &str) -> Option<u64> {
-        let named = longest_named(self.named.iter().map(|(name, tokens)| (name.as_str(), *tokens)), model);
+        let named =
+            longest_named(self.named.iter().map(|(name, tokens)| (name.as_str(), *tokens)), model);
         named.or(self.all)
     }
 
@@ -155,8 +164,14 @@ mod tests {
     #[test]
     fn what_is_no_window_is_refused() {
         for (setting, words) in [
-            (json!("many"), "a context window is a number of tokens, or such a number for each model"),
-            (json!({"x": -1}), "a context window is a number of tokens, or such a number for each model"),
+            (
+                json!("many"),
+                "a context window is a number of tokens, or such a number for each model",
+            ),
+            (
+                json!({"x": -1}),
+                "a context window is a number of tokens, or such a number for each model",
+            ),
             (json!({"x": 12}), "a context window of 12 tokens is too small; 1000 is the least"),
         ] {
             assert_eq!(ContextWindows::from_setting(&setting).unwrap_err().to_string(), words);

@@ -3,7 +3,11 @@
 //! The limits: three times `git --version` plus the durable write, and 20 ms from the send to the conversation at the
 //! 99th percentile. All are measured in one run, in turn, because the machine is shared.
 
-#![expect(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it cannot go on")]
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops where it cannot go on"
+)]
 
 use std::fs::File;
 use std::io::Write as _;
@@ -39,9 +43,19 @@ fn main() {
     let (mut sends, mut gits, mut writes) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..SENDS {
         gits.push(timed(Command::new("git").arg("--version")));
-        sends.push(timed(pitcrew(root).args(["send", "--team", "bench", "bob", &format!("message {n}")])));
+        sends.push(timed(pitcrew(root).args([
+            "send",
+            "--team",
+            "bench",
+            "bob",
+            &format!("message {n}"),
+        ])));
         writes.push(durable_write(root, &root.join("teams/bench/inboxes/bob.json")));
-        wait_for(&journal, |entry| entry["event"] == "message_acknowledged" && entry["to"] == "bob", n + 1);
+        wait_for(
+            &journal,
+            |entry| entry["event"] == "message_acknowledged" && entry["to"] == "bob",
+            n + 1,
+        );
     }
     team.kill().and_then(|()| team.wait()).expect("the run ends");
     let (send, git, write) = (median(&mut sends), median(&mut gits), median(&mut writes));
@@ -53,9 +67,12 @@ fn main() {
     );
     let mut waits = delays(&journal);
     waits.sort_unstable();
-    let at =
-        |percent: usize| waits.get((waits.len() * percent / 100).min(waits.len() - 1)).copied().unwrap_or_default();
-    println!("pitcrew send to a running team, persisted to injected, from its journal (to the millisecond)");
+    let at = |percent: usize| {
+        waits.get((waits.len() * percent / 100).min(waits.len() - 1)).copied().unwrap_or_default()
+    };
+    println!(
+        "pitcrew send to a running team, persisted to injected, from its journal (to the millisecond)"
+    );
     println!(
         "  p50 {:.2?}   p99 {:.2?}   limit {LIMIT:.2?}   p99/limit {:.2}",
         at(50),
@@ -73,7 +90,16 @@ fn pitcrew(root: &Path) -> Command {
 fn start(root: &Path) -> Child {
     let model = format!("script:{}", root.join("script.yaml").display());
     let mut run = pitcrew(root);
-    run.args(["run", "wait", "--team", "bench", "--model", &model, "--permission-mode", "bypassPermissions"]);
+    run.args([
+        "run",
+        "wait",
+        "--team",
+        "bench",
+        "--model",
+        &model,
+        "--permission-mode",
+        "bypassPermissions",
+    ]);
     run.stderr(Stdio::null()).spawn().expect("a run")
 }
 
@@ -117,11 +143,16 @@ fn wait_for(journal: &Path, wanted: impl Fn(&Value) -> bool, times: usize) {
 fn delays(journal: &Path) -> Vec<Duration> {
     let entries = entries(journal);
     let at = |entry: &Value| entry["at_ms"].as_i64().unwrap_or_default();
-    let of = |event: &'static str| entries.iter().filter(move |entry| entry["event"] == event && entry["to"] == "bob");
+    let of = |event: &'static str| {
+        entries.iter().filter(move |entry| entry["event"] == event && entry["to"] == "bob")
+    };
     let injected: std::collections::HashMap<String, i64> =
         of("message_injected").map(|entry| (entry["id"].to_string(), at(entry))).collect();
     let delay = |entry: &Value| injected.get(&entry["id"].to_string()).map(|then| then - at(entry));
-    of("message_persisted").filter_map(delay).map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())).collect()
+    of("message_persisted")
+        .filter_map(delay)
+        .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()))
+        .collect()
 }
 
 fn median(values: &mut [Duration]) -> Duration {

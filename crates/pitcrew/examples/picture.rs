@@ -34,7 +34,9 @@ struct Picture {
 }
 
 fn size(text: &str) -> Result<(u16, u16), String> {
-    let parsed = text.split_once('x').and_then(|(columns, rows)| Some((columns.parse().ok()?, rows.parse().ok()?)));
+    let parsed = text
+        .split_once('x')
+        .and_then(|(columns, rows)| Some((columns.parse().ok()?, rows.parse().ok()?)));
     parsed.ok_or_else(|| format!("{text:?} is no size such as 150x42"))
 }
 
@@ -47,7 +49,10 @@ impl Servers {
     fn tmux(&self, server: &str) -> Command {
         let mut tmux = Command::new("tmux");
         tmux.args(["-u", "-f", "/dev/null", "-S"]).arg(self.folder.path().join(server));
-        tmux.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("TMUX").env_remove("TMUX_PANE");
+        tmux.env("TERM", "xterm-256color")
+            .env("LC_ALL", "C.UTF-8")
+            .env_remove("TMUX")
+            .env_remove("TMUX_PANE");
         tmux
     }
 
@@ -62,13 +67,21 @@ impl Servers {
         }
         let inner = self.folder.path().join("inner");
         let mut outer = self.tmux("outer");
-        outer.args(sized).args(["env", "-u", "TMUX", "tmux", "-u", "-f", "/dev/null", "-S"]).arg(inner).arg("attach");
+        outer
+            .args(sized)
+            .args(["env", "-u", "TMUX", "tmux", "-u", "-f", "/dev/null", "-S"])
+            .arg(inner)
+            .arg("attach");
         outer.args([";", "set-option", "-g", "status", "off"]);
         run(&mut outer)
     }
 
     fn screen(&self) -> Result<String, String> {
-        let captured = self.tmux("outer").args(["capture-pane", "-p", "-e"]).output().map_err(|e| e.to_string())?;
+        let captured = self
+            .tmux("outer")
+            .args(["capture-pane", "-p", "-e"])
+            .output()
+            .map_err(|e| e.to_string())?;
         if !captured.status.success() {
             return Err("the command ended before its picture was taken".to_owned());
         }
@@ -103,7 +116,10 @@ fn take(picture: &Picture) -> Result<String, String> {
             return Ok(Term::new().render_svg(screen.trim_end()));
         }
         if Instant::now() >= deadline {
-            return Err(format!("{} was not seen within {} s; the screen:\n{screen}", picture.until, picture.within));
+            return Err(format!(
+                "{} was not seen within {} s; the screen:\n{screen}",
+                picture.until, picture.within
+            ));
         }
         std::thread::sleep(LOOK_EVERY);
     }

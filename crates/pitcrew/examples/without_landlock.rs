@@ -32,5 +32,11 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     // A call with no conditions is refused whatever its arguments are.
     let refused = BTreeMap::from([(LANDLOCK_CREATE_RULESET, Vec::new())]);
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
-    SeccompFilter::new(refused, SeccompAction::Allow, SeccompAction::Errno(NO_SUCH_CALL), architecture)?.try_into()
+    SeccompFilter::new(
+        refused,
+        SeccompAction::Allow,
+        SeccompAction::Errno(NO_SUCH_CALL),
+        architecture,
+    )?
+    .try_into()
 }

@@ -33,7 +33,11 @@ async fn archived(context: &Context, name: &str) -> Result<Option<String>, Failu
     match lease.map_err(Failure::internal)? {
         Ok(_lease) => {
             let is_open = |task: &Task| task.status != TaskStatus::Completed;
-            if team.tasks().await?.iter().any(is_open) { Ok(None) } else { Ok(team.archive().await?) }
+            if team.tasks().await?.iter().any(is_open) {
+                Ok(None)
+            } else {
+                Ok(team.archive().await?)
+            }
         }
         Err(_holder) => Ok(None),
     }
@@ -41,7 +45,13 @@ async fn archived(context: &Context, name: &str) -> Result<Option<String>, Failu
 
 fn own_hold(team: &Team) -> LeaseHolder {
     let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
-    LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key: None, prepares: false }
+    LeaseHolder {
+        pid,
+        start_ticks,
+        since_ms: team.teams().now_ms(),
+        verify_key: None,
+        prepares: false,
+    }
 }
 
 /// Takes the team of a run that is resumed out of the archive, unless there is a team of that name; says whether it did. The
@@ -51,7 +61,8 @@ fn own_hold(team: &Team) -> LeaseHolder {
 /// When there is no such team, or its name is taken.
 pub(crate) async fn bring_back(context: &Context, begin: &mut Begin) -> Result<bool, Failure> {
     let Begin::Resume { team: name, .. } = begin else { return Ok(false) };
-    let (team, is_restored) = context.teams()?.open_or_restore(name).await.map_err(|error| taken(error, name))?;
+    let (team, is_restored) =
+        context.teams()?.open_or_restore(name).await.map_err(|error| taken(error, name))?;
     if is_restored {
         *name = team.dir().to_string();
     }
@@ -71,7 +82,10 @@ fn taken(error: pitcrew_protocol::ApiError, name: &str) -> Failure {
 pub(crate) async fn put_back(context: &Context, begin: &Begin) {
     let Begin::Resume { team, .. } = begin else { return };
     if let Err(failure) = archived(context, team).await {
-        output::remark(&format!("warning: team {team} stays out of the archive: {}", failure.chain()));
+        output::remark(&format!(
+            "warning: team {team} stays out of the archive: {}",
+            failure.chain()
+        ));
     }
 }
 

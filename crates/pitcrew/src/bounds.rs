@@ -33,7 +33,12 @@ struct Said {
 
 impl Said {
     /// Takes a bound over unless the command line names its own; says which of both holds.
-    fn take<T: Clone + PartialEq>(&mut self, own: &mut Option<T>, before: Option<T>, flag: impl Fn(&T) -> String) {
+    fn take<T: Clone + PartialEq>(
+        &mut self,
+        own: &mut Option<T>,
+        before: Option<T>,
+        flag: impl Fn(&T) -> String,
+    ) {
         match (own.as_ref(), before) {
             (None, Some(before)) => {
                 self.held.push(flag(&before));
@@ -66,19 +71,26 @@ pub(crate) async fn taken_over(
                 Some(_) | None => Vec::new(),
             };
             let mut said = now.heed(&before, default_mode, &named_programs);
-            let gone: Vec<&str> =
-                before.freed_by.iter().filter(|flag| !freed_by.contains(*flag)).map(String::as_str).collect();
+            let gone: Vec<&str> = before
+                .freed_by
+                .iter()
+                .filter(|flag| !freed_by.contains(*flag))
+                .map(String::as_str)
+                .collect();
             if !said.held.is_empty() {
                 output::remark(&format!("from the run before: {}", said.held.join(" ")));
             }
             said.replaced.retain(|flag| !gone.contains(&flag.as_str()));
             if !said.replaced.is_empty() {
-                let (flags, verb) = (said.replaced.join(" "), "this command line says otherwise, which holds now");
+                let (flags, verb) =
+                    (said.replaced.join(" "), "this command line says otherwise, which holds now");
                 output::remark(&format!("the run before had {flags}; {verb}"));
             }
             if !gone.is_empty() {
                 let flags = gone.join(" ");
-                output::remark(&format!("of the run before, {flags} does not hold any more; it can be given again"));
+                output::remark(&format!(
+                    "of the run before, {flags} does not hold any more; it can be given again"
+                ));
             }
         }
     }
@@ -87,31 +99,51 @@ pub(crate) async fn taken_over(
 
 impl Bounded<'_> {
     /// Takes over what narrows the run.
-    fn heed(&mut self, before: &RunBounds, default_mode: PermissionMode, named_programs: &[Vec<String>]) -> Said {
+    fn heed(
+        &mut self,
+        before: &RunBounds,
+        default_mode: PermissionMode,
+        named_programs: &[Vec<String>],
+    ) -> Said {
         let mut said = Said::default();
         for (list, rules) in [("deny", &before.deny), ("ask", &before.ask)] {
             self.heed_rules(list, rules, &mut said);
         }
         if before.sandbox && !self.is_sandboxed() {
             said.held.push("--sandbox".to_owned());
-            if let Some(sandbox) = self.layer.entry("sandbox").or_insert_with(|| json!({})).as_object_mut() {
+            if let Some(sandbox) =
+                self.layer.entry("sandbox").or_insert_with(|| json!({})).as_object_mut()
+            {
                 sandbox.insert("autoAllow".to_owned(), json!(true));
             }
         }
         self.heed_mode(before, default_mode, &mut said);
-        said.take(&mut self.limits.max_turns, before.max_turns, |turns| format!("--max-turns {turns}"));
-        said.take(&mut self.limits.max_cost_usd, before.max_cost_usd, |cost| format!("--max-cost-usd {cost}"));
-        said.take(&mut self.limits.max_teammates, before.max_teammates, |most| format!("--max-teammates {most}"));
+        said.take(&mut self.limits.max_turns, before.max_turns, |turns| {
+            format!("--max-turns {turns}")
+        });
+        said.take(&mut self.limits.max_cost_usd, before.max_cost_usd, |cost| {
+            format!("--max-cost-usd {cost}")
+        });
+        said.take(&mut self.limits.max_teammates, before.max_teammates, |most| {
+            format!("--max-teammates {most}")
+        });
         let model = before.teammate_model.clone();
-        said.take(&mut self.models.teammate_model, model, |model| format!("--teammate-model {}", shell_word(model)));
+        said.take(&mut self.models.teammate_model, model, |model| {
+            format!("--teammate-model {}", shell_word(model))
+        });
         // A place that the command line names goes with a program of its own.
         if self.hosting.teammate_mode.is_none() {
-            let program =
-                before.teammate_program.as_deref().and_then(|name| TeammateProgram::from_str(name, false).ok());
-            said.take(&mut self.hosting.teammate_program, program, |it| format!("--teammate-program {}", it.as_str()));
+            let program = before
+                .teammate_program
+                .as_deref()
+                .and_then(|name| TeammateProgram::from_str(name, false).ok());
+            said.take(&mut self.hosting.teammate_program, program, |it| {
+                format!("--teammate-program {}", it.as_str())
+            });
             let mode = before.teammate_mode.as_deref().and_then(|mode| mode.parse().ok());
             let mode = mode.filter(|mode| is_taken_over(mode, named_programs));
-            let flag = |mode: &TeammateMode| format!("--teammate-mode {}", shell_word(&mode.to_string()));
+            let flag =
+                |mode: &TeammateMode| format!("--teammate-mode {}", shell_word(&mode.to_string()));
             said.take(&mut self.hosting.teammate_mode, mode, flag);
         } else {
             let own = self.hosting.teammate_mode.as_ref().map(ToString::to_string);
@@ -141,7 +173,9 @@ impl Bounded<'_> {
     /// A mode of the run before counts where it is more bound than that which the run would have else.
     fn heed_mode(&mut self, before: &RunBounds, default_mode: PermissionMode, said: &mut Said) {
         let named = before.mode.as_deref();
-        let Some(mode) = named.and_then(|name| serde_json::from_value::<PermissionMode>(json!(name)).ok()) else {
+        let Some(mode) =
+            named.and_then(|name| serde_json::from_value::<PermissionMode>(json!(name)).ok())
+        else {
             return;
         };
         match self.mode() {
@@ -166,7 +200,10 @@ impl Bounded<'_> {
             max_cost_usd: self.limits.max_cost_usd,
             max_teammates: self.limits.max_teammates,
             teammate_mode: self.hosting.teammate_mode.as_ref().map(ToString::to_string),
-            teammate_program: self.hosting.teammate_program.map(|program| program.as_str().to_owned()),
+            teammate_program: self
+                .hosting
+                .teammate_program
+                .map(|program| program.as_str().to_owned()),
             teammate_model: self.models.teammate_model.clone(),
             freed_by,
         }
@@ -175,7 +212,8 @@ impl Bounded<'_> {
     /// What of the command line lets the run do more, as flags.
     fn freed_by(&self) -> Vec<String> {
         let allowed = self.rules("allow").iter().map(|rule| allow_flag(rule)).collect::<Vec<_>>();
-        let mode = self.mode().filter(|mode| matches!(mode.as_str(), "acceptEdits" | "bypassPermissions"));
+        let mode =
+            self.mode().filter(|mode| matches!(mode.as_str(), "acceptEdits" | "bypassPermissions"));
         let yes = self.permissions.yes.then(|| "--yes".to_owned());
         let trust = self.permissions.trust.then(|| "--trust".to_owned());
         let mode = mode.map(|mode| mode_flag(&mode));
@@ -183,7 +221,8 @@ impl Bounded<'_> {
     }
 
     fn mode(&self) -> Option<String> {
-        let of_file = || self.layer.get("permissions")?.get("defaultMode")?.as_str().map(str::to_owned);
+        let of_file =
+            || self.layer.get("permissions")?.get("defaultMode")?.as_str().map(str::to_owned);
         self.permissions.permission_mode.clone().or_else(of_file)
     }
 
@@ -192,8 +231,11 @@ impl Bounded<'_> {
     }
 
     fn rules(&self, list: &str) -> Vec<String> {
-        let rules =
-            self.layer.get("permissions").and_then(|permissions| permissions.get(list)).and_then(Value::as_array);
+        let rules = self
+            .layer
+            .get("permissions")
+            .and_then(|permissions| permissions.get(list))
+            .and_then(Value::as_array);
         rules.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 }

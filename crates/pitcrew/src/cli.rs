@@ -9,8 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, models, pane, pane_exec,
-    pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team, trust,
+    agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, models, pane,
+    pane_exec, pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -42,7 +42,13 @@ pub(crate) struct Shared {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// When to use colour: auto, always or never; NO_COLOR counts too
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
     pub(crate) color: Color,
 }
 
@@ -185,7 +191,8 @@ fn asked_form(args: &[OsString]) -> Form {
             is_json = true;
         } else if arg == FORMAT {
             format = args.next().map(|value| value.into_owned());
-        } else if let Some(value) = arg.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix('=')) {
+        } else if let Some(value) = arg.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix('='))
+        {
             format = Some(value.to_owned());
         }
     }
@@ -201,7 +208,8 @@ fn asked_form(args: &[OsString]) -> Form {
 fn without_hidden(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidSubcommand) {
         let all = definition();
-        let is_hidden = |name: &str| all.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+        let is_hidden =
+            |name: &str| all.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
         let shown = names.iter().filter(|name| !is_hidden(name)).cloned().collect();
         error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
     }
@@ -237,7 +245,8 @@ pub(crate) fn definition() -> clap::Command {
 /// The same without the commands that only pitcrew itself calls.
 pub(crate) fn shown_definition() -> clap::Command {
     let all = definition();
-    let shown: Vec<clap::Command> = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    let shown: Vec<clap::Command> =
+        all.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
     let bare = clap::Command::new("pitcrew").version(env!("CARGO_PKG_VERSION"));
     <Shared as clap::Args>::augment_args(bare).subcommand_required(true).subcommands(shown)
 }
@@ -274,11 +283,22 @@ mod tests {
 
     #[test]
     fn the_form_of_an_answer_is_known_of_a_command_line_that_is_not_understood() {
-        let form = |line: &str| asked_form(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
-        for json in ["run --json --nope", "run --output-format json", "run --output-format=json x", "--json run"] {
+        let form =
+            |line: &str| asked_form(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        for json in [
+            "run --json --nope",
+            "run --output-format json",
+            "run --output-format=json x",
+            "--json run",
+        ] {
             assert_eq!(form(json), Form::Json, "{json}");
         }
-        for text in ["run x", "run -- --json", "run --json --output-format stream-json", "run --output-format=text"] {
+        for text in [
+            "run x",
+            "run -- --json",
+            "run --json --output-format stream-json",
+            "run --output-format=text",
+        ] {
             assert_eq!(form(text), Form::Text, "{text}");
         }
     }
@@ -288,7 +308,10 @@ mod tests {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
         for (given, meant) in [
             ("mate --agent-id bob@crew", "mate agent --agent-id bob@crew"),
-            ("pitcrew --agent-name=bob --team-name crew", "pitcrew agent --agent-name=bob --team-name crew"),
+            (
+                "pitcrew --agent-name=bob --team-name crew",
+                "pitcrew agent --agent-name=bob --team-name crew",
+            ),
             (
                 "mate --root /r --json --color=never --team-name crew",
                 "mate --root /r --json --color=never agent --team-name crew",

@@ -49,7 +49,10 @@ pub(crate) async fn of(client: &Path) -> Option<String> {
         Stream::Stdout if said.len() < VERSION_BYTES => said.extend_from_slice(bytes),
         Stream::Stdout | Stream::Stderr => {}
     };
-    let ended = job.run(Some(Instant::now() + VERSION_TIME), GRACE, &CancellationToken::new(), sink).await.ok()?;
+    let ended = job
+        .run(Some(Instant::now() + VERSION_TIME), GRACE, &CancellationToken::new(), sink)
+        .await
+        .ok()?;
     let version = String::from_utf8_lossy(&said).split_whitespace().next()?.to_owned();
     (ended.ending.exit_code() == Some(0)).then_some(version)
 }

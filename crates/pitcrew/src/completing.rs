@@ -29,9 +29,12 @@ pub(crate) fn answered(surroundings: &Surroundings) -> Result<bool, Failure> {
     if !surroundings.environment.contains_key(VARIABLE) {
         return Ok(false);
     }
-    let completer = CompleteEnv::with_factory(cli::shown_definition).var(VARIABLE).bin(NAME).completer(NAME);
+    let completer =
+        CompleteEnv::with_factory(cli::shown_definition).var(VARIABLE).bin(NAME).completer(NAME);
     let folder = std::env::current_dir().ok();
-    completer.try_complete(surroundings.args.iter().cloned(), folder.as_deref()).map_err(Failure::internal)
+    completer
+        .try_complete(surroundings.args.iter().cloned(), folder.as_deref())
+        .map_err(Failure::internal)
 }
 
 /// The script that makes a shell ask.
@@ -40,10 +43,13 @@ pub(crate) fn answered(surroundings: &Surroundings) -> Result<bool, Failure> {
 /// For a shell that is not known.
 pub(crate) fn script(shell: &str) -> Result<String, Failure> {
     let shells = Shells::builtins();
-    let completer =
-        shells.completer(shell).ok_or_else(|| Failure::usage(format!("there are no completions for {shell}")))?;
+    let completer = shells
+        .completer(shell)
+        .ok_or_else(|| Failure::usage(format!("there are no completions for {shell}")))?;
     let mut script = Vec::new();
-    completer.write_registration(VARIABLE, NAME, NAME, NAME, &mut script).map_err(Failure::internal)?;
+    completer
+        .write_registration(VARIABLE, NAME, NAME, NAME, &mut script)
+        .map_err(Failure::internal)?;
     Ok(String::from_utf8_lossy(&script).trim().to_owned())
 }
 
@@ -83,7 +89,10 @@ pub(crate) fn resumable_teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut found = teams(typed);
     let names: Vec<String> = asked(async |context: &Context, _: Option<&str>| {
         let archived = context.teams()?.archived().await?;
-        Ok(archived.into_iter().filter_map(|entry| Some(entry.team.ok()?.config.name.to_string())).collect())
+        Ok(archived
+            .into_iter()
+            .filter_map(|entry| Some(entry.team.ok()?.config.name.to_string()))
+            .collect())
     });
     let more = candidates(typed, names)
         .into_iter()
@@ -116,11 +125,17 @@ pub(crate) fn plans(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 fn candidates(typed: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
-    names.into_iter().filter(|name| name.starts_with(typed.as_ref())).map(CompletionCandidate::new).collect()
+    names
+        .into_iter()
+        .filter(|name| name.starts_with(typed.as_ref()))
+        .map(CompletionCandidate::new)
+        .collect()
 }
 
 /// Asks the teams below the root; the second argument is the team that the line names. Nothing where that fails.
-fn asked(ask: impl AsyncFnOnce(&Context, Option<&str>) -> Result<Vec<String>, Failure>) -> Vec<String> {
+fn asked(
+    ask: impl AsyncFnOnce(&Context, Option<&str>) -> Result<Vec<String>, Failure>,
+) -> Vec<String> {
     let surroundings = Surroundings::read();
     let line = surroundings.args.clone();
     let root = given(&line, &["--root"]).map(PathBuf::from);
@@ -157,7 +172,10 @@ mod tests {
     #[test]
     fn the_value_of_an_option_is_found_on_the_line() {
         let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-        assert_eq!(given(&line("pitcrew send --team crew b"), &["--team", "-t"]), Some("crew".into()));
+        assert_eq!(
+            given(&line("pitcrew send --team crew b"), &["--team", "-t"]),
+            Some("crew".into())
+        );
         assert_eq!(given(&line("pitcrew send -t crew b"), &["--team", "-t"]), Some("crew".into()));
         assert_eq!(given(&line("pitcrew --root=/x send b"), &["--root"]), Some("/x".into()));
         assert_eq!(given(&line("pitcrew send --team"), &["--team"]), None);

@@ -15,13 +15,15 @@ use std::time::Duration;
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::identity::Stopped;
-use pitcrew_runtime::sandbox::{Machine, TOOLCHAIN_VARIABLES, Unfinished, Variable, put_aside_unfinished};
+use pitcrew_runtime::sandbox::{
+    Machine, TOOLCHAIN_VARIABLES, Unfinished, Variable, put_aside_unfinished,
+};
 use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
 use pitcrew_runtime::trust::{LeftOut, Project, Trust};
 use pitcrew_store::{
-    Backend, Durability, FileBackend, FileOptions, LockWait, LongRead, MemoryBackend, OnLongRead, OnPassedOver,
-    OnUnrecorded, OnWait, PassedOver, StoreError,
+    Backend, Durability, FileBackend, FileOptions, LockWait, LongRead, MemoryBackend, OnLongRead,
+    OnPassedOver, OnUnrecorded, OnWait, PassedOver, StoreError,
 };
 use pitcrew_team::{SystemClock, Teams};
 use serde::Deserialize as _;
@@ -61,8 +63,13 @@ pub(crate) struct Surroundings {
 impl Surroundings {
     /// Reads them, once.
     pub(crate) fn read() -> Self {
-        let utf8 = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-        Self { args: std::env::args_os().collect(), environment: std::env::vars_os().filter_map(utf8).collect() }
+        let utf8 = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self {
+            args: std::env::args_os().collect(),
+            environment: std::env::vars_os().filter_map(utf8).collect(),
+        }
     }
 
     /// Writes what the rooms log to stderr, as far as `PITCREW_LOG` asks for it (`debug`, `pitcrew_store=trace`, ...). Without
@@ -122,7 +129,11 @@ impl Context {
     ///
     /// # Errors
     /// When there is no working folder, or no root was given and there is no home to have one.
-    pub(crate) fn new(surroundings: Surroundings, shared: &Shared, output: Output) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        surroundings: Surroundings,
+        shared: &Shared,
+        output: Output,
+    ) -> Result<Self, Failure> {
         let cwd = std::env::current_dir()
             .map_err(|e| Failure::internal(Explained::new("the working folder cannot be read", e)))
             .map_err(|failure| failure.hint("it may have been removed"))?;
@@ -133,11 +144,13 @@ impl Context {
             .or_else(|| surroundings.non_empty(ROOT_VARIABLE).map(PathBuf::from))
             .or_else(|| home.as_ref().map(|home| home.join(".claude")))
             .ok_or_else(|| {
-                Failure::usage("there is no home folder to keep teams in").hint("give one with --root DIR")
+                Failure::usage("there is no home folder to keep teams in")
+                    .hint("give one with --root DIR")
             })?;
         let given_root = shared.root.as_ref().map(|root| cwd.join(root));
-        let exe = std::env::current_exe()
-            .map_err(|e| Failure::internal(e).hint("our own executable is not found; it may have been replaced"))?;
+        let exe = std::env::current_exe().map_err(|e| {
+            Failure::internal(e).hint("our own executable is not found; it may have been replaced")
+        })?;
         let environment = surroundings.environment;
         Ok(Self {
             root: cwd.join(root),
@@ -189,7 +202,10 @@ impl Context {
             ));
         };
         let unrecorded = |error: &StoreError| {
-            output::remark(&format!("warning: this is done, but not in the journal: {}", chain(error)));
+            output::remark(&format!(
+                "warning: this is done, but not in the journal: {}",
+                chain(error)
+            ));
             if let Some(hint) = hint_of(error) {
                 output::remark(&format!("hint: {hint}"));
             }
@@ -226,11 +242,15 @@ impl Context {
             Err(failure) => (Vec::new(), Some(failure)),
         };
         let (settings, refused) = Settings::load_usable(&self.paths(&self.cwd, None), layers);
-        let unused: Vec<Failure> = unread.into_iter().chain(refused.into_iter().map(Failure::unusable)).collect();
+        let unused: Vec<Failure> =
+            unread.into_iter().chain(refused.into_iter().map(Failure::unusable)).collect();
         if !self.has_told.replace(true) {
             for failure in unused {
                 let said = failure.chain();
-                output::remark(&format!("warning: the settings count without this: {}", output::visible(&said)));
+                output::remark(&format!(
+                    "warning: the settings count without this: {}",
+                    output::visible(&said)
+                ));
             }
         }
         settings
@@ -263,8 +283,9 @@ impl Context {
     /// When the settings cannot be used.
     pub(crate) fn teams_in(store: Arc<dyn Backend>, settings: &Settings) -> Result<Teams, Failure> {
         let limits = match settings.pitcrew("limits") {
-            Some(limits) => Limits::deserialize(limits)
-                .map_err(|e| Failure::usage(format!("`pitcrew.limits` in the settings cannot be used: {e}")))?,
+            Some(limits) => Limits::deserialize(limits).map_err(|e| {
+                Failure::usage(format!("`pitcrew.limits` in the settings cannot be used: {e}"))
+            })?,
             None => Limits::default(),
         };
         Ok(Teams::new(store, limits, Arc::new(SystemClock)))
@@ -274,7 +295,11 @@ impl Context {
     ///
     /// # Errors
     /// When a file of them cannot be read.
-    pub(crate) fn settings_with(&self, project: &Path, cli: Option<Value>) -> Result<Settings, Failure> {
+    pub(crate) fn settings_with(
+        &self,
+        project: &Path,
+        cli: Option<Value>,
+    ) -> Result<Settings, Failure> {
         Ok(self.load(project, cli)?.settings)
     }
 
@@ -296,10 +321,17 @@ impl Context {
         let top = files.top().map(Path::to_path_buf);
         let member_status = trust.state(&files);
         let counted = files.counted(member_status);
-        let settings = Settings::load(&self.paths(project, cli), counted.layers).map_err(Failure::unusable)?;
+        let settings =
+            Settings::load(&self.paths(project, cli), counted.layers).map_err(Failure::unusable)?;
         let settings = settings.with_git_folders(counted.git_folders);
         let warnings = counted.warnings.into_iter().chain(unread).collect();
-        Ok(Loaded { settings, project_agents: counted.agents, top, left_out: counted.left_out, warnings })
+        Ok(Loaded {
+            settings,
+            project_agents: counted.agents,
+            top,
+            left_out: counted.left_out,
+            warnings,
+        })
     }
 
     /// Where the settings are.
@@ -332,7 +364,8 @@ impl Context {
     /// # Errors
     /// When a file of them cannot be read.
     pub(crate) fn settings_for_looking(&self) -> Result<Settings, Failure> {
-        let is_planted = Unfinished::below(&self.root).iter().any(|command| !command.appeared().is_empty());
+        let is_planted =
+            Unfinished::below(&self.root).iter().any(|command| !command.appeared().is_empty());
         if !is_planted {
             return self.settings_with(&self.cwd, None);
         }
@@ -342,12 +375,18 @@ impl Context {
     }
 
     /// Runs a short command: on this thread alone, so that it starts fast.
-    pub(crate) fn briefly<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub(crate) fn briefly<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         limits::block_on(&mut tokio::runtime::Builder::new_current_thread(), work)
     }
 
     /// Runs a command that lives long and does much at once.
-    pub(crate) fn at_length<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub(crate) fn at_length<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         limits::block_on(&mut tokio::runtime::Builder::new_multi_thread(), work)
     }
 
@@ -360,7 +399,9 @@ impl Context {
         // Settings that cannot be used end it before anything else is said of them.
         self.settings_with(&self.cwd, None)?;
         let adopts = adopt_strays().unwrap_or_else(|error| {
-            output::remark(&format!("warning: what commands move out of sight is not found: {error}"));
+            output::remark(&format!(
+                "warning: what commands move out of sight is not found: {error}"
+            ));
             false
         });
         let team = OnceCell::new();
@@ -405,8 +446,16 @@ impl Context {
             temporary: self.temporary(),
             home: self.home.clone(),
             path: self.variable("PATH").map(std::env::split_paths).into_iter().flatten().collect(),
-            toolchains: TOOLCHAIN_VARIABLES.iter().filter_map(|name| self.variable(name)).map(PathBuf::from).collect(),
-            variables: self.environment.iter().map(|(name, value)| Variable::of(name, value)).collect(),
+            toolchains: TOOLCHAIN_VARIABLES
+                .iter()
+                .filter_map(|name| self.variable(name))
+                .map(PathBuf::from)
+                .collect(),
+            variables: self
+                .environment
+                .iter()
+                .map(|(name, value)| Variable::of(name, value))
+                .collect(),
             inner: Some(vec![self.exe.clone().into_os_string(), sandbox_exec::NAME.into()]),
         }
     }
@@ -423,5 +472,9 @@ fn in_words(stray: &Stray) -> String {
         Stopped::Ended | Stopped::WasGone => "ended",
         Stopped::StillRunning => "could not end",
     };
-    format!("warning: {done} {} ({}): a command had moved it out of sight", stray.process, stray.words.join(" "))
+    format!(
+        "warning: {done} {} ({}): a command had moved it out of sight",
+        stray.process,
+        stray.words.join(" ")
+    )
 }

@@ -61,7 +61,10 @@ pub(crate) async fn remove(context: &Context, temporary: &Path, team: &str) -> R
 fn dead(temporary: &Path) -> Vec<PathBuf> {
     let folders = fs::read_dir(temporary).into_iter().flatten().flatten();
     let named = folders.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
-    named.map(|entry| entry.path()).filter(|folder| is_own_folder(folder) && is_dead(folder)).collect()
+    named
+        .map(|entry| entry.path())
+        .filter(|folder| is_own_folder(folder) && is_dead(folder))
+        .collect()
 }
 
 /// Whether it is a folder of this user, and no link to one.
@@ -73,7 +76,10 @@ fn is_own_folder(path: &Path) -> bool {
 fn is_dead(folder: &Path) -> bool {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
-    let Ok(file) = fs::OpenOptions::new().read(true).custom_flags(flags).open(folder.join(MARK)) else { return false };
+    let Ok(file) = fs::OpenOptions::new().read(true).custom_flags(flags).open(folder.join(MARK))
+    else {
+        return false;
+    };
     let is_own = file.metadata().is_ok_and(|it| it.is_file() && it.uid() == geteuid().as_raw());
     let mut text = Vec::new();
     let is_read = is_own && file.take(MARK_BYTES).read_to_end(&mut text).is_ok();
@@ -85,5 +91,9 @@ fn is_dead(folder: &Path) -> bool {
 async fn is_resumed(at_root: &Context, team: &str) -> Result<bool, Failure> {
     let team = at_root.teams()?.at(&TeamDir::of(team))?;
     // A lease that cannot be read may be held.
-    Ok(team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_or(true, |holder| holder.is_some()))
+    Ok(team
+        .backend()
+        .lease_holder(team.dir(), &LeaseName::Run)
+        .await
+        .map_or(true, |holder| holder.is_some()))
 }

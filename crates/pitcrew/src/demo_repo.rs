@@ -30,7 +30,8 @@ const FILES: [(&str, &str); 11] = [
 ];
 
 /// The last file: once it is there, all of them are.
-const LAST_FILE: (&str, &str) = ("repository/tests/wrap.rs", include_str!("../demo/crate/tests/wrap.rs"));
+const LAST_FILE: (&str, &str) =
+    ("repository/tests/wrap.rs", include_str!("../demo/crate/tests/wrap.rs"));
 
 /// How long one command may take; the slowest compiles a crate of 80 lines.
 const COMMAND_TIME: Duration = Duration::from_secs(120);
@@ -77,8 +78,13 @@ impl Showcase {
             // The root is the user's alone, as any root; the repository has the rights that the umask gives.
             let is_of_root = path.starts_with("root/");
             let path = folder.join(path);
-            let written = if is_of_root { write_to_root(&path, text) } else { write_to_repository(&path, text) };
-            written.map_err(|e| Failure::internal(format!("cannot write {}: {e}", path.display())))?;
+            let written = if is_of_root {
+                write_to_root(&path, text)
+            } else {
+                write_to_repository(&path, text)
+            };
+            written
+                .map_err(|e| Failure::internal(format!("cannot write {}: {e}", path.display())))?;
         }
         for args in [
             &["init", "--quiet", "--initial-branch=main"][..],
@@ -90,7 +96,10 @@ impl Showcase {
         ] {
             let (is_good, said) = showcase.command("git", args).await?;
             if !is_good {
-                return Err(Failure::new(FailureKind::Failed, format!("git {} failed: {said}", args.join(" "))));
+                return Err(Failure::new(
+                    FailureKind::Failed,
+                    format!("git {} failed: {said}", args.join(" ")),
+                ));
             }
         }
         Ok(showcase)
@@ -103,7 +112,8 @@ impl Showcase {
     pub(crate) async fn find(folder: &Path) -> Result<Self, Failure> {
         let shown = folder.display();
         if !folder.is_dir() {
-            return Err(Failure::new(FailureKind::NotFound, format!("there is no folder {shown}")).hint(DIR_HINT));
+            return Err(Failure::new(FailureKind::NotFound, format!("there is no folder {shown}"))
+                .hint(DIR_HINT));
         }
         let showcase = Self { folder: folder.to_owned() };
         if !showcase.script().is_file() || !showcase.is_committed().await {
@@ -134,14 +144,15 @@ impl Showcase {
     /// When cargo cannot be run, or the crate does not compile.
     pub(crate) async fn test(&self) -> Result<Tests, Failure> {
         let (_, said) = self.command("cargo", &["test", "--offline", "--no-fail-fast"]).await?;
-        let count = |what: &str| said.lines().filter(|line| line.starts_with("test ") && line.ends_with(what)).count();
+        let count = |what: &str| {
+            said.lines().filter(|line| line.starts_with("test ") && line.ends_with(what)).count()
+        };
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let tests = Tests { passed: number(count("... ok")), failed: number(count("... FAILED")) };
         if tests.passed + tests.failed == 0 {
             let error = format!("the demo's crate cannot be tested: {}", said.trim_end());
-            return Err(
-                Failure::new(FailureKind::Failed, error).hint("the demo needs a cargo that works without the network")
-            );
+            return Err(Failure::new(FailureKind::Failed, error)
+                .hint("the demo needs a cargo that works without the network"));
         }
         Ok(tests)
     }
@@ -166,7 +177,11 @@ impl Showcase {
                 .hint("the demo needs git and cargo on the PATH")
         };
         let mut command = Command::new(program);
-        command.args(args).current_dir(self.repository()).env("CARGO_TARGET_DIR", "target").env("LC_ALL", "C");
+        command
+            .args(args)
+            .current_dir(self.repository())
+            .env("CARGO_TARGET_DIR", "target")
+            .env("LC_ALL", "C");
         // rustup and failing tests say why they fail; where in their code is of no use to a user of the demo.
         command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         let job = Job::spawn(&mut command).map_err(not_run)?;
@@ -176,7 +191,8 @@ impl Showcase {
             Stream::Stderr => said.1.extend_from_slice(bytes),
         };
         let deadline = Some(Instant::now() + COMMAND_TIME);
-        let ended = job.run(deadline, GRACE, &CancellationToken::new(), sink).await.map_err(not_run)?;
+        let ended =
+            job.run(deadline, GRACE, &CancellationToken::new(), sink).await.map_err(not_run)?;
         let is_good = ended.ending.exit_code() == Some(0);
         let (stdout, stderr) = said;
         let text = if is_good || stderr.is_empty() || !stdout.is_empty() { stdout } else { stderr };

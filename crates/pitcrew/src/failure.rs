@@ -83,7 +83,9 @@ impl FailureKind {
     /// What the exit code says, for the help and the manual.
     fn meaning(self) -> &'static str {
         match self {
-            Self::Failed => "failed: the run's lead failed, its team is gone, doctor found something, teammates remain",
+            Self::Failed => {
+                "failed: the run's lead failed, its team is gone, doctor found something, teammates remain"
+            }
             Self::Usage => "the request is malformed: an option, a name, a text over its limit",
             Self::NotFound => "no such team, agent, task or message",
             Self::Conflict => "the name is taken, or the thing's state does not allow it",
@@ -96,7 +98,9 @@ impl FailureKind {
             Self::Unfinished => {
                 "a run ended by itself, and its work is not whole; the message says why, and what is open"
             }
-            Self::Parked => "a run's model was unavailable for too long; the run can be resumed later",
+            Self::Parked => {
+                "a run's model was unavailable for too long; the run can be resumed later"
+            }
             Self::Interrupted => "stopped by Ctrl-C, or its team was ended by `pitcrew shutdown`",
             Self::Terminated => "stopped by SIGTERM, or its terminal is gone",
         }
@@ -190,7 +194,9 @@ impl Failure {
         let error = error.into();
         if let Some(StoreError::NoTeam { team }) = error.downcast_ref() {
             let said = format!("Team '{team}' is not there any more");
-            return ApiError::new(ErrorCode::TeamNotFound, said).with("team_name", team.as_str()).into();
+            return ApiError::new(ErrorCode::TeamNotFound, said)
+                .with("team_name", team.as_str())
+                .into();
         }
         Self::new(FailureKind::Internal, error)
     }
@@ -259,7 +265,10 @@ pub(crate) struct Explained {
 
 impl Explained {
     /// The error under that sentence.
-    pub(crate) fn new(said: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(crate) fn new(
+        said: impl Into<String>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
         Self { said: said.into(), source: source.into() }
     }
 }
@@ -330,11 +339,13 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
 fn limit_hint(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => Some("`ulimit -n` shows how many files a process may open, and raises it"),
-        Errno::NFILE => {
-            Some("the whole system has no file to open left; `sysctl fs.file-max` shows how many there are")
-        }
+        Errno::NFILE => Some(
+            "the whole system has no file to open left; `sysctl fs.file-max` shows how many there are",
+        ),
         Errno::FBIG => Some("`ulimit -f` shows how long a file may become, and raises it"),
-        Errno::AGAIN => Some("`ulimit -u` shows how many processes and threads a user may have, and raises it"),
+        Errno::AGAIN => {
+            Some("`ulimit -u` shows how many processes and threads a user may have, and raises it")
+        }
         Errno::NOMEM => Some("`ulimit -v` shows how much memory a process may take, and raises it"),
         _ => None,
     }
@@ -344,7 +355,8 @@ fn limit_hint(error: &io::Error) -> Option<&'static str> {
 fn hints_in(error: &ApiError) -> Vec<String> {
     let mut hints = Vec::new();
     for (key, value) in &error.details {
-        let names: Vec<&str> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let names: Vec<&str> =
+            value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if let Some(of) = key.strip_prefix("available_").or_else(|| key.strip_prefix("valid_")) {
             let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             hints.push(format!("{}: {shown}", of.replace('_', " ")));
@@ -382,17 +394,23 @@ pub(crate) fn hint_of(error: &StoreError) -> Option<String> {
 fn hint_of_corrupt(path: &Path) -> String {
     match path.ends_with("config.json") {
         true => {
-            let team = path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy()).unwrap_or_default();
+            let team = path
+                .parent()
+                .and_then(Path::file_name)
+                .map(|name| name.to_string_lossy())
+                .unwrap_or_default();
             let team = shell_word(&team);
-            format!("a config is put right by hand; `pitcrew team delete {team} --force` clears the team away")
+            format!(
+                "a config is put right by hand; `pitcrew team delete {team} --force` clears the team away"
+            )
         }
-        false => "`pitcrew doctor --repair` puts it right; what it takes out is kept for a week".to_owned(),
+        false => "`pitcrew doctor --repair` puts it right; what it takes out is kept for a week"
+            .to_owned(),
     }
 }
 
 /// What helps against something else in the place of a folder.
-const NO_FOLDER: &str =
-    "move it away by hand; a folder that is missing is made when it is needed (only the root itself may be a link)";
+const NO_FOLDER: &str = "move it away by hand; a folder that is missing is made when it is needed (only the root itself may be a link)";
 
 #[cfg(test)]
 mod tests {
@@ -414,19 +432,23 @@ mod tests {
         let row = |kind: FailureKind| {
             let of_api = ErrorCode::ALL.into_iter().filter(|code| FailureKind::of(*code) == kind);
             let of_api = of_api.map(ErrorCode::as_str).filter(|name| *name != kind.name());
-            let names: Vec<String> =
-                std::iter::once(kind.name()).chain(of_api).map(|name| format!("`{name}`")).collect();
+            let names: Vec<String> = std::iter::once(kind.name())
+                .chain(of_api)
+                .map(|name| format!("`{name}`"))
+                .collect();
             [kind.code().to_string(), names.join(", "), kind.meaning().to_owned()]
         };
         let done = ["0".to_owned(), String::new(), "done".to_owned()];
-        let expected: Vec<[String; 3]> = std::iter::once(done).chain(FailureKind::ALL.map(row)).collect();
+        let expected: Vec<[String; 3]> =
+            std::iter::once(done).chain(FailureKind::ALL.map(row)).collect();
         assert_eq!(rows_of_manual(), expected);
     }
 
     #[test]
     fn a_code_has_one_meaning_and_a_name_one_code() {
         let codes: std::collections::BTreeSet<u8> = FailureKind::ALL.map(FailureKind::code).into();
-        let names: std::collections::BTreeSet<&str> = FailureKind::ALL.map(FailureKind::name).into();
+        let names: std::collections::BTreeSet<&str> =
+            FailureKind::ALL.map(FailureKind::name).into();
         assert_eq!((codes.len(), names.len()), (FailureKind::ALL.len(), FailureKind::ALL.len()));
         for code in ErrorCode::ALL {
             let own = FailureKind::ALL.into_iter().find(|kind| kind.name() == code.as_str());
@@ -436,7 +458,8 @@ mod tests {
 
     #[test]
     fn a_team_that_was_deleted_while_it_was_looked_at_is_not_there_and_nothing_failed() {
-        let failure = Failure::internal(StoreError::NoTeam { team: pitcrew_protocol::TeamDir::of("work") });
+        let failure =
+            Failure::internal(StoreError::NoTeam { team: pitcrew_protocol::TeamDir::of("work") });
         assert_eq!(failure.kind.code(), 3);
         assert_eq!(failure.document()["error"], "team_not_found");
         assert_eq!(failure.chain(), "Team 'work' is not there any more");
@@ -444,21 +467,27 @@ mod tests {
 
     #[test]
     fn the_details_of_an_api_error_become_hints() {
-        let error = ApiError::new(ErrorCode::AgentNotFound, "no agent 'bop'").with("valid_agents", vec!["ann", "bob"]);
+        let error = ApiError::new(ErrorCode::AgentNotFound, "no agent 'bop'")
+            .with("valid_agents", vec!["ann", "bob"]);
         let failure = Failure::from(error);
         assert_eq!(failure.hints(), ["agents: ann, bob"]);
         assert_eq!(failure.kind.code(), 3);
-        let torn = ApiError::new(ErrorCode::InternalError, "bob.json is not readable").with("corrupt", true);
+        let torn = ApiError::new(ErrorCode::InternalError, "bob.json is not readable")
+            .with("corrupt", true);
         assert!(Failure::from(torn).hints()[0].contains("pitcrew doctor"));
     }
 
     #[test]
     fn a_chain_is_printed_once_and_whole() {
         let io = std::io::Error::other("disk on fire");
-        let error = pitcrew_store::StoreError::Io { action: "write", path: "/x".into(), source: io };
+        let error =
+            pitcrew_store::StoreError::Io { action: "write", path: "/x".into(), source: io };
         let failure = Failure::internal(error);
         assert_eq!(failure.chain(), "cannot write /x: disk on fire");
         let document = failure.document();
-        assert_eq!((&document["error"], &document["exit_code"]), (&"internal_error".into(), &70.into()));
+        assert_eq!(
+            (&document["error"], &document["exit_code"]),
+            (&"internal_error".into(), &70.into())
+        );
     }
 }

@@ -16,8 +16,12 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_model::{Endpoints, ModelSpec};
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS};
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::hosting::{Conversation, Hosting, Launch, LaunchSpec, Launcher, Program, TeammatePlace};
-use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions};
+use pitcrew_runtime::hosting::{
+    Conversation, Hosting, Launch, LaunchSpec, Launcher, Program, TeammatePlace,
+};
+use pitcrew_runtime::panes::{
+    ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions,
+};
 use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::trust::Trust;
 use pitcrew_team::{PaneHost, Team};
@@ -34,8 +38,16 @@ use crate::{client_version, output, reference_client};
 const TMUX_SESSION: &str = "pitcrew";
 
 /// The names of what reaches a model, is logged, or makes the reference client what it is, by how they begin.
-const PASSED_ON: [&str; 8] =
-    ["ANTHROPIC_", "AWS_", "CLAUDE_CODE_", "GOOGLE_", "NODE_EXTRA_CA_CERTS", "OPENAI_", "PITCREW_LOG", "RUST_LOG"];
+const PASSED_ON: [&str; 8] = [
+    "ANTHROPIC_",
+    "AWS_",
+    "CLAUDE_CODE_",
+    "GOOGLE_",
+    "NODE_EXTRA_CA_CERTS",
+    "OPENAI_",
+    "PITCREW_LOG",
+    "RUST_LOG",
+];
 
 /// The proxies of a process, in either case.
 const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
@@ -89,10 +101,14 @@ impl FromStr for TeammateMode {
             "tmux" => Ok(Self::Tmux),
             "iterm2" => Ok(Self::ITerm2),
             other => {
-                let argv = other.strip_prefix("pane:").map(|command| command.split_whitespace().map(str::to_owned));
+                let argv = other
+                    .strip_prefix("pane:")
+                    .map(|command| command.split_whitespace().map(str::to_owned));
                 match argv.map(Iterator::collect::<Vec<_>>).filter(|argv| !argv.is_empty()) {
                     Some(argv) => Ok(Self::Program(argv)),
-                    None => Err("one of auto, in-process, tmux, iterm2 and pane:PROGRAM".to_owned()),
+                    None => {
+                        Err("one of auto, in-process, tmux, iterm2 and pane:PROGRAM".to_owned())
+                    }
                 }
             }
         }
@@ -139,22 +155,31 @@ pub(crate) fn hosting(
     let programs = named_programs(context);
     let former = left.clone();
     let (asked, socket) = match (&args.teammate_mode, left) {
-        (Some(mode), left) => (Some(chosen(context, mode.clone())?), left.and_then(|left| left.socket)),
+        (Some(mode), left) => {
+            (Some(chosen(context, mode.clone())?), left.and_then(|left| left.socket))
+        }
         (None, Some(left)) => (Some(must_be_named(left.mode, &programs)?), left.socket),
         // What is not heeded is said where the pane programs are looked for.
-        (None, None) => (mode_of(settings).ok().flatten().map(|mode| chosen(context, mode)).transpose()?, None),
+        (None, None) => {
+            (mode_of(settings).ok().flatten().map(|mode| chosen(context, mode)).transpose()?, None)
+        }
     };
     let mode = match asked.unwrap_or(TeammateMode::Auto) {
         TeammateMode::Auto => here(context),
-        mode @ (TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 | TeammateMode::Program(_)) => mode,
+        mode @ (TeammateMode::InProcess
+        | TeammateMode::Tmux
+        | TeammateMode::ITerm2
+        | TeammateMode::Program(_)) => mode,
     };
     let socket = socket.or_else(|| tmux_socket(context));
-    let former_panes = former.filter(|left| left.mode != mode).and_then(|left| former_panes(context, left, &programs));
+    let former_panes = former
+        .filter(|left| left.mode != mode)
+        .and_then(|left| former_panes(context, left, &programs));
     let panes = panes(context, &mode, socket.clone())?;
     if mode == TeammateMode::Tmux && context.variable("TMUX").is_none() {
-        let server = socket
-            .as_ref()
-            .map_or_else(String::new, |socket| format!(" -S {}", output::shell_word(&socket.to_string_lossy())));
+        let server = socket.as_ref().map_or_else(String::new, |socket| {
+            format!(" -S {}", output::shell_word(&socket.to_string_lossy()))
+        });
         output::remark(&format!(
             "teammates get panes in the tmux session {TMUX_SESSION}, which no terminal shows yet; once there are some, \
              `tmux{server} attach -t {TMUX_SESSION}` goes there"
@@ -173,7 +198,10 @@ pub(crate) fn hosting(
     }
     let own = match &mode {
         TeammateMode::Program(argv) => Some(as_recorded(context, argv)),
-        TeammateMode::Auto | TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 => None,
+        TeammateMode::Auto
+        | TeammateMode::InProcess
+        | TeammateMode::Tmux
+        | TeammateMode::ITerm2 => None,
     };
     Ok(Hosting {
         pane_programs: programs.into_iter().chain(own).collect(),
@@ -182,7 +210,8 @@ pub(crate) fn hosting(
         former_panes,
         launch: launcher(context, settings),
         program,
-        client_remark: client_version::find(context, client_of(settings)).map(client_version::remark),
+        client_remark: client_version::find(context, client_of(settings))
+            .map(client_version::remark),
         settings: layer,
         prompt_deadline: deadline_of(settings),
     })
@@ -190,9 +219,13 @@ pub(crate) fn hosting(
 
 /// The panes of an earlier run, for whoever lives in them. What the user named for this run may do without them.
 fn former_panes(context: &Context, left: Left, programs: &[Vec<String>]) -> Option<Arc<dyn Panes>> {
-    let panes = must_be_named(left.mode, programs).and_then(|mode| panes(context, &mode, left.socket));
+    let panes =
+        must_be_named(left.mode, programs).and_then(|mode| panes(context, &mode, left.socket));
     panes.unwrap_or_else(|error| {
-        output::remark(&format!("warning: the panes of the run before cannot be reached: {}", error.chain()));
+        output::remark(&format!(
+            "warning: the panes of the run before cannot be reached: {}",
+            error.chain()
+        ));
         None
     })
 }
@@ -200,7 +233,8 @@ fn former_panes(context: &Context, left: Left, programs: &[Vec<String>]) -> Opti
 /// A mode that the user named, which is kept: later commands may run its program for the panes that it made.
 fn chosen(context: &Context, mode: TeammateMode) -> Result<TeammateMode, Failure> {
     if let TeammateMode::Program(argv) = &mode {
-        Trust::keep_pane_program(&context.root, &as_recorded(context, argv)).map_err(Failure::internal)?;
+        Trust::keep_pane_program(&context.root, &as_recorded(context, argv))
+            .map_err(Failure::internal)?;
     }
     Ok(mode)
 }
@@ -210,7 +244,9 @@ fn must_be_named(mode: TeammateMode, programs: &[Vec<String>]) -> Result<Teammat
     match &mode {
         TeammateMode::Program(argv) if !programs.contains(argv) => {
             let argv = argv.join(" ");
-            let said = format!("only a record of the team names the pane program {argv:?}, which is not run");
+            let said = format!(
+                "only a record of the team names the pane program {argv:?}, which is not run"
+            );
             Err(Failure::new(FailureKind::Denied, said)
                 .hint(format!("--teammate-mode 'pane:{argv}' runs it; --teammate-mode in-process does without panes")))
         }
@@ -236,8 +272,9 @@ impl Left {
     /// When the team cannot be read.
     pub(crate) async fn by(team: &Team) -> Result<Option<Self>, Failure> {
         let latest = team.pane_hosts().await?.pop();
-        Ok(latest
-            .and_then(|host| Some(Self { mode: TeammateMode::of(&host)?, socket: host.socket.map(PathBuf::from) })))
+        Ok(latest.and_then(|host| {
+            Some(Self { mode: TeammateMode::of(&host)?, socket: host.socket.map(PathBuf::from) })
+        }))
     }
 }
 
@@ -253,7 +290,10 @@ pub(crate) async fn pane_of(
     let place = team.started().await?.remove(member).and_then(|started| started.pane);
     let mode = place.as_ref().and_then(|place| TeammateMode::of(&place.host));
     let (Some(place), Some(mode)) = (place, mode) else {
-        return Err(Failure::new(FailureKind::Conflict, format!("{member} lives in no pane of ours")));
+        return Err(Failure::new(
+            FailureKind::Conflict,
+            format!("{member} lives in no pane of ours"),
+        ));
     };
     let mode = must_be_named(mode, &named_programs(context))?;
     let socket = place.host.socket.map(PathBuf::from).or_else(|| tmux_socket(context));
@@ -299,14 +339,22 @@ fn here(context: &Context) -> TeammateMode {
     TeammateMode::InProcess
 }
 
-fn panes(context: &Context, mode: &TeammateMode, socket: Option<PathBuf>) -> Result<Option<Arc<dyn Panes>>, Failure> {
+fn panes(
+    context: &Context,
+    mode: &TeammateMode,
+    socket: Option<PathBuf>,
+) -> Result<Option<Arc<dyn Panes>>, Failure> {
     match mode {
         TeammateMode::Auto | TeammateMode::InProcess => Ok(None),
         TeammateMode::Tmux => Ok(Some(Arc::new(tmux(context, socket)?))),
         TeammateMode::ITerm2 => Ok(Some(Arc::new(iterm2(context)?))),
         TeammateMode::Program(argv) => {
             let argv = as_recorded(context, argv);
-            must_be_there(context, argv.first().map_or("", String::as_str), "the program for panes")?;
+            must_be_there(
+                context,
+                argv.first().map_or("", String::as_str),
+                "the program for panes",
+            )?;
             Ok(Some(Arc::new(PaneProgram::new(argv))))
         }
     }
@@ -349,14 +397,23 @@ pub(crate) fn named_programs(context: &Context) -> Vec<Vec<String>> {
     });
     let named = match mode {
         Some(TeammateMode::Program(argv)) => Some(as_recorded(context, &argv)),
-        Some(TeammateMode::Auto | TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2) | None => None,
+        Some(
+            TeammateMode::Auto
+            | TeammateMode::InProcess
+            | TeammateMode::Tmux
+            | TeammateMode::ITerm2,
+        )
+        | None => None,
     };
     let own = context.exe.to_string_lossy().into_owned();
-    let served = ["tmux", "iterm2"].map(|kind| [own.as_str(), "pane", "serve", kind].map(str::to_owned).to_vec());
+    let served = ["tmux", "iterm2"]
+        .map(|kind| [own.as_str(), "pane", "serve", kind].map(str::to_owned).to_vec());
     let kept = Trust::load(&context.root).map_or_else(
         |error| {
             let said = Failure::internal(error).chain();
-            output::remark(&format!("warning: which pane programs were named for runs is not known: {said}"));
+            output::remark(&format!(
+                "warning: which pane programs were named for runs is not known: {said}"
+            ));
             Vec::new()
         },
         |trust| trust.pane_programs().to_vec(),
@@ -366,7 +423,8 @@ pub(crate) fn named_programs(context: &Context) -> Vec<Vec<String>> {
 
 fn tmux(context: &Context, socket: Option<PathBuf>) -> Result<Tmux, Failure> {
     if !context.is_on_path("tmux") {
-        return Err(Failure::usage("tmux is not on the PATH").hint("--teammate-mode in-process needs no terminal"));
+        return Err(Failure::usage("tmux is not on the PATH")
+            .hint("--teammate-mode in-process needs no terminal"));
     }
     // A pane beside ours is a pane of the server we are in.
     let is_ours = socket == tmux_socket(context);
@@ -374,7 +432,10 @@ fn tmux(context: &Context, socket: Option<PathBuf>) -> Result<Tmux, Failure> {
         program: PathBuf::from("tmux"),
         socket,
         config: None,
-        beside: context.variable("TMUX_PANE").filter(|_| is_ours).map(|pane| PaneId(pane.to_owned())),
+        beside: context
+            .variable("TMUX_PANE")
+            .filter(|_| is_ours)
+            .map(|pane| PaneId(pane.to_owned())),
         session: TMUX_SESSION.to_owned(),
         launcher: pane_exec::command()?,
         temporary: context.temporary(),
@@ -414,7 +475,8 @@ fn launcher(context: &Context, settings: &Settings) -> Launcher {
         env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
         let argv = match launch_spec.program {
             Program::Pitcrew => {
-                let ours = [exe.clone(), "agent".to_owned()].into_iter().chain(recorded(launch_spec));
+                let ours =
+                    [exe.clone(), "agent".to_owned()].into_iter().chain(recorded(launch_spec));
                 ours.chain(more(launch_spec)).collect()
             }
             Program::Claude => {
@@ -430,10 +492,12 @@ fn launcher(context: &Context, settings: &Settings) -> Launcher {
 fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     let env = settings.env();
     let is_passed_on = |name: &str| {
-        PASSED_ON.iter().any(|prefix| name.starts_with(prefix)) || PROXIES.contains(&name.to_uppercase().as_str())
+        PASSED_ON.iter().any(|prefix| name.starts_with(prefix))
+            || PROXIES.contains(&name.to_uppercase().as_str())
     };
     let own = context.environment.iter().filter(|(name, _)| is_passed_on(name));
-    let mut passed: Vec<(String, String)> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut passed: Vec<(String, String)> =
+        own.map(|(name, value)| (name.clone(), value.clone())).collect();
     // What reaches a provider is known where models are opened; the settings' own variables win there.
     let looked_up = std::cell::RefCell::new(Vec::new());
     let _endpoints = Endpoints::from_lookup(|name| {
@@ -445,7 +509,9 @@ fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
         passed.retain(|(known, _)| *known != name);
         passed.push((name, value));
     }
-    passed.retain(|(name, _)| !matches!(name.as_str(), "CLAUDE_CODE_ENTRYPOINT" | "CLAUDE_CODE_SSE_PORT"));
+    passed.retain(|(name, _)| {
+        !matches!(name.as_str(), "CLAUDE_CODE_ENTRYPOINT" | "CLAUDE_CODE_SSE_PORT")
+    });
     passed
 }
 
@@ -495,10 +561,14 @@ fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
 
 /// What only ours is told.
 fn more(launch_spec: &LaunchSpec) -> Vec<String> {
-    let key = launch_spec.verify_key.as_ref().map(|key| ["--lead-verify-key".to_owned(), key.clone()]);
+    let key =
+        launch_spec.verify_key.as_ref().map(|key| ["--lead-verify-key".to_owned(), key.clone()]);
     let lead = launch_spec.lead_process.map(|lead| ["--lead-process".to_owned(), lead.to_words()]);
     let turns = launch_spec.max_turns.map(|turns| ["--max-turns".to_owned(), turns.to_string()]);
-    let settings = launch_spec.settings.as_ref().map(|file| ["--settings".to_owned(), file.display().to_string()]);
+    let settings = launch_spec
+        .settings
+        .as_ref()
+        .map(|file| ["--settings".to_owned(), file.display().to_string()]);
     key.into_iter().chain(lead).chain(turns).chain(settings).flatten().collect()
 }
 
@@ -546,18 +616,31 @@ mod tests {
 
     #[test]
     fn the_reference_client_gets_the_id_of_its_conversation() {
-        let with =
-            |conversation| recorded(&LaunchSpec { conversation: Some(conversation), ..launch_spec(Program::Claude) });
+        let with = |conversation| {
+            recorded(&LaunchSpec {
+                conversation: Some(conversation),
+                ..launch_spec(Program::Claude)
+            })
+        };
         let id = "3bacbbef-0790-4d04-a603-4427723f5762";
-        assert!(with(Conversation::New(id.to_owned())).ends_with(&["--session-id".to_owned(), id.to_owned()]));
-        assert!(with(Conversation::Former(id.to_owned())).ends_with(&["--resume".to_owned(), id.to_owned()]));
+        assert!(
+            with(Conversation::New(id.to_owned()))
+                .ends_with(&["--session-id".to_owned(), id.to_owned()])
+        );
+        assert!(
+            with(Conversation::Former(id.to_owned()))
+                .ends_with(&["--resume".to_owned(), id.to_owned()])
+        );
     }
 
     #[test]
     fn the_reference_client_always_gets_a_permission_mode() {
         for mode in [PermissionMode::Default, PermissionMode::Plan] {
             let flags = recorded(&LaunchSpec { mode, ..launch_spec(Program::Claude) });
-            assert!(flags.windows(2).any(|pair| pair == ["--permission-mode", mode.as_str()]), "{flags:?}");
+            assert!(
+                flags.windows(2).any(|pair| pair == ["--permission-mode", mode.as_str()]),
+                "{flags:?}"
+            );
             let ours = recorded(&LaunchSpec { mode, ..launch_spec(Program::Pitcrew) });
             assert!(!ours.contains(&"--permission-mode".to_owned()), "{ours:?}");
         }

@@ -14,7 +14,11 @@ use crate::output::shell_word;
 /// # Errors
 /// What the lead refused, or that it does not answer.
 pub(crate) async fn ask(team: &Team, request: &ControlRequest) -> Result<Option<Value>, Failure> {
-    let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
+    let holder = team
+        .backend()
+        .lease_holder(team.dir(), &LeaseName::Run)
+        .await
+        .map_err(Failure::internal)?;
     let Some(holder) = holder.filter(|holder| holder.verify_key.is_some()) else { return Ok(None) };
     let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
     match control_request(&folder, request).await {
@@ -50,7 +54,10 @@ pub(crate) fn without(team: &Team, error: ApiError) -> Failure {
     let needs_lead = error.details.contains_key("lead_signs");
     let failure = Failure::from(error);
     if needs_lead {
-        failure.hint(format!("`pitcrew run --resume {}` starts its lead again", shell_word(team.name().as_str())))
+        failure.hint(format!(
+            "`pitcrew run --resume {}` starts its lead again",
+            shell_word(team.name().as_str())
+        ))
     } else {
         failure
     }

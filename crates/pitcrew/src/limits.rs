@@ -26,7 +26,10 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 ///
 /// # Errors
 /// Those of `work`, and when the system has no descriptor or thread left for the runtime.
-pub(crate) fn block_on<T>(builder: &mut Builder, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(
+    builder: &mut Builder,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     let not_started = |error| {
         let said = "the system lets pitcrew open no more files, or start no more threads";
         Failure::internal(Explained::new(said, error))
@@ -72,7 +75,10 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Res
         if std::thread::current().id() != ours {
             usual(panic);
         }
-        let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let place = panic
+            .location()
+            .map(|at| format!(" at {}:{}", at.file(), at.line()))
+            .unwrap_or_default();
         let said = format!("{}{place}", panic_text(panic.payload()));
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
     }));
@@ -85,5 +91,6 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Res
 
 fn panic_text(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a text")
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a text")
 }

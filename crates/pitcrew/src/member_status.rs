@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, LEAD_NAME, Member, TeamConfig};
 use pitcrew_runtime::identity::{ProcessIdentity, process_of_agent};
 use pitcrew_store::LeaseName;
-use pitcrew_team::{PaneHost, PanePlace, Program, Request, RequestKind, SpawnRecord, Started, Team};
+use pitcrew_team::{
+    PaneHost, PanePlace, Program, Request, RequestKind, SpawnRecord, Started, Team,
+};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -66,7 +68,11 @@ impl Whereabouts {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(crate) async fn of(team: &Team, config: &TeamConfig, lead: &Running) -> Result<Vec<Self>, Failure> {
+    pub(crate) async fn of(
+        team: &Team,
+        config: &TeamConfig,
+        lead: &Running,
+    ) -> Result<Vec<Self>, Failure> {
         // Of a team without anybody of ours nothing is recorded, and looking would leave a folder of ours in it.
         let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
         let started = if has_ours { team.started().await? } else { BTreeMap::new() };
@@ -76,10 +82,16 @@ impl Whereabouts {
         for member in &config.members {
             found.push(match started.get(&member.name) {
                 Some(started) => Self::of_started(member, started, now_ms),
-                None if member.is_called(LEAD_NAME) || is_in_process(member) => Self::in_lead(member, lead),
+                None if member.is_called(LEAD_NAME) || is_in_process(member) => {
+                    Self::in_lead(member, lead)
+                }
                 None => {
                     let lease = LeaseName::of_member(&member.name);
-                    let holder = team.backend().lease_holder(team.dir(), &lease).await.map_err(Failure::internal)?;
+                    let holder = team
+                        .backend()
+                        .lease_holder(team.dir(), &lease)
+                        .await
+                        .map_err(Failure::internal)?;
                     let holder = holder.map(|holder| holder.pid);
                     match lead {
                         // A pane teammate outlives its session's lead.
@@ -131,20 +143,29 @@ impl Whereabouts {
     pub(crate) fn cells(&self, member: &Member) -> [String; 2] {
         let place = match &self.pane {
             Some(pane) => format!("{} {}", printable(&pane.host.backend), printable(&pane.id)),
-            None => member.backend_type.clone().filter(|kind| !kind.is_empty()).unwrap_or_else(|| "-".to_owned()),
+            None => member
+                .backend_type
+                .clone()
+                .filter(|kind| !kind.is_empty())
+                .unwrap_or_else(|| "-".to_owned()),
         };
         let who = match (self.program.as_deref(), self.pid) {
             (Some(program), Some(pid)) => format!(", {} {pid}", printable(program)),
             (None, Some(pid)) => format!(", process {pid}"),
             (Some(_) | None, None) => String::new(),
         };
-        let asks = self.waits_for.as_ref().map(|what| format!(", {}", printable(what))).unwrap_or_default();
+        let asks = self
+            .waits_for
+            .as_ref()
+            .map(|what| format!(", {}", printable(what)))
+            .unwrap_or_default();
         [printable(&place).into_owned(), format!("{}{who}{asks}", self.state.text())]
     }
 
     fn of_started(member: &Member, started: &Started, now_ms: i64) -> Self {
-        let process =
-            started.process.map(|process| ProcessIdentity { pid: process.pid, start_ticks: process.start_ticks });
+        let process = started
+            .process
+            .map(|process| ProcessIdentity { pid: process.pid, start_ticks: process.start_ticks });
         let state = match (process, started.deadline_ms) {
             (None, _) => MemberStatus::Unknown,
             (Some(process), _) if !process.is_alive() => MemberStatus::Gone,
@@ -172,7 +193,14 @@ impl Whereabouts {
             Running::No => (Some("pitcrew"), None, MemberStatus::NotRunning),
             Running::Unknown => (None, None, MemberStatus::Unknown),
         };
-        Self { name: member.name.clone(), program: program.map(str::to_owned), pane: None, pid, state, waits_for: None }
+        Self {
+            name: member.name.clone(),
+            program: program.map(str::to_owned),
+            pane: None,
+            pid,
+            state,
+            waits_for: None,
+        }
     }
 
     /// A pane teammate of a session on this machine: its client records no process, but its words name it.
@@ -199,18 +227,28 @@ impl Whereabouts {
             (None, None) => MemberStatus::Unknown,
         };
         let pane = member.backend_type.clone().zip(member.tmux_pane_id.clone());
-        let pane =
-            pane.filter(|(_, id)| !id.is_empty()).map(|(backend, id)| PanePlace { host: PaneHost::of(&backend), id });
+        let pane = pane
+            .filter(|(_, id)| !id.is_empty())
+            .map(|(backend, id)| PanePlace { host: PaneHost::of(&backend), id });
         // Only our own members hold leases.
         let program = record.map(|record| record.program.as_str()).or(pid.map(|_| "pitcrew"));
-        Self { name: member.name.clone(), program: program.map(str::to_owned), pane, pid, state, waits_for: None }
+        Self {
+            name: member.name.clone(),
+            program: program.map(str::to_owned),
+            pane,
+            pid,
+            state,
+            waits_for: None,
+        }
     }
 }
 
 /// What a member has asked for that has no answer yet: a permission, or the approval of its plan.
 fn waits_for(name: &AgentName, requests: &BTreeMap<String, Request>) -> Option<String> {
     let open = requests.values().filter(|request| request.is_open() && request.from == *name);
-    let latest = open.filter(|request| request.kind != RequestKind::Shutdown).max_by_key(|request| request.at_ms)?;
+    let latest = open
+        .filter(|request| request.kind != RequestKind::Shutdown)
+        .max_by_key(|request| request.at_ms)?;
     Some(match (latest.kind, &latest.tool) {
         (RequestKind::Permission, Some(tool)) => format!("asks permission for {tool}"),
         (RequestKind::Permission, None) => "asks permission".to_owned(),

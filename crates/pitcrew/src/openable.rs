@@ -6,7 +6,11 @@ use crate::run_options;
 
 /// Names the models that a run on `model` can open: its own, aliases and those with a price in the settings whose vendor has a key, the
 /// form of that vendor's others, and the models of a local Ollama. A scripted run looks for no Ollama.
-pub(crate) async fn openable(model: &str, endpoints: &Endpoints, prices: &PriceTable) -> Vec<String> {
+pub(crate) async fn openable(
+    model: &str,
+    endpoints: &Endpoints,
+    prices: &PriceTable,
+) -> Vec<String> {
     let is_scripted = matches!(model.parse(), Ok(ModelSpec::Script(_)));
     let local = if is_scripted {
         Vec::new()
@@ -21,13 +25,22 @@ pub(crate) async fn openable(model: &str, endpoints: &Endpoints, prices: &PriceT
 /// Whether there is a key for a model's vendor, or it runs here.
 pub(crate) fn has_key(spec: &ModelSpec, endpoints: &Endpoints) -> bool {
     match spec {
-        ModelSpec::Anthropic(_) => endpoints.anthropic_api_key.is_some() || endpoints.anthropic_auth_token.is_some(),
-        ModelSpec::OpenAi(_) => endpoints.openai_api_key.is_some() || endpoints.openai_base_url.is_some(),
+        ModelSpec::Anthropic(_) => {
+            endpoints.anthropic_api_key.is_some() || endpoints.anthropic_auth_token.is_some()
+        }
+        ModelSpec::OpenAi(_) => {
+            endpoints.openai_api_key.is_some() || endpoints.openai_base_url.is_some()
+        }
         ModelSpec::Ollama(_) | ModelSpec::Script(_) => true,
     }
 }
 
-fn listed(model: &str, endpoints: &Endpoints, prices: &PriceTable, local: &[String]) -> Vec<String> {
+fn listed(
+    model: &str,
+    endpoints: &Endpoints,
+    prices: &PriceTable,
+    local: &[String],
+) -> Vec<String> {
     let of_anthropic = ModelSpec::Anthropic("NAME".to_owned());
     let of_openai = ModelSpec::OpenAi("NAME".to_owned());
     let mut names = vec![model.to_owned()];
@@ -61,13 +74,19 @@ mod tests {
         };
         let none = Endpoints::default();
         assert_eq!(list("script:a.yaml", &none, &[]), "script:a.yaml");
-        assert_eq!(list("ollama/qwen3:8b", &none, &["qwen3:8b", "llama3"]), "ollama/qwen3:8b, ollama/llama3");
+        assert_eq!(
+            list("ollama/qwen3:8b", &none, &["qwen3:8b", "llama3"]),
+            "ollama/qwen3:8b, ollama/llama3"
+        );
         let anthropic = Endpoints { anthropic_api_key: key.clone(), ..Endpoints::default() };
         insta::assert_snapshot!(
             list("anthropic/claude-x", &anthropic, &[]),
             @"anthropic/claude-x, opus, sonnet, haiku, anthropic/NAME"
         );
         let openai = Endpoints { openai_api_key: key, ..Endpoints::default() };
-        assert_eq!(list("openai/gpt-5", &openai, &["qwen3"]), "openai/gpt-5, openai/NAME, ollama/qwen3");
+        assert_eq!(
+            list("openai/gpt-5", &openai, &["qwen3"]),
+            "openai/gpt-5, openai/NAME, ollama/qwen3"
+        );
     }
 }

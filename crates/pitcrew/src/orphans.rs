@@ -126,10 +126,15 @@ impl StoppedView {
             (None, Some(pid)) => format!("what process {pid} left running"),
             (None, None) => self.pane.clone().unwrap_or_default(),
         };
-        let left = self.pane_left.as_ref().map(|reason| format!("; its pane is left: {reason}")).unwrap_or_default();
+        let left = self
+            .pane_left
+            .as_ref()
+            .map(|reason| format!("; its pane is left: {reason}"))
+            .unwrap_or_default();
         let unknown = self.pane_not_asked.as_ref();
-        let unknown =
-            unknown.map(|why| format!("; whether its pane is closed is not known: {why}")).unwrap_or_default();
+        let unknown = unknown
+            .map(|why| format!("; whether its pane is closed is not known: {why}"))
+            .unwrap_or_default();
         printable(&format!("{who}: {}{left}{unknown}", self.outcome.replace('_', " "))).into_owned()
     }
 }

@@ -51,7 +51,11 @@ impl Output {
     }
 
     /// Shows an answer: `value` as JSON, or what `text` makes of it.
-    pub(crate) fn answer<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+    pub(crate) fn answer<T: Serialize>(
+        self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
         match self.form {
             Form::Json => line(&serde_json::to_string_pretty(value).map_err(Failure::internal)?),
             Form::Text => line(text(value).trim_end()),
@@ -83,7 +87,11 @@ impl Output {
     }
 
     /// Shows one item of an answer that goes on: a JSON line, or what `text` makes of it.
-    pub(crate) fn item<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+    pub(crate) fn item<T: Serialize>(
+        self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
         match self.form {
             Form::Json => line(&serde_json::to_string(value).map_err(Failure::internal)?),
             Form::Text => line(text(value).trim_end()),
@@ -120,7 +128,8 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let said = Explained::new("the answer cannot be written to stdout", error);
-            Err(Failure::internal(said).hint("what was to be done is done; look at it before you do it again"))
+            Err(Failure::internal(said)
+                .hint("what was to be done is done; look at it before you do it again"))
         }
         Ok(()) | Err(_) => Ok(()),
     }
@@ -150,7 +159,9 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
         match c {
             c if stays => c,
             // Blanks of other widths are blanks.
-            c if c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}') => ' ',
+            c if c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}') => {
+                ' '
+            }
             _ => '\u{fffd}',
         }
     });
@@ -213,7 +224,11 @@ fn width_of(stream: &impl IsTerminal) -> Option<u16> {
     Some(columns)
 }
 
-fn table_within<const N: usize>(width: Option<u16>, heading: [&str; N], rows: &[[String; N]]) -> String {
+fn table_within<const N: usize>(
+    width: Option<u16>,
+    heading: [&str; N],
+    rows: &[[String; N]],
+) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     match width {
@@ -245,7 +260,10 @@ mod tests {
             printable("a\u{2800}b\u{1d173}\u{61c}\u{600}r\u{200d}m"),
             "a\u{fffd}b\u{fffd}\u{fffd}\u{fffd}r\u{fffd}m"
         );
-        assert_eq!(printable("👩\u{200d}💻 می\u{200c}خواهم a\u{a0}b"), "👩\u{200d}💻 می\u{200c}خواهم a b");
+        assert_eq!(
+            printable("👩\u{200d}💻 می\u{200c}خواهم a\u{a0}b"),
+            "👩\u{200d}💻 می\u{200c}خواهم a b"
+        );
         assert!(matches!(printable("plain\n\ttext"), Cow::Borrowed(_)));
     }
 
@@ -257,7 +275,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_made_visible() {
-        assert_eq!(visible("a\x1b[2J\r\nb\u{202e}c\u{200b}\u{e0041}"), r"a\u{1b}[2J\r\nb\u{202e}c\u{200b}\u{e0041}");
+        assert_eq!(
+            visible("a\x1b[2J\r\nb\u{202e}c\u{200b}\u{e0041}"),
+            r"a\u{1b}[2J\r\nb\u{202e}c\u{200b}\u{e0041}"
+        );
         assert_eq!(visible("naïve 日本 🙂"), "naïve 日本 🙂");
     }
 
@@ -269,12 +290,16 @@ mod tests {
 
     #[test]
     fn a_table_is_broken_within_its_columns_where_the_terminal_is_narrow() {
-        let row = ["team-lead", "killed: it was stopped, and can be resumed", "27", "27", "0", "$0.00"];
+        let row =
+            ["team-lead", "killed: it was stopped, and can be resumed", "27", "27", "0", "$0.00"];
         let rows = [row.map(str::to_owned)];
         let heading = ["AGENT", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"];
         for width in [120, 80, 60, 40] {
             let shown = table_within(Some(width), heading, &rows);
-            assert!(shown.lines().all(|line| line.chars().count() <= usize::from(width)), "{width}:\n{shown}");
+            assert!(
+                shown.lines().all(|line| line.chars().count() <= usize::from(width)),
+                "{width}:\n{shown}"
+            );
             let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
             let whole = heading.iter().chain(&row).map(|cell| letters(cell)).sum::<usize>();
             assert_eq!(letters(&shown), whole, "{width}: nothing is left out:\n{shown}");

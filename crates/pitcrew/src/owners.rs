@@ -19,17 +19,22 @@ pub(crate) struct Foreign {
 impl Foreign {
     /// Looks at the folders of a team. Root is left out: it can change everything anyway.
     pub(crate) fn of_team(root: &Path, team: &TeamDir) -> Vec<Self> {
-        let (team, tasks) = (root.join("teams").join(team.as_str()), root.join("tasks").join(team.as_str()));
+        let (team, tasks) =
+            (root.join("teams").join(team.as_str()), root.join("tasks").join(team.as_str()));
         let inner = ["config.json", "inboxes", "pitcrew"].map(|name| team.join(name));
         let places = [team, tasks].into_iter().chain(inner);
-        let owned = places.filter_map(|path| Some(Self { uid: fs::symlink_metadata(&path).ok()?.uid(), path }));
+        let owned = places
+            .filter_map(|path| Some(Self { uid: fs::symlink_metadata(&path).ok()?.uid(), path }));
         owned.filter(|it| it.uid != 0 && it.uid != geteuid().as_raw()).collect()
     }
 
     /// What is wrong with it.
     pub(crate) fn in_words(&self) -> String {
         let Self { path, uid } = self;
-        format!("{} belongs to the user {uid}, who can change this team's mail, tasks and members", path.display())
+        format!(
+            "{} belongs to the user {uid}, who can change this team's mail, tasks and members",
+            path.display()
+        )
     }
 }
 

@@ -34,9 +34,12 @@ pub(crate) fn deny_rules(permissions: &Permissions) -> Vec<String> {
 
 /// A path that begins with one slash starts at the folder of its settings, which a command line has not.
 fn with_absolute_path(rule: &SourcedRule) -> String {
-    let parts = rule.text.split_once('(').and_then(|(tool, rest)| Some((tool, rest.strip_suffix(')')?)));
+    let parts =
+        rule.text.split_once('(').and_then(|(tool, rest)| Some((tool, rest.strip_suffix(')')?)));
     match (parts, &rule.base) {
-        (Some((tool, path)), Some(base)) if tool != "Bash" && path.starts_with('/') && !path.starts_with("//") => {
+        (Some((tool, path)), Some(base))
+            if tool != "Bash" && path.starts_with('/') && !path.starts_with("//") =>
+        {
             format!("{tool}(/{}{path})", base.display())
         }
         (Some(_) | None, _) => rule.text.clone(),
@@ -58,17 +61,34 @@ mod tests {
 
     #[test]
     fn deny_rules_are_passed_on_once_and_with_paths_that_hold_anywhere() {
-        let texts = ["Read(./secrets/**)", "Read(/keys/*)", "Read(//etc/shadow)", "Bash(/bin/rm:*)", "WebFetch"];
+        let texts = [
+            "Read(./secrets/**)",
+            "Read(/keys/*)",
+            "Read(//etc/shadow)",
+            "Bash(/bin/rm:*)",
+            "WebFetch",
+        ];
         let deny = texts.into_iter().chain(["WebFetch"]).map(rule).collect();
         let given = deny_rules(&Permissions { deny, ..Permissions::default() });
-        let expected =
-            ["Read(./secrets/**)", "Read(//home/ann/app/keys/*)", "Read(//etc/shadow)", "Bash(/bin/rm:*)", "WebFetch"];
+        let expected = [
+            "Read(./secrets/**)",
+            "Read(//home/ann/app/keys/*)",
+            "Read(//etc/shadow)",
+            "Bash(/bin/rm:*)",
+            "WebFetch",
+        ];
         assert_eq!(given, expected);
     }
 
     #[test]
     fn the_flags_name_the_team_tools_and_no_rules_where_there_are_none() {
-        assert_eq!(rights(&[]).join(" "), "--allowedTools SendMessage TaskCreate TaskGet TaskList TaskUpdate");
-        assert!(rights(&["WebFetch".to_owned()]).ends_with(&["--disallowedTools".to_owned(), "WebFetch".to_owned()]));
+        assert_eq!(
+            rights(&[]).join(" "),
+            "--allowedTools SendMessage TaskCreate TaskGet TaskList TaskUpdate"
+        );
+        assert!(
+            rights(&["WebFetch".to_owned()])
+                .ends_with(&["--disallowedTools".to_owned(), "WebFetch".to_owned()])
+        );
     }
 }

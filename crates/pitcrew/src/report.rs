@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::Zoned;
 use pitcrew_runtime::agent::{Role, Status};
 use pitcrew_runtime::gate::allow_flag;
-use pitcrew_runtime::run::{AgentSummary, KeptWorktree, Limit, RunEnd, RunOutcome, Shortfall, TaskSummary};
+use pitcrew_runtime::run::{
+    AgentSummary, KeptWorktree, Limit, RunEnd, RunOutcome, Shortfall, TaskSummary,
+};
 use serde_json::{Map, Value, json};
 
 use crate::archive;
@@ -34,21 +36,38 @@ pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
 
 /// What every agent did, in a table, with what needs to be known besides.
 pub(crate) fn table(outcome: &RunOutcome) -> String {
-    let has_price = |agent: &AgentSummary| outcome.totals.unpriced().all(|model| model != agent.model);
+    let has_price =
+        |agent: &AgentSummary| outcome.totals.unpriced().all(|model| model != agent.model);
     let cells = |agent: &AgentSummary| cells(agent, &outcome.end, has_price(agent));
     let rows: Vec<_> = outcome.agents.iter().map(cells).collect();
-    let mut text = output::remarked_table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
+    let mut text = output::remarked_table(
+        ["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"],
+        &rows,
+    );
     for kept in &outcome.kept {
         let place = kept.path.display().to_string();
-        let _ =
-            write!(text, "\nkept {}'s worktree {} on {}: {}", kept.agent, printable(&place), kept.branch, kept.reason);
+        let _ = write!(
+            text,
+            "\nkept {}'s worktree {} on {}: {}",
+            kept.agent,
+            printable(&place),
+            kept.branch,
+            kept.reason
+        );
     }
     for agent in &outcome.agents {
         if let Some(reason) = agent.reason.as_deref().filter(|reason| !fits_the_table(reason)) {
-            let _ = write!(text, "\n{} {}: {}", agent.name, end_of(agent, &outcome.end), in_one_line(reason));
+            let _ = write!(
+                text,
+                "\n{} {}: {}",
+                agent.name,
+                end_of(agent, &outcome.end),
+                in_one_line(reason)
+            );
         }
     }
-    let unpriced: Vec<&str> = outcome.totals.unpriced().filter(|model| !model.starts_with(SCRIPTED)).collect();
+    let unpriced: Vec<&str> =
+        outcome.totals.unpriced().filter(|model| !model.starts_with(SCRIPTED)).collect();
     if !unpriced.is_empty() {
         let _ = write!(text, "\nwithout a price, and so not in the cost: {}", unpriced.join(", "));
     }
@@ -68,7 +87,11 @@ pub(crate) fn resume(outcome: &RunOutcome) -> Option<String> {
 }
 
 fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
-    let reason = agent.reason.as_deref().filter(|reason| fits_the_table(reason)).map(|reason| format!(": {reason}"));
+    let reason = agent
+        .reason
+        .as_deref()
+        .filter(|reason| fits_the_table(reason))
+        .map(|reason| format!(": {reason}"));
     let counted = |count: String| if agent.is_counted { count } else { "-".to_owned() };
     [
         agent.name.to_string(),
@@ -77,7 +100,11 @@ fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
         counted(agent.turns.to_string()),
         counted(agent.tool_calls.to_string()),
         counted(short(agent.usage.context_tokens())),
-        if has_price && agent.is_counted { format!("${:.2}", agent.cost_usd) } else { "-".to_owned() },
+        if has_price && agent.is_counted {
+            format!("${:.2}", agent.cost_usd)
+        } else {
+            "-".to_owned()
+        },
     ]
 }
 
@@ -85,7 +112,9 @@ fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
 fn end_of(agent: &AgentSummary, end: &RunEnd) -> String {
     match (agent.state, agent.role, end) {
         // A lead ends with every run, however that ended.
-        (Status::Completed, Role::Lead, end) if !matches!(end, RunEnd::Success { .. }) => "ended".to_owned(),
+        (Status::Completed, Role::Lead, end) if !matches!(end, RunEnd::Success { .. }) => {
+            "ended".to_owned()
+        }
         (Status::Killed, ..) => "stopped".to_owned(),
         _ => state_name(agent).replace('_', " "),
     }
@@ -106,7 +135,8 @@ fn fits_the_table(reason: &str) -> bool {
 
 /// What came of a run, for programs: what the result event does not say. Reasons are whole.
 pub(crate) fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value> {
-    let (subagents, members): (Vec<_>, Vec<_>) = outcome.agents.iter().partition(|agent| agent.role == Role::Subagent);
+    let (subagents, members): (Vec<_>, Vec<_>) =
+        outcome.agents.iter().partition(|agent| agent.role == Role::Subagent);
     let all = |agents: Vec<&AgentSummary>| agents.into_iter().map(agent).collect::<Value>();
     let kept = |kept: &KeptWorktree| json!({"member": kept.agent, "path": kept.path, "branch": kept.branch, "reason": kept.reason});
     let fields = [
@@ -158,8 +188,12 @@ pub(crate) fn end_name(end: &RunEnd) -> &'static str {
 pub(crate) fn result_text(end: &RunEnd) -> String {
     match end {
         RunEnd::Success { text } => text.clone(),
-        RunEnd::Failed { reason } | RunEnd::Broken { reason } | RunEnd::Parked { reason, .. } => reason.clone(),
-        RunEnd::Unfinished { text, shortfall, .. } => text.clone().unwrap_or_else(|| shortfall.in_words().to_owned()),
+        RunEnd::Failed { reason } | RunEnd::Broken { reason } | RunEnd::Parked { reason, .. } => {
+            reason.clone()
+        }
+        RunEnd::Unfinished { text, shortfall, .. } => {
+            text.clone().unwrap_or_else(|| shortfall.in_words().to_owned())
+        }
         RunEnd::Interrupted => "stopped by the user".to_owned(),
         RunEnd::ShutDown => "the user ended the team".to_owned(),
         RunEnd::LimitReached { reason, text, .. } => text.clone().unwrap_or_else(|| reason.clone()),
@@ -191,7 +225,9 @@ pub(crate) fn last_words(outcome: &RunOutcome) -> Option<&str> {
 fn later(retry_after: Option<Duration>, resume: &str, now: &Zoned) -> String {
     let time = retry_after.and_then(|asked| now.checked_add(asked).ok());
     match time {
-        Some(time) => format!("resume it after {}: {resume}", time.strftime("%Y-%m-%d %H:%M:%S %Z")),
+        Some(time) => {
+            format!("resume it after {}: {resume}", time.strftime("%Y-%m-%d %H:%M:%S %Z"))
+        }
         None => format!("resume it when the model is available again: {resume}"),
     }
 }
@@ -200,7 +236,11 @@ fn later(retry_after: Option<Duration>, resume: &str, now: &Zoned) -> String {
 ///
 /// # Errors
 /// Unless the agent that the run was about said its last word.
-pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn ended(
+    outcome: &RunOutcome,
+    signal: Option<EndSignal>,
+    resume: Option<&str>,
+) -> Result<(), Failure> {
     let by_signal = signal.map_or(FailureKind::Interrupted, EndSignal::failure);
     let failure = match &outcome.end {
         // Also when a signal came too late to stop anything.
@@ -208,7 +248,11 @@ pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: Opt
         RunEnd::Unfinished { shortfall, open, .. } => {
             let said = std::iter::once(shortfall.in_words().to_owned());
             let all: Vec<String> = said.chain(open.in_words()).chain(open.causes()).collect();
-            let said = format!("the run ended, and its work is not whole ({}): {}", shortfall.as_str(), all.join("; "));
+            let said = format!(
+                "the run ended, and its work is not whole ({}): {}",
+                shortfall.as_str(),
+                all.join("; ")
+            );
             let failure = Failure::new(FailureKind::Unfinished, said);
             match resume {
                 Some(resume) if *shortfall == Shortfall::PlanUnapproved => {
@@ -292,7 +336,10 @@ mod tests {
 
     #[test]
     fn a_long_reason_stands_whole_below_the_table() {
-        let reason = format!("the log of cat cannot be used: /{}/x: No space left on device", "folder/".repeat(30));
+        let reason = format!(
+            "the log of cat cannot be used: /{}/x: No space left on device",
+            "folder/".repeat(30)
+        );
         let text = table(&outcome(&reason));
         assert!(text.contains(&format!("\ncat failed: {reason}")), "{text}");
         assert!(table(&outcome("no key")).contains("failed: no key"));
@@ -303,7 +350,11 @@ mod tests {
     fn what_is_not_known_of_a_client_is_no_number() {
         let mut client = outcome("no key");
         client.agents[0].is_counted = false;
-        assert!(table(&client).contains("failed: no key  -      -           -       -"), "{}", table(&client));
+        assert!(
+            table(&client).contains("failed: no key  -      -           -       -"),
+            "{}",
+            table(&client)
+        );
         let member = &document(&client, None)["members"][0];
         for field in ["turns", "tool_calls", "tokens", "cost_usd"] {
             assert_eq!(member[field], Value::Null, "{field}");
@@ -347,12 +398,16 @@ mod tests {
 
     #[test]
     fn a_parked_run_says_when_and_how_to_resume_it() {
-        let now: Zoned = "2026-11-20T10:00:00Z".parse::<Timestamp>().unwrap().to_zoned(TimeZone::UTC);
+        let now: Zoned =
+            "2026-11-20T10:00:00Z".parse::<Timestamp>().unwrap().to_zoned(TimeZone::UTC);
         let said = later(Some(Duration::from_secs(3600)), "pitcrew run --resume crew", &now);
         assert_eq!(said, "resume it after 2026-11-20 11:00:00 UTC: pitcrew run --resume crew");
         for unknown in [None, Some(Duration::MAX)] {
             let said = later(unknown, "pitcrew run --resume crew", &now);
-            assert_eq!(said, "resume it when the model is available again: pitcrew run --resume crew");
+            assert_eq!(
+                said,
+                "resume it when the model is available again: pitcrew run --resume crew"
+            );
         }
     }
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::{
-    Endpoints, Model, ModelError, ModelSpec, Pace, PriceTable, RetryPolicy, default_spec, ollama_models, open,
+    Endpoints, Model, ModelError, ModelSpec, Pace, PriceTable, RetryPolicy, default_spec,
+    ollama_models, open,
 };
 use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, Member, TeamDir};
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{
-    AgentOptions, Asks, Begin, Entry, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime, SoloOptions,
+    AgentOptions, Asks, Begin, Entry, OpenModel, RunError, RunHandle, RunLimits, RunOptions,
+    Runtime, SoloOptions,
 };
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::{LeadKeys, RunBounds, Team, Teams};
@@ -95,7 +97,10 @@ pub(crate) struct SoloPlan {
 ///
 /// # Errors
 /// When the settings, the model, the team or the member cannot be used, or another process runs the member.
-pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(RunHandle, Team), Failure> {
+pub(crate) async fn start_alone(
+    context: &Context,
+    plan: SoloPlan,
+) -> Result<(RunHandle, Team), Failure> {
     let config = context.teams()?.open(&plan.team).await?.config().await?;
     let member = config.member(&plan.name);
     let cwd = folder_of(context, member);
@@ -106,7 +111,8 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
     }
     let settings = &loaded.settings;
     let endpoints = endpoints(context, settings);
-    let has_model = member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
+    let has_model =
+        member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
     let model = match plan.model.as_deref() {
         // Who is placed has its model in the config; that somebody is not there at all is told before that.
         None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
@@ -115,7 +121,8 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
     let recorded = member.and_then(|member| member.model.as_deref());
     let prices = prices(settings)?;
     cost_is_known(plan.limits, &prices, model.as_deref().or(recorded).into_iter())?;
-    let models = openable(model.as_deref().or(recorded).unwrap_or_default(), &endpoints, &prices).await;
+    let models =
+        openable(model.as_deref().or(recorded).unwrap_or_default(), &endpoints, &prices).await;
     let teams = context.teams_with(settings)?;
     let options = SoloOptions {
         teams: teams.clone(),
@@ -137,7 +144,8 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
         lead_process: plan.lead_process,
     };
     let joined = options.team.clone();
-    let handle = Runtime::join(options).await.map_err(|error| not_started(context, &joined, error))?;
+    let handle =
+        Runtime::join(options).await.map_err(|error| not_started(context, &joined, error))?;
     let team = teams.open(&handle.team).await?;
     Ok((handle, team))
 }
@@ -161,22 +169,30 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
     let layer = cli_layer(context, plan.settings);
     let loaded = context.load(&cwd, Some(Value::Object(layer.clone())))?;
     trusting::say(&loaded);
-    let (Begin::New { team, .. } | Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) = &plan.begin;
+    let (Begin::New { team, .. } | Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) =
+        &plan.begin;
     owners::say(&context.root, team);
     let settings = &loaded.settings;
     let endpoints = endpoints(context, settings);
     let is_kept = settings.teams_enabled() || !matches!(plan.begin, Begin::New { .. });
-    let teams = if is_kept { context.teams_with(settings)? } else { in_memory(settings, &mut plan.begin)? };
+    let teams =
+        if is_kept { context.teams_with(settings)? } else { in_memory(settings, &mut plan.begin)? };
     let left = match &plan.begin {
-        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => Left::by(&teams.open(team).await?).await?,
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
+            Left::by(&teams.open(team).await?).await?
+        }
         Begin::New { .. } => None,
     };
     let hosting = hosting(context, settings, &plan.hosting, left, layer)?;
-    let mode = unless_policy(settings, &["permissions", "defaultMode"], "--permission-mode", plan.mode);
+    let mode =
+        unless_policy(settings, &["permissions", "defaultMode"], "--permission-mode", plan.mode);
     let model = unless_policy(settings, &["model"], "--model", plan.model);
-    let teammate_model = unless_policy(settings, &["model"], "--teammate-model", plan.teammate_model);
+    let teammate_model =
+        unless_policy(settings, &["model"], "--teammate-model", plan.teammate_model);
     let named = match (model, &plan.begin) {
-        (None, Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) => lead_model(&teams, team).await?,
+        (None, Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) => {
+            lead_model(&teams, team).await?
+        }
         (named, _) => named,
     };
     let model = model_name(named.as_deref(), settings, &endpoints).await?;
@@ -223,13 +239,20 @@ pub(crate) fn teams_must_be_on(context: &Context) -> Result<(), Failure> {
     if context.settings_with(&context.cwd, Some(Value::Object(layer)))?.teams_enabled() {
         return Ok(());
     }
-    let error = ApiError::new(ErrorCode::PermissionDenied, "teams are switched off, so no team is made");
-    Err(Failure::from(error)
-        .hint(format!("{TEAMS_SWITCH} is 0 or false, or the settings say `\"pitcrew\": {{\"teams\": false}}`")))
+    let error =
+        ApiError::new(ErrorCode::PermissionDenied, "teams are switched off, so no team is made");
+    Err(Failure::from(error).hint(format!(
+        "{TEAMS_SWITCH} is 0 or false, or the settings say `\"pitcrew\": {{\"teams\": false}}`"
+    )))
 }
 
 /// What the command line names, but for what the machine's policy sets: that cannot be overridden, and the user is told.
-fn unless_policy(settings: &Settings, field: &[&str], flag: &str, named: Option<String>) -> Option<String> {
+fn unless_policy(
+    settings: &Settings,
+    field: &[&str],
+    flag: &str,
+    named: Option<String>,
+) -> Option<String> {
     let Some(policy) = settings.policy(field) else { return named };
     if let Some(named) = named.filter(|named| named != policy) {
         let (field, named) = (field.join("."), shell_word(&named));
@@ -249,7 +272,9 @@ fn cost_is_known<'a>(
     prices: &PriceTable,
     mut models: impl Iterator<Item = &'a str>,
 ) -> Result<(), Failure> {
-    let Some(model) = models.find(|model| limits.needs_price_of(model, prices)) else { return Ok(()) };
+    let Some(model) = models.find(|model| limits.needs_price_of(model, prices)) else {
+        return Ok(());
+    };
     Err(Failure::usage(format!("what {model} costs is not known, so --max-cost-usd could not be kept"))
         .hint("set its price: pitcrew.prices in the settings, as `{\"NAME\": {\"input\": 1.0, \"output\": 5.0}}`")
         .hint("or limit the turns as well, with --max-turns; `pitcrew models` lists what is known"))
@@ -259,7 +284,11 @@ fn cost_is_known<'a>(
 ///
 /// # Errors
 /// When the team cannot be read, or its folder is gone.
-pub(crate) async fn run_folder(context: &Context, begin: &Begin, here: PathBuf) -> Result<PathBuf, Failure> {
+pub(crate) async fn run_folder(
+    context: &Context,
+    begin: &Begin,
+    here: PathBuf,
+) -> Result<PathBuf, Failure> {
     match begin {
         Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
             Ok(lead_folder(&context.teams()?, team).await?.unwrap_or(here))
@@ -272,14 +301,22 @@ pub(crate) async fn run_folder(context: &Context, begin: &Begin, here: PathBuf) 
 ///
 /// # Errors
 /// When the team cannot be read.
-pub(crate) async fn member_folder(context: &Context, team: &str, name: &str) -> Result<PathBuf, Failure> {
+pub(crate) async fn member_folder(
+    context: &Context,
+    team: &str,
+    name: &str,
+) -> Result<PathBuf, Failure> {
     let config = context.teams()?.open(team).await?.config().await?;
     Ok(folder_of(context, config.member(name)))
 }
 
 fn folder_of(context: &Context, member: Option<&Member>) -> PathBuf {
-    let folder = member.and_then(|member| member.worktree_path.clone().or_else(|| member.cwd.clone()));
-    folder.map(PathBuf::from).filter(|folder| folder.is_dir()).unwrap_or_else(|| context.cwd.clone())
+    let folder =
+        member.and_then(|member| member.worktree_path.clone().or_else(|| member.cwd.clone()));
+    folder
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_dir())
+        .unwrap_or_else(|| context.cwd.clone())
 }
 
 /// What agents work with as the context and the settings have it, with nobody to ask; the mode is the one named, or the settings'.
@@ -350,7 +387,9 @@ fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Va
 /// Where models are reached: the environment, with the settings' `env` on top.
 pub(crate) fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
     let env = settings.env();
-    let found = Endpoints::from_lookup(|name| env.get(name).or_else(|| context.environment.get(name)).cloned());
+    let found = Endpoints::from_lookup(|name| {
+        env.get(name).or_else(|| context.environment.get(name)).cloned()
+    });
     Endpoints { silence: settings.model_silence(), ..found }
 }
 
@@ -368,10 +407,14 @@ async fn lead_folder(teams: &Teams, team: &str) -> Result<Option<PathBuf>, Failu
 fn folder_is_gone(team: &str, folder: &Path) -> Failure {
     let shown = folder.display();
     // The highest folder that is missing is what was moved: often the repository, or what it lies in.
-    let missing = folder.ancestors().take_while(|path| std::fs::symlink_metadata(path).is_err()).last();
+    let missing =
+        folder.ancestors().take_while(|path| std::fs::symlink_metadata(path).is_err()).last();
     let said = match missing {
         Some(missing) if missing != folder => {
-            format!("team {team} worked in {shown}, and {} is not there any more", missing.display())
+            format!(
+                "team {team} worked in {shown}, and {} is not there any more",
+                missing.display()
+            )
         }
         Some(_) => format!("team {team} worked in {shown}, which is not there any more"),
         None => format!("team {team} worked in {shown}, which is no folder, or leads to none"),
@@ -389,7 +432,11 @@ async fn lead_model(teams: &Teams, team: &str) -> Result<Option<String>, Failure
 }
 
 /// The lead's model: what was named, else the settings', else what the environment offers, a local Ollama last.
-async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoints) -> Result<String, Failure> {
+async fn model_name(
+    named: Option<&str>,
+    settings: &Settings,
+    endpoints: &Endpoints,
+) -> Result<String, Failure> {
     if let Some(name) = named {
         let spec: ModelSpec = name.parse().map_err(|e: ModelError| Failure::unusable(e))?;
         return Ok(spec.to_string());
@@ -407,8 +454,10 @@ async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoi
             // A machine without Ollama is the usual case and no error of its own.
             let local = ollama_models(endpoints).await.ok();
             let spec = default_spec(None, endpoints, local.as_deref());
-            let of_model = settings.unheeded().into_iter().filter(|told| told.starts_with("`model`"));
-            spec.map(|spec| spec.to_string()).map_err(|error| of_model.fold(Failure::unusable(error), Failure::hint))
+            let of_model =
+                settings.unheeded().into_iter().filter(|told| told.starts_with("`model`"));
+            spec.map(|spec| spec.to_string())
+                .map_err(|error| of_model.fold(Failure::unusable(error), Failure::hint))
         }
         Err(error) => Err(Failure::unusable(error)),
     }

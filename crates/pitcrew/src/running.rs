@@ -34,7 +34,11 @@ impl Running {
     /// # Errors
     /// When the store cannot be read.
     pub(crate) async fn of(team: &Team, config: &TeamConfig) -> Result<Self, Failure> {
-        let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
+        let holder = team
+            .backend()
+            .lease_holder(team.dir(), &LeaseName::Run)
+            .await
+            .map_err(Failure::internal)?;
         if let Some(holder) = holder {
             return Ok(Self::ByPitcrew { pid: holder.pid });
         }
@@ -60,8 +64,13 @@ impl Running {
             (Some(_) | None, _) => {}
         }
         let started = process.proc_start.as_deref().and_then(|start| start.parse::<u64>().ok());
-        let is_it = |there: ProcessIdentity| started.is_none_or(|started| started == there.start_ticks);
-        if ProcessIdentity::of(pid).is_some_and(is_it) { Self::BySession { pid } } else { Self::Stale { pid } }
+        let is_it =
+            |there: ProcessIdentity| started.is_none_or(|started| started == there.start_ticks);
+        if ProcessIdentity::of(pid).is_some_and(is_it) {
+            Self::BySession { pid }
+        } else {
+            Self::Stale { pid }
+        }
     }
 
     /// The state in a table's cell.
@@ -82,7 +91,9 @@ impl Running {
             Self::ByPitcrew { pid } => format!("run by process {pid}"),
             Self::BySession { pid } => format!("led by a running session, process {pid}"),
             Self::Stale { pid } => format!("stale: its session, process {pid}, is gone"),
-            Self::Elsewhere { pid, pid_space } => format!("led by process {pid} elsewhere ({})", printable(pid_space)),
+            Self::Elsewhere { pid, pid_space } => {
+                format!("led by process {pid} elsewhere ({})", printable(pid_space))
+            }
             Self::No => "not running".to_owned(),
             Self::Unknown => "led by another client, which does not say whether it runs".to_owned(),
         }
@@ -102,16 +113,23 @@ mod tests {
 
     fn lead(pid: u32, pid_space: Option<String>, start: &str) -> LeadProcess {
         let space = pid_space.map_or(String::new(), |space| format!(r#","pidSpace":"{space}""#));
-        pitcrew_protocol::from_text(&format!(r#"{{"pid":{pid}{space},"procStart":"{start}"}}"#)).unwrap()
+        pitcrew_protocol::from_text(&format!(r#"{{"pid":{pid}{space},"procStart":"{start}"}}"#))
+            .unwrap()
     }
 
     #[test]
     fn a_session_lives_as_long_as_the_very_process_that_leads_it() {
         let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
         let (start, earlier) = (start_ticks.to_string(), (start_ticks - 1).to_string());
-        assert_eq!(Running::of_session(&lead(pid, own_pid_space(), &start)), Running::BySession { pid });
+        assert_eq!(
+            Running::of_session(&lead(pid, own_pid_space(), &start)),
+            Running::BySession { pid }
+        );
         assert_eq!(Running::of_session(&lead(pid, None, &start)), Running::BySession { pid });
-        assert_eq!(Running::of_session(&lead(pid, own_pid_space(), &earlier)), Running::Stale { pid });
+        assert_eq!(
+            Running::of_session(&lead(pid, own_pid_space(), &earlier)),
+            Running::Stale { pid }
+        );
         assert_eq!(Running::of_session(&lead(0, own_pid_space(), "1")), Running::Stale { pid: 0 });
     }
 
@@ -119,7 +137,8 @@ mod tests {
     fn a_number_of_another_machine_or_namespace_is_not_looked_for_here() {
         let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
         for space in ["vm#pid:[1]", "another-machine#pid:[4026531836]"] {
-            let seen = Running::of_session(&lead(pid, Some(space.to_owned()), &start_ticks.to_string()));
+            let seen =
+                Running::of_session(&lead(pid, Some(space.to_owned()), &start_ticks.to_string()));
             assert_eq!(seen, Running::Elsewhere { pid, pid_space: space.to_owned() });
         }
     }

@@ -117,7 +117,11 @@ pub(crate) enum Chosen {
 ///
 /// # Errors
 /// As for [`TeamChoice::open`].
-pub(crate) async fn open(context: &Context, name: Option<&str>, purpose: Purpose) -> Result<Team, Failure> {
+pub(crate) async fn open(
+    context: &Context,
+    name: Option<&str>,
+    purpose: Purpose,
+) -> Result<Team, Failure> {
     let teams = context.teams()?;
     if let Some(name) = name {
         return Ok(teams.open(name).await?);
@@ -132,7 +136,10 @@ pub(crate) async fn open(context: &Context, name: Option<&str>, purpose: Purpose
 ///
 /// # Errors
 /// As for [`TeamChoice::open`].
-pub(crate) async fn open_or_archived(context: &Context, name: Option<&str>) -> Result<Chosen, Failure> {
+pub(crate) async fn open_or_archived(
+    context: &Context,
+    name: Option<&str>,
+) -> Result<Chosen, Failure> {
     let teams = context.teams()?;
     let Some(name) = name else {
         return match meant(context, &teams, Purpose::Look).await? {
@@ -148,10 +155,12 @@ pub(crate) async fn open_or_archived(context: &Context, name: Option<&str>) -> R
     };
     match teams.open(name).await {
         Ok(team) => Ok(Chosen::Live(team)),
-        Err(error) if error.code == ErrorCode::TeamNotFound => match teams.find_archived(name).await? {
-            Some(archived) => Ok(Chosen::Archived(Box::new(archived))),
-            None => Err(error.into()),
-        },
+        Err(error) if error.code == ErrorCode::TeamNotFound => {
+            match teams.find_archived(name).await? {
+                Some(archived) => Ok(Chosen::Archived(Box::new(archived))),
+                None => Err(error.into()),
+            }
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -203,7 +212,11 @@ impl NotMeant<'_> {
 }
 
 /// The team that is meant when none is named; nothing when there is no team at all.
-async fn meant(context: &Context, teams: &Teams, purpose: Purpose) -> Result<Option<Team>, Failure> {
+async fn meant(
+    context: &Context,
+    teams: &Teams,
+    purpose: Purpose,
+) -> Result<Option<Team>, Failure> {
     let here = repository(&context.cwd);
     let called_here = here.file_name().and_then(|name| name.to_str()).map(TeamDir::of);
     let mut candidates = Vec::new();
@@ -223,13 +236,24 @@ async fn meant(context: &Context, teams: &Teams, purpose: Purpose) -> Result<Opt
         let Ok(team) = teams.at(&folder) else { continue };
         let runs = match Running::of(&team, &config).await {
             Ok(Running::ByPitcrew { .. } | Running::BySession { .. }) => true,
-            Ok(Running::Stale { .. } | Running::Elsewhere { .. } | Running::No | Running::Unknown) | Err(_) => false,
+            Ok(
+                Running::Stale { .. } | Running::Elsewhere { .. } | Running::No | Running::Unknown,
+            )
+            | Err(_) => false,
         };
         let repository = lead_folder(&config);
         let (name, is_here) = (config.name.to_string(), repository.as_ref() == Some(&here));
         let is_homeless = repository.as_ref().is_none_or(|place| !place.is_dir());
         let is_named_after = called_here.as_ref() == Some(&folder);
-        candidates.push(Candidate { is_here, is_named_after, is_homeless, name, repository, folder, runs });
+        candidates.push(Candidate {
+            is_here,
+            is_named_after,
+            is_homeless,
+            name,
+            repository,
+            folder,
+            runs,
+        });
     }
     if candidates.is_empty() {
         // Where there is no other, what is wrong with it is the answer.
@@ -245,8 +269,10 @@ async fn meant(context: &Context, teams: &Teams, purpose: Purpose) -> Result<Opt
 /// another place is never meant by a command that changes something; one that shows something shows the one with the
 /// repository's name, or the only team there is.
 fn pick(candidates: &[Candidate], purpose: Purpose) -> Result<&Candidate, NotMeant<'_>> {
-    let (running, waiting): (Vec<_>, Vec<_>) =
-        candidates.iter().filter(|candidate| candidate.is_here).partition(|candidate| candidate.runs);
+    let (running, waiting): (Vec<_>, Vec<_>) = candidates
+        .iter()
+        .filter(|candidate| candidate.is_here)
+        .partition(|candidate| candidate.runs);
     // Another repository of the same name may have a team of that name.
     let named = candidates.iter().find(|candidate| candidate.is_named_after);
     let named_here = named.filter(|candidate| candidate.is_here || candidate.is_homeless);
@@ -267,7 +293,9 @@ fn pick(candidates: &[Candidate], purpose: Purpose) -> Result<&Candidate, NotMea
 async fn say_where(context: &Context, team: &Team) {
     let here = repository(&context.cwd);
     let Ok(config) = team.config().await else { return };
-    if let Some(place) = lead_folder(&config).filter(|place| *place != here && here.join(".git").exists()) {
+    if let Some(place) =
+        lead_folder(&config).filter(|place| *place != here && here.join(".git").exists())
+    {
         let place = place.to_string_lossy();
         output::remark(&format!(
             "this repository has no team; shown is {} of {}",
@@ -278,17 +306,22 @@ async fn say_where(context: &Context, team: &Team) {
 }
 
 fn not_meant(candidates: &[Candidate], why: &NotMeant<'_>) -> Failure {
-    let names = |of: &[&Candidate]| -> Vec<String> { of.iter().map(|it| it.name.clone()).collect() };
+    let names =
+        |of: &[&Candidate]| -> Vec<String> { of.iter().map(|it| it.name.clone()).collect() };
     let all: Vec<&Candidate> = candidates.iter().collect();
     let listed = match why {
         NotMeant::SeveralRun(teams) | NotMeant::SeveralWait(teams) => teams,
         NotMeant::NoneHere => &all,
     };
-    let error = ApiError::new(ErrorCode::TeamNotFound, why.in_words()).with("available_teams", names(listed));
+    let error = ApiError::new(ErrorCode::TeamNotFound, why.in_words())
+        .with("available_teams", names(listed));
     let mut failure = Failure::from(error);
     if let NotMeant::NoneHere = why {
         for running in candidates.iter().filter(|it| it.runs) {
-            let place = running.repository.as_ref().map(|place| printable(&place.to_string_lossy()).into_owned());
+            let place = running
+                .repository
+                .as_ref()
+                .map(|place| printable(&place.to_string_lossy()).into_owned());
             let place = place.map_or_else(String::new, |place| format!(" in {place}"));
             failure = failure.hint(format!("{} runs{place}", printable(&running.name)));
         }
@@ -302,10 +335,16 @@ async fn none_there(context: &Context, teams: &Teams) -> Failure {
     match last_here(context, teams).await {
         Some(archived) => {
             let name = archived.config.name.as_str();
-            let ended = format!("{} is in the archive since {}: ", printable(name), archive::since(&archived));
+            let ended = format!(
+                "{} is in the archive since {}: ",
+                printable(name),
+                archive::since(&archived)
+            );
             failure.hint(ended + &archive::hint(name))
         }
-        None => failure.hint("`pitcrew run \"GOAL\"` makes one, and so does `pitcrew team create NAME`"),
+        None => {
+            failure.hint("`pitcrew run \"GOAL\"` makes one, and so does `pitcrew team create NAME`")
+        }
     }
 }
 
@@ -389,7 +428,10 @@ mod tests {
         let wait = [("a", HERE), ("b", HERE), ("app", RUNS | NAMED)];
         for purpose in [Look, Change] {
             assert_eq!(picked(&run, purpose), Err("several teams run here".to_owned()));
-            assert_eq!(picked(&wait, purpose), Err("several teams wait here, and none runs".to_owned()));
+            assert_eq!(
+                picked(&wait, purpose),
+                Err("several teams wait here, and none runs".to_owned())
+            );
         }
     }
 

@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use pitcrew_runtime::question::{TrustQuestion, TrustedBefore};
-use pitcrew_runtime::trust::{Answer, LeftOut, Project, TRUSTED_ITEMS, Trust, TrustState, WhyLeftOut};
+use pitcrew_runtime::trust::{
+    Answer, LeftOut, Project, TRUSTED_ITEMS, Trust, TrustState, WhyLeftOut,
+};
 use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Loaded};
@@ -24,7 +26,11 @@ const KEY_CHARS: usize = 60;
 ///
 /// # Errors
 /// When the files cannot be read.
-pub(crate) fn for_this_run(context: &Context, folder: &Path, layer: &mut Map<String, Value>) -> Result<(), Failure> {
+pub(crate) fn for_this_run(
+    context: &Context,
+    folder: &Path,
+    layer: &mut Map<String, Value>,
+) -> Result<(), Failure> {
     let project = read(context, folder)?;
     let digests: Vec<&str> = project.items().iter().map(|item| item.digest.as_str()).collect();
     if digests.is_empty() {
@@ -45,12 +51,17 @@ pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
     // Where the answers cannot be read none can be kept; the run says so.
     let Ok(trust) = Trust::load(&context.root) else { return Ok(()) };
     let before = match trust.state(&project) {
-        TrustState::UsersOwn | TrustState::NothingToTrust | TrustState::Trusted | TrustState::Declined => return Ok(()),
+        TrustState::UsersOwn
+        | TrustState::NothingToTrust
+        | TrustState::Trusted
+        | TrustState::Declined => return Ok(()),
         TrustState::NotTrusted => TrustedBefore::Never,
         TrustState::Grown => TrustedBefore::Less,
     };
     let stopped = "stopped: nothing was answered, and nothing was run";
-    match trust_prompt::ask(&TrustQuestion::of(&project, before), stopped).map_err(Failure::internal)? {
+    match trust_prompt::ask(&TrustQuestion::of(&project, before), stopped)
+        .map_err(Failure::internal)?
+    {
         Some(answer) => keep(context, &project, answer),
         None => Ok(()),
     }
@@ -58,7 +69,8 @@ pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
 
 /// Says what of a project's files was left out, in few words.
 pub(crate) fn say(loaded: &Loaded) {
-    let top = loaded.top.as_deref().map(|top| visible(&top.display().to_string())).unwrap_or_default();
+    let top =
+        loaded.top.as_deref().map(|top| visible(&top.display().to_string())).unwrap_or_default();
     let mut can_be_trusted = false;
     for LeftOut { file, keys, why } in &loaded.left_out {
         let because = match why {
@@ -68,10 +80,16 @@ pub(crate) fn say(loaded: &Loaded) {
             WhyLeftOut::Never => "no project may set it".to_owned(),
         };
         can_be_trusted |= *why != WhyLeftOut::Never;
-        output::remark(&format!("left out of {}: {} ({because})", visible(&file.display().to_string()), few(keys)));
+        output::remark(&format!(
+            "left out of {}: {} ({because})",
+            visible(&file.display().to_string()),
+            few(keys)
+        ));
     }
     if can_be_trusted {
-        output::remark("`pitcrew trust show` shows it, `pitcrew trust add` trusts it, --trust for one run");
+        output::remark(
+            "`pitcrew trust show` shows it, `pitcrew trust add` trusts it, --trust for one run",
+        );
     }
     for warning in &loaded.warnings {
         output::remark(&format!("warning: {}", visible(warning)));
@@ -82,7 +100,10 @@ pub(crate) fn say(loaded: &Loaded) {
 ///
 /// # Errors
 /// When there is no such folder, or its files cannot be read.
-pub(crate) fn find(context: &Context, folder: Option<&Path>) -> Result<(Project, PathBuf), Failure> {
+pub(crate) fn find(
+    context: &Context,
+    folder: Option<&Path>,
+) -> Result<(Project, PathBuf), Failure> {
     let folder = folder.map_or_else(|| context.cwd.clone(), |folder| context.cwd.join(folder));
     let project = read(context, &folder)?;
     match project.top().map(Path::to_path_buf) {

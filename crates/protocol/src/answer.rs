@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 use crate::TaskId;
 use crate::results::{
-    BroadcastSent, MessageSent, RequestSent, Responded, Spawned, TaskCreated, TaskListed, TaskShown, TaskUpdated,
-    TeamCreated, TeamDeleted,
+    BroadcastSent, MessageSent, RequestSent, Responded, Spawned, TaskCreated, TaskListed,
+    TaskShown, TaskUpdated, TeamCreated, TeamDeleted,
 };
 
 macro_rules! answers {
@@ -72,7 +72,10 @@ impl ToolAnswer {
     #[must_use]
     pub fn is_blocks(&self) -> bool {
         match self {
-            Self::TaskCreated(_) | Self::TaskUpdated(_) | Self::TaskListed(_) | Self::TaskShown(_) => false,
+            Self::TaskCreated(_)
+            | Self::TaskUpdated(_)
+            | Self::TaskListed(_)
+            | Self::TaskShown(_) => false,
             Self::TeamCreated(_)
             | Self::TeamDeleted(_)
             | Self::Spawned(_)
@@ -122,13 +125,22 @@ impl TaskListed {
             return "No tasks found".to_owned();
         }
         let lines = self.tasks.iter().map(|task| {
-            let owner = task.owner.as_deref().map(|name| format!(" ({})", one_line(name))).unwrap_or_default();
+            let owner = task
+                .owner
+                .as_deref()
+                .map(|name| format!(" ({})", one_line(name)))
+                .unwrap_or_default();
             let blocked = if task.blocked_by.is_empty() {
                 String::new()
             } else {
                 format!(" [blocked by {}]", hashed(&task.blocked_by))
             };
-            format!("#{} [{}] {}{owner}{blocked}", task.id, task.status.as_str(), one_line(&task.subject))
+            format!(
+                "#{} [{}] {}{owner}{blocked}",
+                task.id,
+                task.status.as_str(),
+                one_line(&task.subject)
+            )
         });
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -139,7 +151,12 @@ impl TaskShown {
     #[must_use]
     pub fn text(&self) -> String {
         let task = &self.task;
-        let mut text = format!("Task #{}: {}\nStatus: {}", task.id, one_line(&task.subject), task.status.as_str());
+        let mut text = format!(
+            "Task #{}: {}\nStatus: {}",
+            task.id,
+            one_line(&task.subject),
+            task.status.as_str()
+        );
         let facts = &task.facts;
         // In front of the description, which may have lines that look like these.
         for (label, value) in [("Owner", &facts.owner), ("Active form", &facts.active_form)] {
@@ -151,7 +168,9 @@ impl TaskShown {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             text.push_str(&format!("\nMetadata {}: {}", one_line(key), one_line(&value)));
         }
-        for (label, value) in [("Created", &facts.times.created_at), ("Updated", &facts.times.updated_at)] {
+        for (label, value) in
+            [("Created", &facts.times.created_at), ("Updated", &facts.times.updated_at)]
+        {
             if let Some(value) = value {
                 text.push_str(&format!("\n{label}: {}", one_line(value)));
             }

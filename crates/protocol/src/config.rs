@@ -123,7 +123,10 @@ impl Member {
         struct Record {
             program: Option<String>,
         }
-        let record = self.foreign.get("pitcrew").map(|raw| serde_json::from_str::<Record>(raw.get()));
-        record.and_then(Result::ok).is_some_and(|record| record.program.is_none_or(|program| program == "pitcrew"))
+        let record =
+            self.foreign.get("pitcrew").map(|raw| serde_json::from_str::<Record>(raw.get()));
+        record
+            .and_then(Result::ok)
+            .is_some_and(|record| record.program.is_none_or(|program| program == "pitcrew"))
     }
 }

@@ -22,7 +22,10 @@ mod tests {
 
     #[test]
     fn one_of_it_has_no_plural() {
-        assert_eq!([0_u64, 1, 2].map(|count| counted(count, "file")), ["0 files", "1 file", "2 files"]);
+        assert_eq!(
+            [0_u64, 1, 2].map(|count| counted(count, "file")),
+            ["0 files", "1 file", "2 files"]
+        );
         assert_eq!([1_u64, 2].map(|count| counted_is(count, "file")), ["1 file is", "2 files are"]);
     }
 }

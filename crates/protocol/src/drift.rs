@@ -65,14 +65,22 @@ struct Shape {
 }
 
 impl Shape {
-    const fn new(object: &'static str, fields: &'static [&'static str], always: &'static [&'static str]) -> Self {
+    const fn new(
+        object: &'static str,
+        fields: &'static [&'static str],
+        always: &'static [&'static str],
+    ) -> Self {
         Self { object, fields, kept: &[], always, late: &[], also: &[] }
     }
 }
 
 const CONFIG: Shape = Shape {
     late: &["hiddenPaneIds"],
-    ..Shape::new("config", TeamConfig::FIELDS, &["name", "createdAt", "leadAgentId", "leadSessionId", "members"])
+    ..Shape::new(
+        "config",
+        TeamConfig::FIELDS,
+        &["name", "createdAt", "leadAgentId", "leadSessionId", "members"],
+    )
 };
 
 const LEAD_PROCESS: Shape = Shape::new("lead_process", LeadProcess::FIELDS, LeadProcess::FIELDS);
@@ -95,20 +103,33 @@ const MEMBER: Shape = Shape {
         "cwd",
         "backendType",
     ],
-    ..Shape::new("member", Member::FIELDS, &["agentId", "name", "joinedAt", "tmuxPaneId", "cwd", "subscriptions"])
+    ..Shape::new(
+        "member",
+        Member::FIELDS,
+        &["agentId", "name", "joinedAt", "tmuxPaneId", "cwd", "subscriptions"],
+    )
 };
 
-const MESSAGE: Shape = Shape::new("message", Message::FIELDS, &["from", "text", "timestamp", "read"]);
+const MESSAGE: Shape =
+    Shape::new("message", Message::FIELDS, &["from", "text", "timestamp", "read"]);
 
 const SESSION_MESSAGE: Shape = Shape {
     kept: &["lead_sig"],
     late: &["lead_sig", "metadata"],
-    ..Shape::new("message", Message::FIELDS, &["from", "text", "timestamp", "msgV", "msg_id", "type", "read"])
+    ..Shape::new(
+        "message",
+        Message::FIELDS,
+        &["from", "text", "timestamp", "msgV", "msg_id", "type", "read"],
+    )
 };
 
 const TASK: Shape = Shape {
     late: &["owner", "activeForm", "metadata"],
-    ..Shape::new("task", Task::FIELDS, &["id", "subject", "description", "status", "blocks", "blockedBy"])
+    ..Shape::new(
+        "task",
+        Task::FIELDS,
+        &["id", "subject", "description", "status", "blocks", "blockedBy"],
+    )
 };
 
 const PERMISSION_GRANTED: Shape = {
@@ -128,7 +149,15 @@ const FRAMES: [(&str, &[&str]); 10] = [
     ("plan_approval_response", &["requestId", "approved", "timestamp"]),
     (
         "permission_request",
-        &["request_id", "agent_id", "tool_name", "tool_use_id", "description", "input", "permission_suggestions"],
+        &[
+            "request_id",
+            "agent_id",
+            "tool_name",
+            "tool_use_id",
+            "description",
+            "input",
+            "permission_suggestions",
+        ],
     ),
     (PermissionResponse::TYPE, &["request_id", "subtype"]),
 ];
@@ -142,7 +171,9 @@ pub fn drift(written: Written, text: &str) -> Vec<Drift> {
     match written {
         Written::Config => of_config(&value, &mut found),
         Written::Inbox => objects(&value).for_each(|message| of_message(message, &mut found)),
-        Written::Task => value.as_object().into_iter().for_each(|task| compare(&TASK, task, &mut found)),
+        Written::Task => {
+            value.as_object().into_iter().for_each(|task| compare(&TASK, task, &mut found))
+        }
     }
     found.sort();
     found.dedup();
@@ -161,7 +192,8 @@ fn of_config(value: &Value, found: &mut Vec<Drift>) {
 }
 
 fn of_message(message: &Map<String, Value>, found: &mut Vec<Drift>) {
-    let is_session = ["msgV", "msg_id", "type", "lead_sig"].iter().any(|field| message.contains_key(*field));
+    let is_session =
+        ["msgV", "msg_id", "type", "lead_sig"].iter().any(|field| message.contains_key(*field));
     compare(if is_session { &SESSION_MESSAGE } else { &MESSAGE }, message, found);
     let text = message.get("text").and_then(Value::as_str).filter(|text| text.starts_with('{'));
     if let Some(Value::Object(frame)) = text.and_then(|text| serde_json::from_str(text).ok()) {
@@ -172,10 +204,15 @@ fn of_message(message: &Map<String, Value>, found: &mut Vec<Drift>) {
 fn of_frame(frame: &Map<String, Value>, found: &mut Vec<Drift>) {
     let Some(kind) = frame.get("type").and_then(Value::as_str) else { return };
     let Some((object, fields)) = Frame::KINDS.iter().find(|(known, _)| *known == kind) else {
-        found.push(Drift { kind: DriftKind::NewFrame, object: "frame".to_owned(), field: kind.to_owned() });
+        found.push(Drift {
+            kind: DriftKind::NewFrame,
+            object: "frame".to_owned(),
+            field: kind.to_owned(),
+        });
         return;
     };
-    let always = FRAMES.iter().find(|(known, _)| known == object).map_or(&[][..], |(_, always)| always);
+    let always =
+        FRAMES.iter().find(|(known, _)| known == object).map_or(&[][..], |(_, always)| always);
     compare(&Shape::new(object, fields, always), frame, found);
     if *object == PermissionResponse::TYPE
         && let Some(granted) = frame.get("response").and_then(Value::as_object)
@@ -195,7 +232,8 @@ fn compare(shape: &Shape, object: &Map<String, Value>, found: &mut Vec<Drift>) {
     for field in shape.always.iter().filter(|field| !object.contains_key(**field)) {
         tell(DriftKind::MissingField, field);
     }
-    let known: Vec<&str> = object.keys().map(String::as_str).filter(|field| is_known(field)).collect();
+    let known: Vec<&str> =
+        object.keys().map(String::as_str).filter(|field| is_known(field)).collect();
     if let Some(field) = misplaced(shape, &known) {
         tell(DriftKind::OtherOrder, field);
     }
@@ -230,12 +268,12 @@ fn objects(value: &Value) -> impl Iterator<Item = &Map<String, Value>> {
 mod tests {
     use super::*;
 
-    const TASK_TEXT: &str =
-        r#"{"id":"1","subject":"s","description":"d","status":"pending","blocks":[],"blockedBy":[]}"#;
+    const TASK_TEXT: &str = r#"{"id":"1","subject":"s","description":"d","status":"pending","blocks":[],"blockedBy":[]}"#;
 
     fn check(written: Written, text: &str, expected: &[(DriftKind, &str, &str)]) {
         let found = drift(written, text);
-        let found: Vec<_> = found.iter().map(|it| (it.kind, it.object.as_str(), it.field.as_str())).collect();
+        let found: Vec<_> =
+            found.iter().map(|it| (it.kind, it.object.as_str(), it.field.as_str())).collect();
         assert_eq!(found, expected, "{text}");
     }
 
@@ -259,12 +297,20 @@ mod tests {
             &[(DriftKind::NewField, "task", "priority")],
         );
         let frame = r#"{"type":"idle_notification","from":"w","timestamp":"t","idleReason":"available","mood":"good"}"#;
-        check(Written::Inbox, &message(frame), &[(DriftKind::NewField, "idle_notification", "mood")]);
+        check(
+            Written::Inbox,
+            &message(frame),
+            &[(DriftKind::NewField, "idle_notification", "mood")],
+        );
     }
 
     #[test]
     fn a_missing_field_is_told() {
-        check(Written::Task, &TASK_TEXT.replace(r#","blocks":[]"#, ""), &[(DriftKind::MissingField, "task", "blocks")]);
+        check(
+            Written::Task,
+            &TASK_TEXT.replace(r#","blocks":[]"#, ""),
+            &[(DriftKind::MissingField, "task", "blocks")],
+        );
         check(
             Written::Inbox,
             r#"[{"from":"w","text":"x","timestamp":"t"}]"#,

@@ -78,7 +78,10 @@ impl ErrorCode {
     #[must_use]
     pub fn status(self) -> u16 {
         match self {
-            Self::TeamNotFound | Self::AgentNotFound | Self::TaskNotFound | Self::MessageNotFound => 404,
+            Self::TeamNotFound
+            | Self::AgentNotFound
+            | Self::TaskNotFound
+            | Self::MessageNotFound => 404,
             Self::TeamAlreadyExists | Self::AgentAlreadyExists => 409,
             Self::InvalidStatus | Self::CircularDependency | Self::InvalidRequest => 400,
             Self::PermissionDenied => 403,
@@ -133,8 +136,12 @@ struct Envelope {
 
 impl Serialize for ApiError {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let envelope =
-            Envelope { success: false, error: self.code, message: self.message.clone(), details: self.details.clone() };
+        let envelope = Envelope {
+            success: false,
+            error: self.code,
+            message: self.message.clone(),
+            details: self.details.clone(),
+        };
         envelope.serialize(serializer)
     }
 }

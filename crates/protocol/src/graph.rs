@@ -69,7 +69,11 @@ impl Places {
     fn number(id: &TaskId) -> Option<usize> {
         let is_plain = id.as_str().starts_with(|c: char| matches!(c, '1'..='9'));
         let number = id.number();
-        if is_plain && (1..NUMBERED_IDS).contains(&number) { usize::try_from(number).ok() } else { None }
+        if is_plain && (1..NUMBERED_IDS).contains(&number) {
+            usize::try_from(number).ok()
+        } else {
+            None
+        }
     }
 
     fn get(&self, id: &TaskId) -> Option<usize> {
@@ -117,7 +121,9 @@ impl State {
     fn of(task: &Task) -> Self {
         match task.status {
             TaskStatus::Completed => Self::Completed,
-            TaskStatus::Pending if task.owner.as_deref().unwrap_or_default().is_empty() && !task.is_internal() => {
+            TaskStatus::Pending
+                if task.owner.as_deref().unwrap_or_default().is_empty() && !task.is_internal() =>
+            {
                 Self::Free
             }
             TaskStatus::Pending | TaskStatus::InProgress => Self::Taken,
@@ -209,7 +215,9 @@ impl TaskGraph {
         let mut reached_from: HashMap<usize, usize> = HashMap::new();
         let mut open = vec![start];
         while let Some(place) = open.pop() {
-            for &next in self.nodes.get(place).map(|node| node.blockers.as_slice()).unwrap_or_default() {
+            for &next in
+                self.nodes.get(place).map(|node| node.blockers.as_slice()).unwrap_or_default()
+            {
                 if next == start || reached_from.contains_key(&next) {
                     continue;
                 }
@@ -226,7 +234,8 @@ impl TaskGraph {
     /// The way to `goal`, with `goal` put in front.
     fn way(&self, goal: usize, reached_from: &HashMap<usize, usize>) -> Vec<TaskId> {
         let back = std::iter::successors(Some(goal), |place| reached_from.get(place).copied());
-        let mut way: Vec<TaskId> = back.filter_map(|place| Some(self.nodes.get(place)?.id.clone())).collect();
+        let mut way: Vec<TaskId> =
+            back.filter_map(|place| Some(self.nodes.get(place)?.id.clone())).collect();
         if let Some((_, after)) = way.split_first_mut() {
             after.reverse();
         }
@@ -251,7 +260,12 @@ impl TaskGraph {
             return place;
         }
         let place = self.nodes.len();
-        self.nodes.push(Node { id: id.clone(), number: id.number(), state: State::Absent, blockers: Vec::new() });
+        self.nodes.push(Node {
+            id: id.clone(),
+            number: id.number(),
+            state: State::Absent,
+            blockers: Vec::new(),
+        });
         self.places.set(id, place);
         place
     }
@@ -316,7 +330,11 @@ mod tests {
 
     #[test]
     fn an_edge_counts_from_either_end() {
-        let tasks = [task(1, "pending", &[2], &[]), task(2, "pending", &[], &[]), task(3, "pending", &[], &[2])];
+        let tasks = [
+            task(1, "pending", &[2], &[]),
+            task(2, "pending", &[], &[]),
+            task(3, "pending", &[], &[2]),
+        ];
         assert_eq!(numbers(ready(&tasks).iter().map(|t| &t.id)), [1]);
         assert!(would_cycle(&tasks, &id(3), &id(1)));
         assert!(would_cycle(&tasks, &id(1), &id(1)), "a task cannot wait for itself");
@@ -326,21 +344,34 @@ mod tests {
 
     #[test]
     fn edges_that_come_together_are_seen_together() {
-        let tasks = [task(1, "pending", &[], &[]), task(2, "pending", &[], &[]), task(3, "pending", &[], &[])];
+        let tasks = [
+            task(1, "pending", &[], &[]),
+            task(2, "pending", &[], &[]),
+            task(3, "pending", &[], &[]),
+        ];
         let mut graph = TaskGraph::of(&tasks);
         graph.link(&id(1), &id(2)).unwrap();
         graph.link(&id(2), &id(3)).unwrap();
         let error = graph.link(&id(3), &id(1)).unwrap_err();
-        assert_eq!(error.to_string(), "task #1 cannot wait for task #3: #1 -> #3 -> #2 -> #1 would be a circle");
+        assert_eq!(
+            error.to_string(),
+            "task #1 cannot wait for task #3: #1 -> #3 -> #2 -> #1 would be a circle"
+        );
         assert_eq!(numbers(graph.ready()), [1], "a refused edge is not kept");
         let error = graph.link(&id(2), &id(2)).unwrap_err();
-        assert_eq!(error.to_string(), "task #2 cannot wait for task #2: #2 -> #2 would be a circle");
+        assert_eq!(
+            error.to_string(),
+            "task #2 cannot wait for task #2: #2 -> #2 would be a circle"
+        );
     }
 
     #[test]
     fn a_graph_that_is_kept_up_is_as_one_built_anew() {
-        let mut tasks =
-            vec![task(2, "pending", &[], &[1, 3]), task(1, "pending", &[], &[]), task(3, "pending", &[], &[])];
+        let mut tasks = vec![
+            task(2, "pending", &[], &[1, 3]),
+            task(1, "pending", &[], &[]),
+            task(3, "pending", &[], &[]),
+        ];
         let mut graph = TaskGraph::of(&tasks);
         assert_eq!(numbers(graph.ready()), [1, 3]);
         tasks[1].status = TaskStatus::Completed;
@@ -350,7 +381,10 @@ mod tests {
         tasks.push(task(4, "pending", &[2], &[]));
         graph.put(&tasks[3]);
         assert_eq!(numbers(graph.ready()), [4]);
-        assert_eq!(numbers(graph.ready()), numbers(TaskGraph::of(tasks.iter().filter(|t| t.id != id(3))).ready()));
+        assert_eq!(
+            numbers(graph.ready()),
+            numbers(TaskGraph::of(tasks.iter().filter(|t| t.id != id(3))).ready())
+        );
     }
 
     #[test]
@@ -361,14 +395,26 @@ mod tests {
             odd.blocked_by = vec![serde_json::from_value(blocker.into()).unwrap()];
             odd
         };
-        let tasks =
-            [named("01", "1"), named("1", "x"), named("x", "+1"), named("99999999", "70000"), named("70000", "0")];
-        assert_eq!(TaskGraph::of(&tasks).ready().iter().map(|id| id.as_str()).collect::<Vec<_>>(), ["x", "70000"]);
+        let tasks = [
+            named("01", "1"),
+            named("1", "x"),
+            named("x", "+1"),
+            named("99999999", "70000"),
+            named("70000", "0"),
+        ];
+        assert_eq!(
+            TaskGraph::of(&tasks).ready().iter().map(|id| id.as_str()).collect::<Vec<_>>(),
+            ["x", "70000"]
+        );
     }
 
     #[test]
     fn circles_of_other_writers_end_every_walk() {
-        let tasks = [task(1, "pending", &[], &[2]), task(2, "pending", &[], &[1]), task(3, "pending", &[], &[1])];
+        let tasks = [
+            task(1, "pending", &[], &[2]),
+            task(2, "pending", &[], &[1]),
+            task(3, "pending", &[], &[1]),
+        ];
         assert_eq!(ready(&tasks), Vec::<&Task>::new());
         assert!(!would_cycle(&tasks, &id(1), &id(3)));
         assert!(would_cycle(&tasks, &id(3), &id(2)));
@@ -396,9 +442,12 @@ mod tests {
         let is_completed = |n: u64| n.is_multiple_of(3);
         let blockers = |n: u64| [n / 2 + 1, n / 3 + 1];
         let tasks: Vec<Task> = (1..=10_000)
-            .map(|n| task(n, if is_completed(n) { "completed" } else { "pending" }, &[], &blockers(n)))
+            .map(|n| {
+                task(n, if is_completed(n) { "completed" } else { "pending" }, &[], &blockers(n))
+            })
             .collect();
-        let expected = (1..=10_000).filter(|n| !is_completed(*n) && blockers(*n).into_iter().all(is_completed));
+        let expected = (1..=10_000)
+            .filter(|n| !is_completed(*n) && blockers(*n).into_iter().all(is_completed));
         let ready: Vec<u64> = TaskGraph::of(&tasks).ready().iter().map(|id| id.number()).collect();
         assert_eq!(ready, expected.collect::<Vec<_>>());
         assert!(ready.len() > 500, "{}", ready.len());

@@ -14,7 +14,8 @@ const TAG: &str = "teammate-message";
 const OLDER_TAG: &str = "teammate_message";
 
 /// The tags that mean something in a conversation: lower case, without what separates their words.
-const RESERVED: [&str; 4] = ["crosssessionmessage", "teammatemessage", "systemreminder", "tasknotification"];
+const RESERVED: [&str; 4] =
+    ["crosssessionmessage", "teammatemessage", "systemreminder", "tasknotification"];
 
 /// A message as it stands in a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -293,14 +294,24 @@ mod tests {
 
     fn message(from: &str, color: Option<&str>, summary: Option<&str>, text: &str) -> Injected {
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        Injected { from: from.into(), color: owned(color), summary: owned(summary), text: text.into() }
+        Injected {
+            from: from.into(),
+            color: owned(color),
+            summary: owned(summary),
+            text: text.into(),
+        }
     }
 
     #[test]
     fn messages_stand_in_the_form_of_the_reference() {
         let messages = [
             message("team-lead", None, Some("R&D's \"plan\""), "do it\nnow"),
-            message("worker", Some("blue"), None, "fn a(v: Vec<T>) -> <T as X>::Y { a && b } <b>&lt;bold&gt;</b>"),
+            message(
+                "worker",
+                Some("blue"),
+                None,
+                "fn a(v: Vec<T>) -> <T as X>::Y { a && b } <b>&lt;bold&gt;</b>",
+            ),
         ];
         insta::assert_snapshot!(render(&messages), @r#"
         <teammate-message teammate_id="team-lead" summary="R&D's &quot;plan&quot;">
@@ -356,7 +367,10 @@ mod tests {
             ("\u{1F469}\u{200D}\u{1F4BB} ann", "\u{1F469}\u{200D}\u{1F4BB} ann"),
         ] {
             assert_eq!(attribute(name), shown);
-            assert_eq!(parse(&render(&[message(name, None, None, "t")])), [message(name, None, None, "t")]);
+            assert_eq!(
+                parse(&render(&[message(name, None, None, "t")])),
+                [message(name, None, None, "t")]
+            );
         }
     }
 
@@ -364,7 +378,10 @@ mod tests {
     fn the_older_tag_is_read_in_a_transcript() {
         let text = "Before\n<teammate_message teammate_id=\"a\" color=\"red\" x=\"y\">\nhello\n</teammate_message>\nafter\n\
                     <teammate_message broken\n<teammate-message teammate_id=\"b\">\n\n</teammate-message>";
-        assert_eq!(parse(text), [message("a", Some("red"), None, "hello"), message("b", None, None, "")]);
+        assert_eq!(
+            parse(text),
+            [message("a", Some("red"), None, "hello"), message("b", None, None, "")]
+        );
     }
 
     /// Texts made of what an attack is made of.
@@ -410,12 +427,8 @@ mod tests {
 
     fn hostile_message() -> impl Strategy<Value = Injected> {
         let optional = || proptest::option::of(hostile());
-        (hostile(), optional(), optional(), hostile()).prop_map(|(from, color, summary, text)| Injected {
-            from,
-            color,
-            summary,
-            text,
-        })
+        (hostile(), optional(), optional(), hostile())
+            .prop_map(|(from, color, summary, text)| Injected { from, color, summary, text })
     }
 
     proptest! {

@@ -63,7 +63,8 @@ impl InputFault {
     }
 
     fn data(&self) -> Value {
-        let path: Vec<&str> = Some(self.parameter()).filter(|p| !p.is_empty()).into_iter().collect();
+        let path: Vec<&str> =
+            Some(self.parameter()).filter(|p| !p.is_empty()).into_iter().collect();
         match self {
             Self::Missing { expected, .. } => json!({
                 "expected": expected,
@@ -95,14 +96,18 @@ impl InputFault {
 impl fmt::Display for InputFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing { parameter, .. } => write!(f, "The required parameter `{parameter}` is missing"),
+            Self::Missing { parameter, .. } => {
+                write!(f, "The required parameter `{parameter}` is missing")
+            }
             Self::WrongType { parameter, expected, received } if parameter.is_empty() => {
                 write!(f, "The input must be of type {expected}, not {received}")
             }
             Self::WrongType { parameter, expected, received } => {
                 write!(f, "The parameter `{parameter}` must be of type {expected}, not {received}")
             }
-            Self::Invalid { parameter, expected } => write!(f, "The parameter `{parameter}` must be {expected}"),
+            Self::Invalid { parameter, expected } => {
+                write!(f, "The parameter `{parameter}` must be {expected}")
+            }
             Self::Unknown { parameter } => write!(f, "The parameter `{parameter}` is not known"),
         }
     }

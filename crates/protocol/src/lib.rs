@@ -33,32 +33,35 @@ pub use counted::{counted, counted_is};
 pub use drift::{Drift, DriftKind, RECORDED_VERSIONS, Written, drift};
 pub use error::{ApiError, ErrorCode};
 pub use frame::{
-    Frame, IdleNotification, PermissionRequest, PermissionResponse, PlanApprovalRequest, PlanApprovalResponse,
-    ShutdownApproved, ShutdownRejected, ShutdownRequest, ShutdownResponse, TaskAssignment, TaskCompleted,
-    TeammateTerminated,
+    Frame, IdleNotification, PermissionRequest, PermissionResponse, PlanApprovalRequest,
+    PlanApprovalResponse, ShutdownApproved, ShutdownRejected, ShutdownRequest, ShutdownResponse,
+    TaskAssignment, TaskCompleted, TeammateTerminated,
 };
 pub use graph::{CircleError, TaskGraph, open_blockers, ready, would_cycle};
-pub use inject::{Injected, attribute, is_invisible, is_unseen, neutralised, parse as parse_injected, render};
+pub use inject::{
+    Injected, attribute, is_invisible, is_unseen, neutralised, parse as parse_injected, render,
+};
 pub use input::{InputError, InputFault};
 pub use limits::{Limits, Rate};
 pub use message::{Message, MessageId, message_ids};
 pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName, same_name};
 pub use results::{
-    BroadcastSent, MessageSent, RequestSent, Responded, Routing, Spawned, StatusChanged, TaskCreated, TaskDetail,
-    TaskFacts, TaskListed, TaskRow, TaskShown, TaskTimes, TaskTitle, TaskUpdated, TeamCreated, TeamDeleted,
+    BroadcastSent, MessageSent, RequestSent, Responded, Routing, Spawned, StatusChanged,
+    TaskCreated, TaskDetail, TaskFacts, TaskListed, TaskRow, TaskShown, TaskTimes, TaskTitle,
+    TaskUpdated, TeamCreated, TeamDeleted,
 };
 pub use schemas::{TEAM_TOOLS, subagent_schema, tool_schema};
 pub use send::SendMessageInput;
 pub use stream::{
-    AssistantEvent, AssistantMessage, Block, CacheCreation, Content, FailedAgent, ResultEvent, ServerToolUse,
-    StreamEvent, StreamUsage, SystemInit, TeamEvent, TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage,
-    normalised_id,
+    AssistantEvent, AssistantMessage, Block, CacheCreation, Content, FailedAgent, ResultEvent,
+    ServerToolUse, StreamEvent, StreamUsage, SystemInit, TeamEvent, TextBlock, ToolResultBlock,
+    ToolUseBlock, UserEvent, UserMessage, normalised_id,
 };
 pub use stream_ours::{EventIds, RunSummary};
 pub use task::{Task, TaskId, TaskStatus};
 pub use tolerant::{ParseError, from_text};
 pub use tools::{
-    ExitPlanModeInput, SpawnInput, StatusChange, TaskCreateInput, TaskGetInput, TaskStopInput, TaskUpdateInput,
-    TeamCall, TeamCreateInput, TeamDeleteInput,
+    ExitPlanModeInput, SpawnInput, StatusChange, TaskCreateInput, TaskGetInput, TaskStopInput,
+    TaskUpdateInput, TeamCall, TeamCreateInput, TeamDeleteInput,
 };
 pub use wire::Foreign;

@@ -117,7 +117,8 @@ impl Message {
 pub fn message_ids<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<MessageId> {
     let mut seen = std::collections::HashMap::<uuid::Uuid, u32>::new();
     let made = |m: &Message, seen: &mut std::collections::HashMap<uuid::Uuid, u32>| {
-        let says = format!("{}\n{}\n{}", m.from, m.timestamp.as_deref().unwrap_or_default(), m.text);
+        let says =
+            format!("{}\n{}\n{}", m.from, m.timestamp.as_deref().unwrap_or_default(), m.text);
         let key = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, says.as_bytes());
         let nth = seen.entry(key).and_modify(|n| *n += 1).or_insert(1);
         MessageId(format!("{key}-{nth}"))

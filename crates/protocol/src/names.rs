@@ -65,7 +65,8 @@ fn check(name: &str) -> Result<(), NameError> {
 /// Teams compare names all the time, so names in ASCII, nearly all, are compared where they are.
 #[must_use]
 pub fn same_name(a: &str, b: &str) -> bool {
-    a.eq_ignore_ascii_case(b) || (!(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase())
+    a.eq_ignore_ascii_case(b)
+        || (!(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase())
 }
 
 /// Replaces every UTF-16 unit that `keep` refuses by a dash.
@@ -243,8 +244,16 @@ pub enum Color {
 
 impl Color {
     /// All colors, in the order of the reference.
-    pub const ALL: [Self; 8] =
-        [Self::Blue, Self::Green, Self::Yellow, Self::Purple, Self::Orange, Self::Pink, Self::Cyan, Self::Red];
+    pub const ALL: [Self; 8] = [
+        Self::Blue,
+        Self::Green,
+        Self::Yellow,
+        Self::Purple,
+        Self::Orange,
+        Self::Pink,
+        Self::Cyan,
+        Self::Red,
+    ];
 
     /// The color of the `n`th teammate of a team, from 0, around again after the eighth.
     #[must_use]
@@ -274,10 +283,14 @@ mod tests {
 
     #[test]
     fn folder_forms_are_those_of_the_reference() {
-        for (name, dir) in [("My Team.x", "my-team-x"), ("../evil/x", "---evil-x"), ("a😀", "a--"), ("ä", "-")] {
+        for (name, dir) in
+            [("My Team.x", "my-team-x"), ("../evil/x", "---evil-x"), ("a😀", "a--"), ("ä", "-")]
+        {
             assert_eq!(TeamDir::of(name).as_str(), dir);
         }
-        for (name, file) in [("x y", "x-y"), ("d/../e", "d----e"), ("UPPER", "UPPER"), ("a_b-c", "a_b-c")] {
+        for (name, file) in
+            [("x y", "x-y"), ("d/../e", "d----e"), ("UPPER", "UPPER"), ("a_b-c", "a_b-c")]
+        {
             assert_eq!(AgentName::foreign(name).inbox_file().as_str(), file);
         }
     }
@@ -293,7 +306,9 @@ mod tests {
 
     #[test]
     fn an_agent_id_is_split_at_its_first_at_sign() {
-        for (id, parts) in [("bob@crew", ("bob", "crew")), ("bob@a@b", ("bob", "a@b")), ("bob@", ("bob", ""))] {
+        for (id, parts) in
+            [("bob@crew", ("bob", "crew")), ("bob@a@b", ("bob", "a@b")), ("bob@", ("bob", ""))]
+        {
             assert_eq!(AgentId::split(id), Some(parts));
             assert_eq!(AgentId::foreign(id).name().as_str(), "bob");
         }

@@ -43,7 +43,11 @@ impl TeamDeleted {
     /// There is no team any more.
     #[must_use]
     pub fn nothing() -> Self {
-        Self { success: true, message: "No team name found, nothing to clean up".to_owned(), team_name: None }
+        Self {
+            success: true,
+            message: "No team name found, nothing to clean up".to_owned(),
+            team_name: None,
+        }
     }
 
     /// The same answer, with what became of the worktrees that were not cleaned up: each with the reason.
@@ -58,8 +62,11 @@ impl TeamDeleted {
     /// The team stays, since these teammates have not shut down; `how` says how they do.
     #[must_use]
     pub fn refused(team_name: &str, active: &[String], how: &str) -> Self {
-        let message =
-            format!("Cannot cleanup team with {} active member(s): {}. {how}", active.len(), active.join(", "));
+        let message = format!(
+            "Cannot cleanup team with {} active member(s): {}. {how}",
+            active.len(),
+            active.join(", ")
+        );
         Self { success: false, message, team_name: Some(team_name.to_owned()) }
     }
 
@@ -398,7 +405,11 @@ impl BroadcastSent {
             let message = "No teammates to broadcast to".to_owned();
             return Self { success: true, message, recipients, routing: None };
         }
-        let message = format!("Message broadcast to {} teammate(s): {}", recipients.len(), recipients.join(", "));
+        let message = format!(
+            "Message broadcast to {} teammate(s): {}",
+            recipients.len(),
+            recipients.join(", ")
+        );
         let routing = Routing { target: "@team".to_owned(), target_color: None, ..routing };
         Self { success: true, message, recipients, routing: Some(routing) }
     }
@@ -422,7 +433,12 @@ impl RequestSent {
     #[must_use]
     pub fn shutdown(target: &str, request_id: &str) -> Self {
         let message = format!("Shutdown request sent to {target}. Request ID: {request_id}");
-        Self { success: true, message, request_id: request_id.to_owned(), target: target.to_owned() }
+        Self {
+            success: true,
+            message,
+            request_id: request_id.to_owned(),
+            target: target.to_owned(),
+        }
     }
 }
 
@@ -453,7 +469,10 @@ impl Responded {
     /// The answer of an agent that goes on working.
     #[must_use]
     pub fn shutdown_rejected(agent: &str, reason: &str, request_id: &str) -> Self {
-        Self::with(format!("Shutdown rejected. Agent {agent} goes on working. Reason: {reason}"), request_id)
+        Self::with(
+            format!("Shutdown rejected. Agent {agent} goes on working. Reason: {reason}"),
+            request_id,
+        )
     }
 
     /// The answer of a lead that approved the plan of `agent`.

@@ -27,14 +27,18 @@ pub const TEAM_TOOLS: [&str; 10] = [
 pub fn tool_schema(name: &str) -> Option<Value> {
     let schema = match name {
         "TeamCreate" => strict(team_create(), &["team_name"]),
-        "TeamDelete" => strict(json!({"team_name": text("The name of your team; needs not be given")}), &[]),
+        "TeamDelete" => {
+            strict(json!({"team_name": text("The name of your team; needs not be given")}), &[])
+        }
         "TaskList" => strict(json!({}), &[]),
         "Task" | "Agent" => strict(task(), &["description", "prompt", "subagent_type"]),
         "TaskCreate" => strict(task_create(), &["subject", "description"]),
         "TaskGet" => strict(json!({"taskId": text("The id of the task")}), &["taskId"]),
         "TaskUpdate" => strict(task_update(), &["taskId"]),
         "SendMessage" => strict(send_message(), &["type"]),
-        "ExitPlanMode" => json!({"type": "object", "properties": exit_plan_mode(), "additionalProperties": {}}),
+        "ExitPlanMode" => {
+            json!({"type": "object", "properties": exit_plan_mode(), "additionalProperties": {}})
+        }
         "TaskStop" => strict(task_stop(), &[]),
         _ => return None,
     };
@@ -118,7 +122,8 @@ pub fn subagent_schema() -> Value {
 }
 
 /// The parameters of Task that speak of subagents; of those in the background only a lead has any.
-const SUBAGENT_FIELDS: [&str; 7] = ["description", "prompt", "subagent_type", "model", "resume", "max_turns", "mode"];
+const SUBAGENT_FIELDS: [&str; 7] =
+    ["description", "prompt", "subagent_type", "model", "resume", "max_turns", "mode"];
 
 fn task_create() -> Value {
     json!({

@@ -82,14 +82,19 @@ impl SendMessageInput {
                 content: given.required_text("content"),
                 summary: Some(given.required_text("summary")),
             },
-            Kind::ShutdownRequest => {
-                Self::ShutdownRequest { recipient: recipient(&mut given), content: given.text("content") }
-            }
+            Kind::ShutdownRequest => Self::ShutdownRequest {
+                recipient: recipient(&mut given),
+                content: given.text("content"),
+            },
             Kind::ShutdownResponse => {
                 let request_id = given.required_text("request_id");
                 let refuses = given.peek("approve") == Some(&Value::Bool(false));
                 let approve = given.required_flag("approve");
-                let content = if refuses { Some(given.required_text("content")) } else { given.text("content") };
+                let content = if refuses {
+                    Some(given.required_text("content"))
+                } else {
+                    given.text("content")
+                };
                 Self::ShutdownResponse { request_id, approve, content }
             }
             Kind::PlanApprovalResponse => Self::PlanApprovalResponse {

@@ -389,6 +389,7 @@ tagged! {
 /// Source: the stream document, "Normalization Rules". What is empty or no text counts as absent.
 #[must_use]
 pub fn normalised_id(object: &Map<String, Value>) -> Option<&str> {
-    let text = |key: &&str| object.get(*key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text =
+        |key: &&str| object.get(*key).and_then(Value::as_str).filter(|text| !text.is_empty());
     ["teammate_id", "agent_id", "agentId", "name"].iter().find_map(text)
 }

@@ -6,8 +6,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::stream::{
-    AssistantEvent, AssistantMessage, Block, CacheCreation, Content, FailedAgent, ResultEvent, ServerToolUse,
-    StreamEvent, StreamUsage, SystemInit, TeamEvent, TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage,
+    AssistantEvent, AssistantMessage, Block, CacheCreation, Content, FailedAgent, ResultEvent,
+    ServerToolUse, StreamEvent, StreamUsage, SystemInit, TeamEvent, TextBlock, ToolResultBlock,
+    ToolUseBlock, UserEvent, UserMessage,
 };
 use crate::{Foreign, InputError, ToolAnswer};
 
@@ -34,7 +35,13 @@ fn nulls(keys: &[&str]) -> Foreign {
 impl SystemInit {
     /// The first event of a run.
     #[must_use]
-    pub fn new(ids: EventIds, cwd: &str, tools: Vec<String>, model: &str, permission_mode: &str) -> Self {
+    pub fn new(
+        ids: EventIds,
+        cwd: &str,
+        tools: Vec<String>,
+        model: &str,
+        permission_mode: &str,
+    ) -> Self {
         Self {
             kind: "system".into(),
             subtype: "init".into(),
@@ -96,8 +103,11 @@ impl StreamUsage {
     /// is kept for five minutes.
     #[must_use]
     pub fn of_run(self) -> Self {
-        let no_tools =
-            ServerToolUse { web_search_requests: Some(0), web_fetch_requests: Some(0), foreign: Foreign::default() };
+        let no_tools = ServerToolUse {
+            web_search_requests: Some(0),
+            web_fetch_requests: Some(0),
+            foreign: Foreign::default(),
+        };
         let kept = CacheCreation {
             one_hour: Some(0),
             five_minutes: self.cache_creation_input_tokens,
@@ -129,21 +139,37 @@ impl Block {
     /// A text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text(TextBlock { kind: "text".into(), text: text.into(), foreign: Foreign::default() })
+        Self::Text(TextBlock {
+            kind: "text".into(),
+            text: text.into(),
+            foreign: Foreign::default(),
+        })
     }
 
     /// A call of a tool.
     #[must_use]
     pub fn tool_use(id: &str, name: &str, input: Value) -> Self {
         let foreign = Foreign::default();
-        Self::ToolUse(ToolUseBlock { kind: "tool_use".into(), id: id.into(), name: name.into(), input, foreign })
+        Self::ToolUse(ToolUseBlock {
+            kind: "tool_use".into(),
+            id: id.into(),
+            name: name.into(),
+            input,
+            foreign,
+        })
     }
 }
 
 impl AssistantEvent {
     /// One block of the message `message_id` of `model`.
     #[must_use]
-    pub fn new(ids: EventIds, message_id: &str, model: &str, block: Block, usage: StreamUsage) -> Self {
+    pub fn new(
+        ids: EventIds,
+        message_id: &str,
+        model: &str,
+        block: Block,
+        usage: StreamUsage,
+    ) -> Self {
         Self {
             kind: "assistant".into(),
             message: AssistantMessage {
@@ -186,7 +212,13 @@ impl UserEvent {
 
     /// The result of any call: what the model is told, and the data for readers of the stream.
     #[must_use]
-    pub fn result(ids: EventIds, tool_use_id: &str, content: Content, is_error: bool, data: Option<Value>) -> Self {
+    pub fn result(
+        ids: EventIds,
+        tool_use_id: &str,
+        content: Content,
+        is_error: bool,
+        data: Option<Value>,
+    ) -> Self {
         let block = ToolResultBlock {
             tool_use_id: tool_use_id.into(),
             kind: "tool_result".into(),
@@ -201,7 +233,11 @@ impl UserEvent {
     #[must_use]
     pub fn answer(ids: EventIds, tool_use_id: &str, answer: &ToolAnswer) -> Self {
         let text = answer.text();
-        let content = if answer.is_blocks() { Content::Blocks(vec![Block::text(text)]) } else { Content::Text(text) };
+        let content = if answer.is_blocks() {
+            Content::Blocks(vec![Block::text(text)])
+        } else {
+            Content::Text(text)
+        };
         Self::result(ids, tool_use_id, content, false, serde_json::to_value(answer).ok())
     }
 

@@ -136,8 +136,7 @@ mod tests {
 
     #[test]
     fn an_id_goes_before_its_older_name() {
-        let text =
-            r#"{"taskId":"x","id":"2","subject":"s","description":"d","status":"pending","blocks":[],"blockedBy":[]}"#;
+        let text = r#"{"taskId":"x","id":"2","subject":"s","description":"d","status":"pending","blocks":[],"blockedBy":[]}"#;
         let task: Task = crate::from_text(text).unwrap();
         assert_eq!(task.id.as_str(), "2");
         assert_eq!(serde_json::to_string(&task).unwrap(), text);

@@ -34,9 +34,9 @@ impl TeamCall {
         let call = match tool {
             "TeamCreate" => TeamCreateInput::parse(input).map(Self::TeamCreate),
             "TeamDelete" => TeamDeleteInput::parse(input).map(Self::TeamDelete),
-            "Task" | "Agent" => {
-                SpawnInput::parse(input).map(Self::Spawn).map_err(|e| InputError { tool: tool.into(), ..e })
-            }
+            "Task" | "Agent" => SpawnInput::parse(input)
+                .map(Self::Spawn)
+                .map_err(|e| InputError { tool: tool.into(), ..e }),
             "TaskCreate" => TaskCreateInput::parse(input).map(Self::TaskCreate),
             "TaskGet" => TaskGetInput::parse(input).map(Self::TaskGet),
             "TaskUpdate" => TaskUpdateInput::parse(input).map(Self::TaskUpdate),

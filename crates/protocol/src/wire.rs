@@ -52,7 +52,9 @@ impl Foreign {
 
     /// How a known field was spelled: `older`, where it stood in place of `key`.
     pub(crate) fn spelled<'a>(&self, key: &'a str, older: Option<&'a str>) -> &'a str {
-        older.filter(|older| self.slots.iter().any(|(k, raw)| k == older && raw.is_none())).unwrap_or(key)
+        older
+            .filter(|older| self.slots.iter().any(|(k, raw)| k == older && raw.is_none()))
+            .unwrap_or(key)
     }
 
     pub(crate) fn keep(&mut self, key: Cow<'static, str>, raw: Option<Box<RawValue>>) {
@@ -90,8 +92,12 @@ impl Serialize for Written<'_> {
         }
         let compact = without_layout(text);
         match serde_json::from_str::<Value>(text) {
-            Ok(value) if serde_json::to_string(&value).is_ok_and(|text| text == compact) => value.serialize(serializer),
-            Ok(_) | Err(_) => RawValue::from_string(compact).map_err(serde::ser::Error::custom)?.serialize(serializer),
+            Ok(value) if serde_json::to_string(&value).is_ok_and(|text| text == compact) => {
+                value.serialize(serializer)
+            }
+            Ok(_) | Err(_) => RawValue::from_string(compact)
+                .map_err(serde::ser::Error::custom)?
+                .serialize(serializer),
         }
     }
 }
@@ -325,9 +331,14 @@ mod tests {
     #[test]
     fn a_kept_value_that_only_a_text_can_hold_keeps_its_tokens() {
         for token in ["100000000000000000000001", "1.10", "1e400", "-0"] {
-            let task: Task = crate::from_text(&PRETTY.replace("\"exact\": 1", &format!("\"exact\": {token}"))).unwrap();
+            let task: Task =
+                crate::from_text(&PRETTY.replace("\"exact\": 1", &format!("\"exact\": {token}")))
+                    .unwrap();
             let line = serde_json::to_string(&task).unwrap();
-            assert!(line.contains(&format!("\"exact\":{token}}}")) && line.contains("b\\u00e9 "), "{line}");
+            assert!(
+                line.contains(&format!("\"exact\":{token}}}")) && line.contains("b\\u00e9 "),
+                "{line}"
+            );
             assert!(!line.contains('\n'), "{line}");
         }
     }
@@ -335,15 +346,25 @@ mod tests {
     #[test]
     fn a_text_is_read_alike_by_both_readers() {
         let odd = PRETTY.replace("\"status\"", "\"st\\u0061tus\"").replace("\"s\"", "\"\\ud83d\"");
-        for text in
-            [PRETTY, &odd, &odd.replace("{\n  \"id\"", "{\"activeForm\":null,\n  \"taskId\""), "{}", "[1]", "{\"id\":"]
-        {
+        for text in [
+            PRETTY,
+            &odd,
+            &odd.replace("{\n  \"id\"", "{\"activeForm\":null,\n  \"taskId\""),
+            "{}",
+            "[1]",
+            "{\"id\":",
+        ] {
             match (Task::from_json(text), serde_json::from_str::<Task>(text)) {
                 (Ok(task), Ok(other)) => {
                     assert_eq!(task, other);
-                    assert_eq!(serde_json::to_string(&task).unwrap(), serde_json::to_string(&other).unwrap());
+                    assert_eq!(
+                        serde_json::to_string(&task).unwrap(),
+                        serde_json::to_string(&other).unwrap()
+                    );
                 }
-                (task, other) => assert_eq!(task.unwrap_err().to_string(), other.unwrap_err().to_string()),
+                (task, other) => {
+                    assert_eq!(task.unwrap_err().to_string(), other.unwrap_err().to_string())
+                }
             }
         }
         assert!(Task::from_json(&odd).is_ok_and(|task| task.subject == "\u{FFFD}"));

@@ -24,7 +24,8 @@ const READ_MOST: u64 = 256 * 1024 * 1024;
 const LATEST_MOST: u64 = 16 * 1024 * 1024;
 
 /// How the client tags mail of a file, and of a socket; and the attribute that names its sender.
-const TAGS: [(&str, &str); 2] = [("teammate-message", "teammate_id=\""), ("cross-session-message", "from=\"")];
+const TAGS: [(&str, &str); 2] =
+    [("teammate-message", "teammate_id=\""), ("cross-session-message", "from=\"")];
 
 /// Why a message left the queue that a turn took into a request of the model.
 const ABSORBED: &str = "absorbed_mid_turn";
@@ -83,7 +84,9 @@ impl ClientConversation {
         for line in text.lines() {
             let is_of_interest = has_mail(line) || (!has_begun && line.contains("\"message\""));
             // The first line may be cut, and the last one not be whole yet.
-            let Some(line) = is_of_interest.then(|| serde_json::from_str::<Line>(line).ok()).flatten() else {
+            let Some(line) =
+                is_of_interest.then(|| serde_json::from_str::<Line>(line).ok()).flatten()
+            else {
                 continue;
             };
             if line.is_sidechain {
@@ -135,10 +138,16 @@ impl Line {
     /// The texts by which mail enters a conversation.
     fn told(&self) -> Vec<String> {
         match self.kind.as_str() {
-            "user" => self.message.as_ref().map(|message| texts(message.get("content"))).unwrap_or_default(),
+            "user" => self
+                .message
+                .as_ref()
+                .map(|message| texts(message.get("content")))
+                .unwrap_or_default(),
             "attachment" => {
-                let queued =
-                    self.attachment.as_ref().filter(|it| it.get("type").is_some_and(|kind| kind == "queued_command"));
+                let queued = self
+                    .attachment
+                    .as_ref()
+                    .filter(|it| it.get("type").is_some_and(|kind| kind == "queued_command"));
                 queued.map(|queued| texts(queued.get("prompt"))).unwrap_or_default()
             }
             _ => Vec::new(),
@@ -149,7 +158,8 @@ impl Line {
 impl Line {
     /// The texts that a turn took out of the queue into a request of the model.
     fn absorbed(&self) -> Vec<String> {
-        let is_absorbed = self.kind == "queue-operation" && self.reason.as_deref() == Some(ABSORBED);
+        let is_absorbed =
+            self.kind == "queue-operation" && self.reason.as_deref() == Some(ABSORBED);
         if is_absorbed { texts(self.content.as_ref()) } else { Vec::new() }
     }
 }
@@ -185,7 +195,8 @@ pub(crate) fn enters_conversations(mail: &Mail) -> bool {
 /// The file of a conversation, in whichever project's folder.
 pub(crate) fn file_of(root: &Path, id: &str) -> Option<PathBuf> {
     let is_id = id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    let projects = if is_id { Given::ByUser.entries(&root.join("projects")).ok()? } else { Vec::new() };
+    let projects =
+        if is_id { Given::ByUser.entries(&root.join("projects")).ok()? } else { Vec::new() };
     let files = projects.into_iter().map(|project| project.join(format!("{id}.jsonl")));
     files.into_iter().find(|file| matches!(Given::ByUser.read_end(file, 1), Ok(Some(_))))
 }
@@ -261,8 +272,11 @@ mod tests {
     fn lacking(lines: &[Value], mail: &[Mail]) -> Option<Vec<String>> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let mail: Vec<&Mail> = mail.iter().collect();
-        let lacking =
-            ClientConversation::of(&text, ID)?.lacks(&mail).into_iter().map(|mail| mail.message.text.clone()).collect();
+        let lacking = ClientConversation::of(&text, ID)?
+            .lacks(&mail)
+            .into_iter()
+            .map(|mail| mail.message.text.clone())
+            .collect();
         Some(lacking)
     }
 
@@ -308,7 +322,11 @@ mod tests {
         let sent = sent.map(|(id, mail)| Mail { id: MessageId(id.to_owned()), ..mail });
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let lacking = ClientConversation::of(&text, ID).unwrap().lacks(&sent.each_ref());
-        assert_eq!(lacking.iter().map(|mail| mail.id.0.as_str()).collect::<Vec<_>>(), ["first"], "the latest arrived");
+        assert_eq!(
+            lacking.iter().map(|mail| mail.id.0.as_str()).collect::<Vec<_>>(),
+            ["first"],
+            "the latest arrived"
+        );
     }
 
     #[test]
@@ -353,11 +371,18 @@ mod tests {
     fn a_file_without_a_conversation_is_none() {
         let of = |text: &str| ClientConversation::of(text, ID);
         assert!(of("{\"type\":\"mode\",\"mode\":\"normal\"}\nnot json \"message\"\n").is_none());
-        assert!(of("{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"go\"}}\n").is_none());
+        assert!(
+            of("{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"go\"}}\n")
+                .is_none()
+        );
         let (root, id) = (tempfile::tempdir().unwrap(), ID);
         assert!(ClientConversation::read(root.path(), id).is_none());
         std::fs::create_dir_all(root.path().join("projects/-a-b")).unwrap();
-        std::fs::write(root.path().join(format!("projects/-a-b/{id}.jsonl")), user("go").to_string()).unwrap();
+        std::fs::write(
+            root.path().join(format!("projects/-a-b/{id}.jsonl")),
+            user("go").to_string(),
+        )
+        .unwrap();
         assert!(ClientConversation::read(root.path(), id).is_some());
         assert!(ClientConversation::read(root.path(), "../-a-b/3bacbbef").is_none());
     }

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, MessageId, TeamConfig, attribute};
 use pitcrew_team::{
-    ClientConversation as Known, DeliveryState, Mail, Program, Receipt, SpawnRecord, Team, lead_reads_inbox, sent_at_ms,
+    ClientConversation as Known, DeliveryState, Mail, Program, Receipt, SpawnRecord, Team,
+    lead_reads_inbox, sent_at_ms,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -117,7 +118,9 @@ impl ClientSockets {
             match hand_over(team, &receiver, receipt, socket).await {
                 Ok(Some(handed_over)) => *receipt = handed_over,
                 Ok(None) => {}
-                Err(error) => tracing::warn!(to = %receipt.to, error = %chain(&error), "its socket is not used"),
+                Err(error) => {
+                    tracing::warn!(to = %receipt.to, error = %chain(&error), "its socket is not used")
+                }
             }
         }
     }
@@ -137,13 +140,20 @@ impl ClientSockets {
 
     /// Whether a message that goes through the socket now overtakes none: nothing older waits in the inbox, and what the client
     /// took out of it is in its conversation.
-    async fn keeps_order(&self, team: &Team, receiver: &Receiver, receipt: &Receipt) -> Result<bool, ApiError> {
+    async fn keeps_order(
+        &self,
+        team: &Team,
+        receiver: &Receiver,
+        receipt: &Receipt,
+    ) -> Result<bool, ApiError> {
         if !receiver.reads_inbox {
             // Its inbox is no way to it: what waits there is not overtaken, it is stuck.
             return Ok(true);
         }
         let known = team.known_mail(&receipt.to).await?;
-        let Some(Known { id, since_ms, brought, .. }) = receiver.conversation.clone() else { return Ok(false) };
+        let Some(Known { id, since_ms, brought, .. }) = receiver.conversation.clone() else {
+            return Ok(false);
+        };
         let older = known.iter().take_while(|mail| mail.id != receipt.id);
         let older: Vec<&Mail> = older.filter(|mail| sent_at_ms(mail) >= since_ms).collect();
         if older.iter().any(|mail| !mail.message.is_read()) {
@@ -151,18 +161,21 @@ impl ClientSockets {
         }
         let root = self.root.clone();
         // A conversation is a file of some megabytes.
-        let read = tokio::task::spawn_blocking(move || ClientConversation::read_latest(&root, &id)).await;
+        let read =
+            tokio::task::spawn_blocking(move || ClientConversation::read_latest(&root, &id)).await;
         let Ok(Some(conversation)) = read else { return Ok(false) };
         let (waiting, last) = not_in(&conversation, &brought, &older);
-        let arrived: Vec<MessageId> = brought.iter().filter(|id| !waiting.contains(id)).cloned().collect();
+        let arrived: Vec<MessageId> =
+            brought.iter().filter(|id| !waiting.contains(id)).cloned().collect();
         team.arrived(&receipt.to, &arrived).await?;
         Ok(waiting.len() < BROUGHT_MOST && last)
     }
 
     /// What a session says of itself.
     fn of_session(&self, process: ProcessIdentity) -> Option<Offer> {
-        let text =
-            Given::ByUser.read_text(&self.sessions.join(format!("{}.json", process.pid)), RECORD_MOST).ok()??;
+        let text = Given::ByUser
+            .read_text(&self.sessions.join(format!("{}.json", process.pid)), RECORD_MOST)
+            .ok()??;
         let record: SessionRecord = serde_json::from_str(&text).ok()?;
         let is_it = record.pid == process.pid && is_start_of(record.proc_start.as_deref(), process);
         let path = record.messaging_socket_path.filter(|path| path.is_absolute())?;
@@ -175,7 +188,9 @@ impl ClientSockets {
         let (keys, _more) = Given::ByUser.list(&self.sessions, "key", KEYS_MOST).ok()?;
         let begins = format!("{}.", process.pid);
         let is_its = |path: &&PathBuf| {
-            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&begins))
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| name.starts_with(&begins))
         };
         keys.iter().filter(is_its).find(|path| {
             let text = Given::ByUser.read_text(path, RECORD_MOST).ok().flatten();
@@ -184,7 +199,8 @@ impl ClientSockets {
         })?;
         let listening = Given::ByUser.read_text(Path::new(LISTENING), LISTENING_MOST).ok()??;
         let end = format!("/cc-socks/{}.sock", process.pid);
-        let path = listening.lines().filter_map(|line| line.find('/').and_then(|at| line.get(at..)));
+        let path =
+            listening.lines().filter_map(|line| line.find('/').and_then(|at| line.get(at..)));
         let path = path.filter(|path| path.ends_with(&end)).map(PathBuf::from).next()?;
         Some(Offer { path, is_idle: false })
     }
@@ -258,8 +274,13 @@ async fn hand_over(
 
 /// Which of the messages that went through the socket are not in the conversation, and whether the latest other one of `older`
 /// is. Its inbox and its socket are each read in order, so what is older than that one is there as well.
-fn not_in(conversation: &ClientConversation, brought: &[MessageId], older: &[&Mail]) -> (Vec<MessageId>, bool) {
-    let lacking: Vec<&MessageId> = conversation.lacks(older).into_iter().map(|mail| &mail.id).collect();
+fn not_in(
+    conversation: &ClientConversation,
+    brought: &[MessageId],
+    older: &[&Mail],
+) -> (Vec<MessageId>, bool) {
+    let lacking: Vec<&MessageId> =
+        conversation.lacks(older).into_iter().map(|mail| &mail.id).collect();
     let waiting = brought.iter().filter(|id| lacking.contains(id)).cloned().collect();
     let is_of_inbox = |mail: &&&Mail| enters_conversations(mail) && !brought.contains(&mail.id);
     let last = older.iter().rev().find(is_of_inbox);
@@ -281,21 +302,31 @@ mod tests {
     use super::*;
 
     fn mail(text: &str) -> Mail {
-        let message = pitcrew_protocol::Message::new("ann", text.to_owned(), "2026-11-23T00:29:38.000Z".to_owned());
-        Mail { id: MessageId(text.to_owned()), frame: pitcrew_protocol::Frame::detect(text), message }
+        let message = pitcrew_protocol::Message::new(
+            "ann",
+            text.to_owned(),
+            "2026-11-23T00:29:38.000Z".to_owned(),
+        );
+        Mail {
+            id: MessageId(text.to_owned()),
+            frame: pitcrew_protocol::Frame::detect(text),
+            message,
+        }
     }
 
     #[test]
     fn the_latest_message_of_the_inbox_decides_and_what_went_through_the_socket_waits_behind_it() {
         let id = "3bacbbef-0790-4d04-a603-4427723f5762";
         let conversation = |texts: &[&str]| {
-            let tagged = |text: &&str| format!("<teammate-message teammate_id=\"ann\">\n{text}\n</teammate-message>");
+            let tagged = |text: &&str| {
+                format!("<teammate-message teammate_id=\"ann\">\n{text}\n</teammate-message>")
+            };
             let content: Vec<String> = texts.iter().map(tagged).collect();
-            let line =
-                json!({"type": "user", "sessionId": id, "uuid": "u", "message": {"content": content.join("\n\n")}});
+            let line = json!({"type": "user", "sessionId": id, "uuid": "u", "message": {"content": content.join("\n\n")}});
             let root = tempfile::tempdir().unwrap();
             std::fs::create_dir_all(root.path().join("projects/p")).unwrap();
-            std::fs::write(root.path().join(format!("projects/p/{id}.jsonl")), line.to_string()).unwrap();
+            std::fs::write(root.path().join(format!("projects/p/{id}.jsonl")), line.to_string())
+                .unwrap();
             ClientConversation::read_latest(root.path(), id).unwrap()
         };
         let answer = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success","response":{}}"#;
@@ -303,7 +334,10 @@ mod tests {
         let older: Vec<&Mail> = mails.iter().collect();
         let brought = [MessageId("by-socket".to_owned())];
         assert_eq!(not_in(&conversation(&["go"]), &brought, &older), (brought.to_vec(), true));
-        assert_eq!(not_in(&conversation(&["go", "by-socket"]), &brought, &older), (Vec::new(), true));
+        assert_eq!(
+            not_in(&conversation(&["go", "by-socket"]), &brought, &older),
+            (Vec::new(), true)
+        );
         // Taken out of the inbox, and still in the memory of the client.
         assert_eq!(not_in(&conversation(&["by-socket"]), &brought, &older), (Vec::new(), false));
         assert_eq!(not_in(&conversation(&["go"]), &[], &older), (Vec::new(), false));

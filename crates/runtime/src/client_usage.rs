@@ -100,9 +100,13 @@ impl UsageReader {
     /// The calls that were not read before, in the order of each file.
     pub(crate) fn read_on(&mut self) -> Vec<ClientCall> {
         let mut calls = self.read_file(&self.file.clone(), None);
-        let (files, _) = Given::ByUser.list(&self.subagents, "jsonl", MOST_SUBAGENTS).unwrap_or_default();
+        let (files, _) =
+            Given::ByUser.list(&self.subagents, "jsonl", MOST_SUBAGENTS).unwrap_or_default();
         for file in files {
-            let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = file
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default();
             let id = name.strip_prefix("agent-").unwrap_or(&name).to_owned();
             calls.extend(self.read_file(&file, Some(&id)));
         }
@@ -146,7 +150,13 @@ impl Place {
                     self.calls = self.calls.saturating_add(1);
                     let (usage, subagent) = (message.tokens(), subagent.map(str::to_owned));
                     self.latest = message.id;
-                    calls.push(ClientCall { subagent, nth: self.calls, model: message.model, usage, tool_calls });
+                    calls.push(ClientCall {
+                        subagent,
+                        nth: self.calls,
+                        model: message.model,
+                        usage,
+                        tool_calls,
+                    });
                 }
             }
         }
@@ -170,17 +180,27 @@ impl Message {
     fn written_with(&self, before: u64) -> u64 {
         let recorded = self.usage.as_ref().map_or(0, |counts| counts.output_tokens).max(before);
         // Without a reason to stop, the usage is of the answer's beginning.
-        if self.stop_reason.is_some() { recorded } else { recorded.max(before.saturating_add(self.estimated())) }
+        if self.stop_reason.is_some() {
+            recorded
+        } else {
+            recorded.max(before.saturating_add(self.estimated()))
+        }
     }
 
     fn estimated(&self) -> u64 {
-        let blocks = self.content.iter().flat_map(|block| WRITTEN.iter().filter_map(|field| block.get(field)));
+        let blocks = self
+            .content
+            .iter()
+            .flat_map(|block| WRITTEN.iter().filter_map(|field| block.get(field)));
         let chars: usize = blocks.map(|written| written.to_string().len()).sum();
         u64::try_from(chars / CHARS_PER_TOKEN).unwrap_or(u64::MAX)
     }
 
     fn tool_calls(&self) -> u32 {
-        let calls = self.content.iter().filter(|block| block.get("type").is_some_and(|kind| kind == "tool_use"));
+        let calls = self
+            .content
+            .iter()
+            .filter(|block| block.get("type").is_some_and(|kind| kind == "tool_use"));
         u32::try_from(calls.count()).unwrap_or(u32::MAX)
     }
 }
@@ -230,7 +250,10 @@ mod tests {
 
     /// The caller, the number, the written tokens and the calls of tools of each call.
     fn said(calls: &[ClientCall]) -> Vec<(Option<&str>, u32, u64, u32)> {
-        calls.iter().map(|it| (it.subagent.as_deref(), it.nth, it.usage.output_tokens, it.tool_calls)).collect()
+        calls
+            .iter()
+            .map(|it| (it.subagent.as_deref(), it.nth, it.usage.output_tokens, it.tool_calls))
+            .collect()
     }
 
     #[test]
@@ -239,18 +262,50 @@ mod tests {
         let file = root.path().join(format!("projects/-a/{ID}.jsonl"));
         assert!(UsageReader::of(root.path(), ID).is_none());
         let whole = |id, block: &Value| entry(id, block, 77, Some("tool_use"));
-        write(&file, &[json!({"type": "user"}), whole("m1", &text("a")), whole("m1", &call()), whole("m1", &call())]);
+        write(
+            &file,
+            &[
+                json!({"type": "user"}),
+                whole("m1", &text("a")),
+                whole("m1", &call()),
+                whole("m1", &call()),
+            ],
+        );
         let mut reader = UsageReader::of(root.path(), ID).unwrap();
         assert_eq!(said(&reader.read_on()), [(None, 1, 77, 2)]);
         assert_eq!(said(&reader.read_on()), []);
         let synthetic = json!({"type": "assistant", "message": {"id": "x", "model": "<synthetic>", "usage": {}}});
-        let shape = json!({"type": "api-request-blob", "message": {"role": "assistant", "content": []}});
-        write(&file, &[whole("m1", &call()), synthetic, shape, whole("m2", &text("b")), whole("m3", &text("c"))]);
-        write(&file.with_extension("").join("subagents/agent-a1.jsonl"), &[whole("s1", &text("d"))]);
-        assert_eq!(said(&reader.read_on()), [(None, 2, 77, 0), (None, 3, 77, 0), (Some("a1"), 1, 77, 0)]);
-        let usage = Usage { input_tokens: 10, output_tokens: 77, cache_read_input_tokens: 3, ..Usage::default() };
+        let shape =
+            json!({"type": "api-request-blob", "message": {"role": "assistant", "content": []}});
+        write(
+            &file,
+            &[
+                whole("m1", &call()),
+                synthetic,
+                shape,
+                whole("m2", &text("b")),
+                whole("m3", &text("c")),
+            ],
+        );
+        write(
+            &file.with_extension("").join("subagents/agent-a1.jsonl"),
+            &[whole("s1", &text("d"))],
+        );
+        assert_eq!(
+            said(&reader.read_on()),
+            [(None, 2, 77, 0), (None, 3, 77, 0), (Some("a1"), 1, 77, 0)]
+        );
+        let usage = Usage {
+            input_tokens: 10,
+            output_tokens: 77,
+            cache_read_input_tokens: 3,
+            ..Usage::default()
+        };
         let again = UsageReader::of(root.path(), ID).unwrap().read_on();
-        assert_eq!(again.first().map(|call| (call.model.as_str(), call.usage)), Some(("claude-x", usage)));
+        assert_eq!(
+            again.first().map(|call| (call.model.as_str(), call.usage)),
+            Some(("claude-x", usage))
+        );
     }
 
     #[test]

@@ -165,9 +165,14 @@ pub enum KnockError {
 ///
 /// # Errors
 /// [`KnockError`]; what was refused has changed nothing.
-pub async fn control_request(folder: &Path, control_request: &ControlRequest) -> Result<Value, KnockError> {
+pub async fn control_request(
+    folder: &Path,
+    control_request: &ControlRequest,
+) -> Result<Value, KnockError> {
     match (ask(folder, control_request).await, control_request.plain()) {
-        (Err(KnockError::Refused(error)), Some(plain)) if error.code == ErrorCode::InvalidRequest => {
+        (Err(KnockError::Refused(error)), Some(plain))
+            if error.code == ErrorCode::InvalidRequest =>
+        {
             ask(folder, &plain).await
         }
         (answer, _) => answer,
@@ -187,7 +192,12 @@ async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, K
     };
     let line = match tokio::time::timeout(control_request.patience(), said).await {
         Ok(Ok(line)) => line,
-        Ok(Err(error)) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+        Ok(Err(error))
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
             return Err(KnockError::Closed { path });
         }
         Ok(Err(error)) => return Err(silent(error)),
@@ -202,8 +212,12 @@ async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, K
 
 /// A refusal; one with a code that a newer lead made up is kept with its words.
 fn refusal(answer: Value) -> ApiError {
-    let said = answer.get("message").and_then(Value::as_str).map_or_else(|| answer.to_string(), str::to_owned);
-    serde_json::from_value(answer).unwrap_or_else(|_unknown_code| ApiError::new(ErrorCode::InternalError, said))
+    let said = answer
+        .get("message")
+        .and_then(Value::as_str)
+        .map_or_else(|| answer.to_string(), str::to_owned);
+    serde_json::from_value(answer)
+        .unwrap_or_else(|_unknown_code| ApiError::new(ErrorCode::InternalError, said))
 }
 
 /// The lead's side. Dropping it takes the socket away.
@@ -290,11 +304,13 @@ impl Call {
 async fn listen_to(mut caller: UnixStream) -> Option<Call> {
     let heard = async {
         check(&caller).await?;
-        let line =
-            read_line(&mut caller).await.map_err(|error| invalid(format!("the request cannot be read: {error}")))?;
+        let line = read_line(&mut caller)
+            .await
+            .map_err(|error| invalid(format!("the request cannot be read: {error}")))?;
         serde_json::from_slice(&line).map_err(|error| {
             // The request may be of a later version: whoever asks learns which one this is.
-            invalid(format!("this cannot be asked for: {error}")).with(LEAD_VERSION, env!("CARGO_PKG_VERSION"))
+            invalid(format!("this cannot be asked for: {error}"))
+                .with(LEAD_VERSION, env!("CARGO_PKG_VERSION"))
         })
     };
     let heard = tokio::time::timeout(PATIENCE, heard).await;
@@ -310,7 +326,9 @@ async fn listen_to(mut caller: UnixStream) -> Option<Call> {
 
 async fn check(caller: &UnixStream) -> Result<(), ApiError> {
     let denied = |message: String| ApiError::new(ErrorCode::PermissionDenied, message);
-    let who = caller.peer_cred().map_err(|error| denied(format!("the system does not say who asks: {error}")))?;
+    let who = caller
+        .peer_cred()
+        .map_err(|error| denied(format!("the system does not say who asks: {error}")))?;
     if who.uid() != rustix::process::geteuid().as_raw() {
         return Err(denied("another user cannot ask the lead for anything".to_owned()));
     }
@@ -321,16 +339,21 @@ async fn check(caller: &UnixStream) -> Result<(), ApiError> {
     let came = ProcessIdentity::ticks_now();
     let look = move || {
         let process = ProcessIdentity::of(pid).filter(|process| process.start_ticks <= came);
-        let process = process.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is gone"))?;
+        let process =
+            process.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is gone"))?;
         let told = started_by_a_tool(pid)?;
-        if process.is_alive() { Ok(told) } else { Err(io::Error::new(io::ErrorKind::NotFound, "it is gone")) }
+        if process.is_alive() {
+            Ok(told)
+        } else {
+            Err(io::Error::new(io::ErrorKind::NotFound, "it is gone"))
+        }
     };
     let looked = tokio::task::spawn_blocking(look).await;
     match looked.map_err(io::Error::other).and_then(|told| told) {
         Ok(false) => Ok(()),
-        Ok(true) => {
-            Err(denied(format!("process {pid} was started by a tool of an agent, and agents ask their lead by mail")))
-        }
+        Ok(true) => Err(denied(format!(
+            "process {pid} was started by a tool of an agent, and agents ask their lead by mail"
+        ))),
         Err(error) => Err(denied(format!("it cannot be told what started process {pid}: {error}"))),
     }
 }
@@ -412,11 +435,15 @@ mod tests {
                 assert_eq!(answer["error"], "invalid_request", "{answer}");
                 assert!(answer["message"].as_str().unwrap().contains(says), "{answer}");
             }
-            let newer = b"{\"op\":\"mode\",\"member\":\"bob\",\"mode\":\"plan\",\"of\":\"tomorrow\"}\n";
+            let newer =
+                b"{\"op\":\"mode\",\"member\":\"bob\",\"mode\":\"plan\",\"of\":\"tomorrow\"}\n";
             assert_eq!(raw(folder.path(), newer).await["heard"]["mode"], "plan");
             let mode = ControlRequest::Mode { member: "bob".to_owned(), mode: "plan".to_owned() };
             let answer = control_request(folder.path(), &mode).await.unwrap();
-            assert_eq!(answer["heard"], serde_json::json!({"op": "mode", "member": "bob", "mode": "plan"}));
+            assert_eq!(
+                answer["heard"],
+                serde_json::json!({"op": "mode", "member": "bob", "mode": "plan"})
+            );
         };
         tokio::select! {
             () = control => unreachable!(),
@@ -432,9 +459,12 @@ mod tests {
             let mut heard = Vec::new();
             for _ in 0..2 {
                 let (mut caller, _) = listener.accept().await.unwrap();
-                let asked: Value = serde_json::from_slice(&read_line(&mut caller).await.unwrap()).unwrap();
+                let asked: Value =
+                    serde_json::from_slice(&read_line(&mut caller).await.unwrap()).unwrap();
                 let answer = match asked.get("wait_seconds") {
-                    Some(_) => serde_json::json!(invalid("this cannot be asked for: unknown field".to_owned())),
+                    Some(_) => serde_json::json!(invalid(
+                        "this cannot be asked for: unknown field".to_owned()
+                    )),
                     None => serde_json::json!({"success": true}),
                 };
                 write_line(&mut caller, &answer).await.unwrap();
@@ -450,7 +480,8 @@ mod tests {
 
     #[test]
     fn a_refusal_with_a_code_of_a_later_version_keeps_its_words() {
-        let answer = serde_json::json!({"success": false, "error": "of_tomorrow", "message": "not today"});
+        let answer =
+            serde_json::json!({"success": false, "error": "of_tomorrow", "message": "not today"});
         assert_eq!(refusal(answer), ApiError::new(ErrorCode::InternalError, "not today"));
     }
 
@@ -460,7 +491,10 @@ mod tests {
         let folder = long.path().join("a".repeat(120));
         std::fs::create_dir(&folder).unwrap();
         // As a crash leaves it: the socket stands there, and nobody listens.
-        drop(std::os::unix::net::UnixListener::bind(place_in(&open_folder(&folder).unwrap())).unwrap());
+        drop(
+            std::os::unix::net::UnixListener::bind(place_in(&open_folder(&folder).unwrap()))
+                .unwrap(),
+        );
         assert!(folder.join(NAME).exists());
         let control = ControlServer::open(&folder).unwrap();
         drop(control);

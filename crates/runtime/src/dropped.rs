@@ -20,7 +20,11 @@ pub(crate) async fn as_member<T, Acting: Future<Output = Result<T, ApiError>>>(
     act: impl Fn() -> Acting,
 ) -> Result<T, ApiError> {
     match (act().await, actor) {
-        (Err(error), Actor::Member(name)) if is_missing(&error, name) && is_put_back(team, name).await => act().await,
+        (Err(error), Actor::Member(name))
+            if is_missing(&error, name) && is_put_back(team, name).await =>
+        {
+            act().await
+        }
         (done, _) => done,
     }
 }

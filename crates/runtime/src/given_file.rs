@@ -105,7 +105,12 @@ impl Given<'_> {
     ///
     /// # Errors
     /// When it is no folder, leads out of its folder, or cannot be read.
-    pub(crate) fn list(self, folder: &Path, ending: &str, most: usize) -> Result<(Vec<PathBuf>, bool), Refused> {
+    pub(crate) fn list(
+        self,
+        folder: &Path,
+        ending: &str,
+        most: usize,
+    ) -> Result<(Vec<PathBuf>, bool), Refused> {
         let real = match self.real(folder) {
             Ok(real) => real,
             Err(Refused::Io(error)) if is_absent(&error) => return Ok((Vec::new(), false)),
@@ -145,7 +150,12 @@ impl Given<'_> {
     ///
     /// # Errors
     /// When it is no plain file, leads out of its folder, or cannot be read.
-    pub(crate) fn read_from(self, path: &Path, offset: u64, most: u64) -> Result<Option<Vec<u8>>, Refused> {
+    pub(crate) fn read_from(
+        self,
+        path: &Path,
+        offset: u64,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, Refused> {
         let mut file = match self.open(path) {
             Ok(file) => file,
             Err(Refused::Io(error)) if is_absent(&error) => return Ok(None),
@@ -168,7 +178,8 @@ impl Given<'_> {
             Err(refused) => return Err(refused),
         };
         let names = Folder::open(&real).and_then(|folder| folder.list()).map_err(Refused::Io)?;
-        let mut entries: Vec<PathBuf> = names.into_iter().map(|(name, _kind)| folder.join(name)).collect();
+        let mut entries: Vec<PathBuf> =
+            names.into_iter().map(|(name, _kind)| folder.join(name)).collect();
         entries.sort();
         Ok(entries)
     }
@@ -191,9 +202,11 @@ impl Given<'_> {
         match self {
             Self::ByUser => Ok(real),
             Self::Below(folders) => {
-                let is_git = |part: Component<'_>| part.as_os_str().eq_ignore_ascii_case(GIT_FOLDER);
-                let is_below =
-                    |folder: &PathBuf| real.strip_prefix(folder).is_ok_and(|below| !below.components().any(is_git));
+                let is_git =
+                    |part: Component<'_>| part.as_os_str().eq_ignore_ascii_case(GIT_FOLDER);
+                let is_below = |folder: &PathBuf| {
+                    real.strip_prefix(folder).is_ok_and(|below| !below.components().any(is_git))
+                };
                 if folders.iter().any(is_below) { Ok(real) } else { Err(leads_out(&real, folders)) }
             }
         }
@@ -215,7 +228,11 @@ pub(crate) fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
         stat => stat?,
     };
     let stat = plain(stat)?;
-    if u64::try_from(stat.st_size).is_ok_and(|size| size <= limit) { Ok(()) } else { Err(Refused::TooLong { limit }) }
+    if u64::try_from(stat.st_size).is_ok_and(|size| size <= limit) {
+        Ok(())
+    } else {
+        Err(Refused::TooLong { limit })
+    }
 }
 
 /// Opens a plain file by its real path: a link that was put on the way in the meantime is noticed.
@@ -294,7 +311,9 @@ mod tests {
         match Given::Below(base).read(&folder.join(name), 100) {
             Ok(None) => "absent".to_owned(),
             Ok(Some(bytes)) => format!("read {}", String::from_utf8(bytes).unwrap()),
-            Err(refused) => refused.to_string().replace(&folder.parent().unwrap().display().to_string(), "DIR"),
+            Err(refused) => {
+                refused.to_string().replace(&folder.parent().unwrap().display().to_string(), "DIR")
+            }
         }
     }
 
@@ -328,7 +347,8 @@ mod tests {
             "giant",
             "long",
         ];
-        let told: Vec<String> = names.iter().map(|name| format!("{name}: {}", said(&base, name))).collect();
+        let told: Vec<String> =
+            names.iter().map(|name| format!("{name}: {}", said(&base, name))).collect();
         insta::assert_snapshot!(told.join("\n"), @r"
         plain: read text
         sub/inside: read text
@@ -370,8 +390,14 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap().success());
         assert_eq!(Given::ByUser.read(&at("dotfile"), 3).unwrap().unwrap(), b"key");
         for name in ["zero", "fifo", "sub"] {
-            assert!(matches!(Given::ByUser.read(&at(name), 3), Err(Refused::NotPlain { .. })), "{name}");
+            assert!(
+                matches!(Given::ByUser.read(&at(name), 3), Err(Refused::NotPlain { .. })),
+                "{name}"
+            );
         }
-        assert!(matches!(Given::ByUser.read(&at("dotfile"), 2), Err(Refused::TooLong { limit: 2 })));
+        assert!(matches!(
+            Given::ByUser.read(&at("dotfile"), 2),
+            Err(Refused::TooLong { limit: 2 })
+        ));
     }
 }

@@ -21,10 +21,12 @@ const WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC)
 const WAY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// How a file is read: a FIFO, a device or a terminal does not make us wait or become ours.
-pub(crate) const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+pub(crate) const READ: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// How a new file is made: under a name that nothing has, a link neither.
-const MAKE: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
+const MAKE: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
 /// Says why no file was opened.
 #[derive(Debug, thiserror::Error)]
@@ -89,12 +91,14 @@ impl Folder {
     /// # Errors
     /// As [`Folder::open`].
     pub(crate) fn folder(&self, name: &OsStr) -> io::Result<Self> {
-        let problem = match rustix::fs::openat(&self.0, name, WAY | OFlags::NOFOLLOW, Mode::empty()) {
+        let problem = match rustix::fs::openat(&self.0, name, WAY | OFlags::NOFOLLOW, Mode::empty())
+        {
             Ok(opened) => return Ok(Self(opened)),
             Err(problem) => problem,
         };
         // Of a link that must be a folder the system says that it is none.
-        let is_link = problem == Errno::NOTDIR && self.stat(name).is_ok_and(|stat| kind(&stat) == FileType::Symlink);
+        let is_link = problem == Errno::NOTDIR
+            && self.stat(name).is_ok_and(|stat| kind(&stat) == FileType::Symlink);
         Err(if is_link { Errno::LOOP } else { problem }.into())
     }
 
@@ -245,7 +249,9 @@ mod tests {
                 let problem = open(&base.join(name)).unwrap_err();
                 assert!(is_link_in_the_way(&problem), "{name}: {problem}");
             }
-            for (name, expected) in [("gone", Errno::NOENT), ("plain/x", Errno::NOTDIR), ("plain", Errno::NOTDIR)] {
+            for (name, expected) in
+                [("gone", Errno::NOENT), ("plain/x", Errno::NOTDIR), ("plain", Errno::NOTDIR)]
+            {
                 let problem = open(&base.join(name)).unwrap_err();
                 assert_eq!(problem.raw_os_error(), Some(expected.raw_os_error()), "{name}");
             }
@@ -263,9 +269,14 @@ mod tests {
         let folder = Folder::open(&base).unwrap();
         folder.file(OsStr::new("plain")).unwrap();
         folder.file_behind(Path::new("link")).unwrap();
-        for (name, kind) in [("folder", FileType::Directory), ("link", FileType::Symlink), ("fifo", FileType::Fifo)] {
+        for (name, kind) in
+            [("folder", FileType::Directory), ("link", FileType::Symlink), ("fifo", FileType::Fifo)]
+        {
             let refused = folder.file(OsStr::new(name)).unwrap_err();
-            assert!(matches!(refused, Unopened::NotPlain(found) if found == kind), "{name}: {refused}");
+            assert!(
+                matches!(refused, Unopened::NotPlain(found) if found == kind),
+                "{name}: {refused}"
+            );
         }
     }
 

@@ -61,7 +61,9 @@ impl ProcessIdentity {
         let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let (seconds, nanoseconds) = (up.tv_sec.unsigned_abs(), up.tv_nsec.unsigned_abs());
         let a_second = rustix::param::clock_ticks_per_second();
-        seconds.saturating_mul(a_second).saturating_add(nanoseconds.saturating_mul(a_second) / 1_000_000_000)
+        seconds
+            .saturating_mul(a_second)
+            .saturating_add(nanoseconds.saturating_mul(a_second) / 1_000_000_000)
     }
 
     /// No starts are known here.
@@ -102,7 +104,9 @@ impl ProcessIdentity {
                     return;
                 }
             }
-            Err(error) => tracing::debug!(pid = self.pid, %error, "looking for its end every second"),
+            Err(error) => {
+                tracing::debug!(pid = self.pid, %error, "looking for its end every second")
+            }
         }
         while self.is_alive() {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -171,8 +175,13 @@ impl ProcessIdentity {
 
 /// A handle whose reading waits for the end of its process.
 #[cfg(target_os = "linux")]
-fn watched(process: std::os::fd::OwnedFd) -> io::Result<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
-    #[expect(deprecated, reason = "unsound for what may close its descriptor meanwhile; an owned one does not")]
+fn watched(
+    process: std::os::fd::OwnedFd,
+) -> io::Result<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
+    #[expect(
+        deprecated,
+        reason = "unsound for what may close its descriptor meanwhile; an owned one does not"
+    )]
     tokio::io::unix::AsyncFd::new(process)
 }
 
@@ -222,9 +231,16 @@ impl std::fmt::Display for ProcessIdentity {
 #[must_use]
 pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
     let is_it = |entry: &Entry| {
-        entry.words().windows(2).any(|pair| matches!(pair, [flag, id] if flag == "--agent-id" && id == agent_id))
+        entry
+            .words()
+            .windows(2)
+            .any(|pair| matches!(pair, [flag, id] if flag == "--agent-id" && id == agent_id))
     };
-    Entry::all().into_iter().filter(is_it).map(|entry| entry.identity).min_by_key(|process| process.start_ticks)
+    Entry::all()
+        .into_iter()
+        .filter(is_it)
+        .map(|entry| entry.identity)
+        .min_by_key(|process| process.start_ticks)
 }
 
 /// One line of the process table. One that ended and is not reaped is not in it: it runs no more.
@@ -241,7 +257,10 @@ impl Entry {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();
         };
-        folder.filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok()).filter_map(Self::read).collect()
+        folder
+            .filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok())
+            .filter_map(Self::read)
+            .collect()
     }
 
     pub(crate) fn read(pid: u32) -> Option<Self> {
@@ -320,8 +339,12 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_process_that_has_ended_has_no_program_though_its_number_is_taken() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let ended =
-            Entry { identity: ProcessIdentity { pid: child.id(), start_ticks: 0 }, parent: 0, group: 0, session: 0 };
+        let ended = Entry {
+            identity: ProcessIdentity { pid: child.id(), start_ticks: 0 },
+            parent: 0,
+            group: 0,
+            session: 0,
+        };
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         while ended.has_program() {
             assert!(std::time::Instant::now() < deadline);

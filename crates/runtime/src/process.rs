@@ -32,7 +32,8 @@ use tags::{OWNER_VARIABLE, carries, owner_tag};
 pub(crate) use member::{left_by_member, stop_member_process};
 pub use tags::{TAG_VARIABLE, are_started_by_a_tool_of};
 pub(crate) use tags::{
-    is_tagged_by, member_variable, outlives, outlives_variable, owner_variable, runs_member, started_by_a_tool,
+    is_tagged_by, member_variable, outlives, outlives_variable, owner_variable, runs_member,
+    started_by_a_tool,
 };
 
 /// How long the pipes are still waited for after the command itself ended. What it wrote is in the pipe by
@@ -53,8 +54,14 @@ const KILL_TIME: Duration = Duration::from_secs(5);
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Variables by which an outer git would redirect a git that we start, or a command of an agent.
-const GIT_LEAKS: [&str; 6] =
-    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"];
+const GIT_LEAKS: [&str; 6] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+];
 
 /// Which of the two pipes a piece of output came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +88,9 @@ impl Ending {
     pub fn exit_code(&self) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         match self {
-            Self::Exited(status) => status.code().or_else(|| status.signal().map(|number| 128 + number)),
+            Self::Exited(status) => {
+                status.code().or_else(|| status.signal().map(|number| 128 + number))
+            }
             Self::DeadlinePassed | Self::Cancelled => None,
         }
     }
@@ -170,8 +179,10 @@ impl Job {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
-        let leader = child.id().ok_or_else(|| io::Error::other("the process ended before it was known"))?;
-        let leader = ProcessIdentity::of(leader).unwrap_or(ProcessIdentity { pid: leader, start_ticks: 0 });
+        let leader =
+            child.id().ok_or_else(|| io::Error::other("the process ended before it was known"))?;
+        let leader =
+            ProcessIdentity::of(leader).unwrap_or(ProcessIdentity { pid: leader, start_ticks: 0 });
         let group = ProcessGroup::led_by(leader, &tag);
         let pipes = (child.stdout.take(), child.stderr.take());
         Ok(Self { group, child: Reaped::new(child), pipes })
@@ -257,7 +268,10 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
     fn rest(&mut self, mut sink: impl FnMut(&[u8])) {
         let mut room = PIPE_MOST;
         while room > 0 {
-            let Some(Some(bytes)) = tokio::task::coop::unconstrained(self.next()).now_or_never() else { return };
+            let Some(Some(bytes)) = tokio::task::coop::unconstrained(self.next()).now_or_never()
+            else {
+                return;
+            };
             room = room.saturating_sub(bytes.len());
             sink(bytes);
         }
@@ -449,15 +463,18 @@ impl Claim {
     fn owns_group(&self) -> bool {
         match self.hold {
             Hold::Child => true,
-            Hold::Stranger => Entry::read(self.leader.pid)
-                .is_some_and(|entry| entry.identity == self.leader && entry.group == self.leader.pid),
+            Hold::Stranger => Entry::read(self.leader.pid).is_some_and(|entry| {
+                entry.identity == self.leader && entry.group == self.leader.pid
+            }),
             Hold::None => false,
         }
     }
 
     fn owned(&self) -> Vec<ProcessIdentity> {
         let (ourselves, owns_group) = (std::process::id(), self.owns_group());
-        let is_left = |entry: &Entry| entry.parent == self.leader.pid && outlives(entry.identity.pid, self.leader);
+        let is_left = |entry: &Entry| {
+            entry.parent == self.leader.pid && outlives(entry.identity.pid, self.leader)
+        };
         let mut others: Vec<Entry> = Entry::all();
         others.retain(|entry| entry.identity.pid != ourselves);
         let mut owned = Vec::new();
@@ -535,7 +552,8 @@ mod tests {
     async fn what_a_command_wrote_is_read_however_late_it_is_read() {
         const WRITTEN: usize = 60_000;
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("head -c {WRITTEN} /dev/zero; head -c {WRITTEN} /dev/zero >&2")]);
+        command
+            .args(["-c", &format!("head -c {WRITTEN} /dev/zero; head -c {WRITTEN} /dev/zero >&2")]);
         let job = Job::spawn(&mut command).unwrap();
         let mut read = 0;
         let late = |_: Stream, bytes: &[u8]| {

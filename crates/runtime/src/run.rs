@@ -145,7 +145,9 @@ impl Begin {
     #[must_use]
     pub fn team(&self) -> &str {
         match self {
-            Self::New { team, .. } | Self::Resume { team, .. } | Self::TakeOver { team, .. } => team,
+            Self::New { team, .. } | Self::Resume { team, .. } | Self::TakeOver { team, .. } => {
+                team
+            }
         }
     }
 

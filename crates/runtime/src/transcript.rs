@@ -169,7 +169,8 @@ impl Conversation {
     /// Whether it is the model's turn to speak.
     #[must_use]
     pub fn wants_answer(&self) -> bool {
-        self.open.is_empty() && self.messages.last().is_some_and(|message| message.role == Role::User)
+        self.open.is_empty()
+            && self.messages.last().is_some_and(|message| message.role == Role::User)
     }
 
     /// The text of the model's last answer.
@@ -213,7 +214,9 @@ impl Conversation {
                 self.answer(blocks);
             }
             Step::Began { call } => self.reach(call, Reached::Began),
-            Step::Asked { call, request } => self.reach(call, Reached::Asked { request: request.clone() }),
+            Step::Asked { call, request } => {
+                self.reach(call, Reached::Asked { request: request.clone() })
+            }
             Step::Granted { ids, call, grant } => {
                 self.delivered.extend(ids.iter().cloned());
                 if let Grant::Allowed { updates, .. } = grant {
@@ -226,12 +229,16 @@ impl Conversation {
                 self.result(call, text, *is_error, context);
             }
             Step::PlanSent { request } => self.plan = Some(request.clone()),
-            Step::PlanAnswered { request } => self.plan = self.plan.take().filter(|open| open != request),
+            Step::PlanAnswered { request } => {
+                self.plan = self.plan.take().filter(|open| open != request)
+            }
             Step::ShutdownAsked { request } => self.shutdown = Some(request.clone()),
             Step::ShutdownRefused => self.shutdown = None,
             Step::Cut { keep } => self.cut(*keep),
             Step::Shortened { most } => self.shorten(*most),
-            Step::Compacted { briefing, summary, kept_chars, .. } => self.compact(briefing, summary, *kept_chars),
+            Step::Compacted { briefing, summary, kept_chars, .. } => {
+                self.compact(briefing, summary, *kept_chars)
+            }
             Step::NotCompacted { .. } => self.keep_as_it_is(),
             Step::Rested => {}
             Step::Ended { status, reason } => self.ended = Some((*status, reason.clone())),
@@ -248,8 +255,10 @@ impl Conversation {
     }
 
     fn cut(&mut self, keep: usize) {
-        let blocks =
-            Arc::make_mut(&mut self.messages).iter_mut().rev().flat_map(|message| message.blocks.iter_mut().rev());
+        let blocks = Arc::make_mut(&mut self.messages)
+            .iter_mut()
+            .rev()
+            .flat_map(|message| message.blocks.iter_mut().rev());
         for block in blocks.filter(|block| is_whole_result(block)).skip(keep) {
             if let Block::ToolResult { content, .. } = block {
                 *content = Some(ToolContent::Text(CUT.to_owned()));
@@ -273,7 +282,8 @@ impl Conversation {
             {
                 let is_new = self.made.insert(id.clone());
                 let key = if is_new { id.clone() } else { format!("{id}#{}", self.turns) };
-                let call = ToolCall { id: id.clone(), tool: name.clone(), input: input.clone(), key };
+                let call =
+                    ToolCall { id: id.clone(), tool: name.clone(), input: input.clone(), key };
                 self.open.push(OpenCall { call, reached: Reached::Nothing });
             }
         }
@@ -292,10 +302,12 @@ impl Conversation {
             return;
         };
         self.open.remove(at);
-        let block = if is_error { Block::tool_error(call, text) } else { Block::tool_result(call, text) };
+        let block =
+            if is_error { Block::tool_error(call, text) } else { Block::tool_result(call, text) };
         // Results open the user message, whatever was said before them: vendors take it in no other order.
         let blocks = self.user_blocks();
-        let results = blocks.iter().take_while(|block| matches!(block, Block::ToolResult { .. })).count();
+        let results =
+            blocks.iter().take_while(|block| matches!(block, Block::ToolResult { .. })).count();
         blocks.insert(results, block);
         for text in context {
             self.say(Block::text(text));
@@ -341,7 +353,8 @@ impl Conversation {
 const LOST_RESULT: &str = "[The result was lost with a damaged line of the transcript.]";
 
 /// The first message of a conversation whose own was in a line that cannot be read.
-const LOST_BEGINNING: &str = "[The beginning of this conversation was lost with damaged lines of the transcript.]";
+const LOST_BEGINNING: &str =
+    "[The beginning of this conversation was lost with damaged lines of the transcript.]";
 
 /// What stands in place of a result that was cut.
 const CUT: &str = "[The result was cut, as the conversation became too long. Make the call again if you need it.]";
@@ -415,7 +428,8 @@ mod tests {
     }
 
     fn calls(ids: &[&str]) -> Step {
-        let blocks = ids.iter().map(|i| Block::tool_use(*i, "Bash", json!({"command": i}))).collect();
+        let blocks =
+            ids.iter().map(|i| Block::tool_use(*i, "Bash", json!({"command": i}))).collect();
         Step::Assistant { blocks, usage: Usage::default(), cost_usd: None, fault: None }
     }
 
@@ -439,8 +453,13 @@ mod tests {
 
     #[test]
     fn mail_between_two_calls_stands_after_the_results_of_the_turn() {
-        let conversation =
-            folded(&[calls(&["a", "b"]), result("a"), mail(&["m1"], "hello"), result("b"), mail(&["m2"], "again")]);
+        let conversation = folded(&[
+            calls(&["a", "b"]),
+            result("a"),
+            mail(&["m1"], "hello"),
+            result("b"),
+            mail(&["m2"], "again"),
+        ]);
         let blocks = &conversation.messages().last().unwrap().blocks;
         let expected = [
             Block::tool_result("a", "a done"),
@@ -466,14 +485,19 @@ mod tests {
         assert!(std::ptr::eq(request.as_slice(), conversation.messages()), "nothing is copied");
         conversation.apply(&mail(&["m2"], "again"));
         assert_eq!(*request, [Message::user(vec![Block::text("hello")])]);
-        assert_eq!(conversation.messages(), [Message::user(vec![Block::text("hello"), Block::text("again")])]);
+        assert_eq!(
+            conversation.messages(),
+            [Message::user(vec![Block::text("hello"), Block::text("again")])]
+        );
     }
 
     #[test]
     fn a_call_without_a_result_is_open_and_knows_how_far_it_came() {
         let asked = Step::Asked { call: "b".to_owned(), request: "perm-1".to_owned() };
-        let conversation = folded(&[calls(&["a", "b"]), Step::Began { call: "a".to_owned() }, asked]);
-        let reached: Vec<_> = conversation.open_calls().iter().map(|open| open.reached.clone()).collect();
+        let conversation =
+            folded(&[calls(&["a", "b"]), Step::Began { call: "a".to_owned() }, asked]);
+        let reached: Vec<_> =
+            conversation.open_calls().iter().map(|open| open.reached.clone()).collect();
         assert_eq!(reached, [Reached::Began, Reached::Asked { request: "perm-1".to_owned() }]);
         assert!(!conversation.wants_answer());
     }
@@ -489,7 +513,12 @@ mod tests {
         };
         let mut conversation = folded(&[calls(&["a", "b", "c"]), long("a"), long("b"), long("c")]);
         let whole = |conversation: &Conversation| {
-            conversation.messages().iter().flat_map(|m| &m.blocks).filter(|block| is_whole_result(block)).count()
+            conversation
+                .messages()
+                .iter()
+                .flat_map(|m| &m.blocks)
+                .filter(|block| is_whole_result(block))
+                .count()
         };
         let keep = conversation.next_cut().unwrap();
         conversation.apply(&Step::Cut { keep });
@@ -505,7 +534,8 @@ mod tests {
 
     #[test]
     fn every_step_comes_back_from_its_line() {
-        let granted = Grant::Allowed { input: Some(json!({})), updates: vec![json!({"type": "setMode"})] };
+        let granted =
+            Grant::Allowed { input: Some(json!({})), updates: vec![json!({"type": "setMode"})] };
         let steps = [
             Step::Told { text: "go".to_owned() },
             Step::Instructed { text: "and this".to_owned() },
@@ -539,7 +569,8 @@ mod tests {
             Step::Ended { status: Status::Failed, reason: Some("r".to_owned()) },
         ];
         let entries: Vec<_> = (1..).zip(steps).map(|(seq, step)| Entry { seq, step }).collect();
-        let lines: Vec<_> = entries.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
+        let lines: Vec<_> =
+            entries.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
         assert_eq!(read(&lines).unwrap(), Read { entries, unread: Vec::new() });
     }
 
@@ -547,7 +578,8 @@ mod tests {
     fn lines_that_are_no_steps_are_passed_over_and_those_of_a_later_version_refused() {
         let rested = r#"{"seq":1,"kind":"rested"}"#;
         let later = r#"{"v":2,"seq":5,"kind":"rested"}"#;
-        let lines = [rested, "", "  ", r#"{"seq":2,"kind":"sang"}"#, "{\"seq\":", "17"].map(str::to_owned);
+        let lines =
+            [rested, "", "  ", r#"{"seq":2,"kind":"sang"}"#, "{\"seq\":", "17"].map(str::to_owned);
         let found = read(&lines).unwrap();
         assert_eq!((found.entries.len(), found.unread), (1, vec![4, 5, 6]));
         let error = read(&[rested.to_owned(), later.to_owned()]).unwrap_err();
@@ -555,7 +587,10 @@ mod tests {
             error.to_string(),
             "line 2 is of version 2, written by a newer pitcrew; this one reads up to version 1"
         );
-        assert_eq!(read(&[r#"{"v":1,"seq":5,"kind":"rested"}"#.to_owned()]).unwrap().entries.len(), 1);
+        assert_eq!(
+            read(&[r#"{"v":1,"seq":5,"kind":"rested"}"#.to_owned()]).unwrap().entries.len(),
+            1
+        );
     }
 
     #[test]

@@ -114,7 +114,11 @@ impl Worktrees {
     ///
     /// Nothing is touched before the first worktree is made.
     pub fn new(repo_root: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
-        Self { git: Git::new(repo_root.into()), folder: folder.into(), ignored: IgnoredFiles::default() }
+        Self {
+            git: Git::new(repo_root.into()),
+            folder: folder.into(),
+            ignored: IgnoredFiles::default(),
+        }
     }
 
     /// Those of the repository of another folder, below the same one.
@@ -140,8 +144,9 @@ impl Worktrees {
     #[must_use]
     pub async fn in_main_checkout(&self) -> Self {
         let common = self.git.common_folder().await.ok();
-        let main =
-            common.filter(|common| common.ends_with(".git")).and_then(|common| Some(common.parent()?.to_owned()));
+        let main = common
+            .filter(|common| common.ends_with(".git"))
+            .and_then(|common| Some(common.parent()?.to_owned()));
         main.map_or_else(|| self.clone(), |main| self.in_repository_of(main))
     }
 
@@ -179,7 +184,8 @@ impl Worktrees {
         }
         let common = self.git.common_folder().await?;
         let start = self.git.commit("HEAD").await?;
-        let start = start.ok_or_else(|| WorktreeError::NoCommit { path: self.git.checkout().to_owned() })?;
+        let start = start
+            .ok_or_else(|| WorktreeError::NoCommit { path: self.git.checkout().to_owned() })?;
         let base = self.git.head_reference().await?;
         let folder = self.prepare_folder(team).await?;
         let turn = self.turn(&common).await?;
@@ -255,10 +261,16 @@ impl Worktrees {
         finished
     }
 
-    async fn remove(&self, record: &Record, has_submodules: bool) -> Result<Finished, WorktreeError> {
+    async fn remove(
+        &self,
+        record: &Record,
+        has_submodules: bool,
+    ) -> Result<Finished, WorktreeError> {
         let path = &record.worktree.path;
         // Git wants a folder that is empty to be gone. One that is not empty by now stays.
-        if is_real_folder(path) && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) {
+        if is_real_folder(path)
+            && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+        {
             fs::remove_dir(path).map_err(WorktreeError::io("remove", path))?;
         }
         // Git removes no worktree with submodules unless it is forced, which a locked one withstands.
@@ -329,7 +341,9 @@ impl Worktrees {
                 match removed {
                     None => self.undo(&path, &branch).await,
                     // One that still stands is looked at anew: somebody may have come to need it.
-                    Some(marker) if !path.exists() => self.forget_branch(path, branch, marker).await,
+                    Some(marker) if !path.exists() => {
+                        self.forget_branch(path, branch, marker).await
+                    }
                     Some(_) => {}
                 }
             }
@@ -340,17 +354,22 @@ impl Worktrees {
 
     /// Whether a path is one that we give worktrees, `<folder>/<team>/<member>`: the file that says it can be anybody's.
     fn can_be_ours(&self, path: &Path) -> bool {
-        let names = path.strip_prefix(real(&self.folder)).map(|below| below.components().collect::<Vec<_>>());
+        let names = path
+            .strip_prefix(real(&self.folder))
+            .map(|below| below.components().collect::<Vec<_>>());
         let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_));
         names.is_ok_and(|names| names.len() == 2 && names.iter().all(is_name)) && real(path) == path
     }
 
     /// Deletes the branch of a worktree whose removal was cut off.
     async fn forget_branch(&self, path: PathBuf, branch: String, marker: Marker) {
-        let worktree = Worktree { path, branch, team: marker.team.clone(), member: marker.member.clone() };
+        let worktree =
+            Worktree { path, branch, team: marker.team.clone(), member: marker.member.clone() };
         let record = Record { worktree, marker, admin: PathBuf::new() };
         match self.delete_branch_if_merged(&record).await {
-            Ok(is_deleted) => tracing::debug!(branch = record.worktree.branch, is_deleted, "ended a removal"),
+            Ok(is_deleted) => {
+                tracing::debug!(branch = record.worktree.branch, is_deleted, "ended a removal")
+            }
             Err(error) => tracing::warn!(branch = record.worktree.branch, %error, "a branch stays"),
         }
         self.tidy(&record.worktree.path);
@@ -363,11 +382,17 @@ impl Worktrees {
         if folder.starts_with(&checkout) {
             return Err(WorktreeError::InsideCheckout { folder, checkout });
         }
-        own_mode::create_folders(&folder.join(team)).map_err(WorktreeError::io("create", &folder))?;
+        own_mode::create_folders(&folder.join(team))
+            .map_err(WorktreeError::io("create", &folder))?;
         Ok(folder)
     }
 
-    async fn free_name(&self, folder: &Path, team: &str, member: &str) -> Result<(PathBuf, String), WorktreeError> {
+    async fn free_name(
+        &self,
+        folder: &Path,
+        team: &str,
+        member: &str,
+    ) -> Result<(PathBuf, String), WorktreeError> {
         for number in 1..=MOST_KEPT {
             let name = match number {
                 1 => member.to_owned(),
@@ -375,8 +400,8 @@ impl Worktrees {
             };
             let branch = format!("pitcrew/{team}/{name}");
             let path = folder.join(team).join(name);
-            let is_taken =
-                path.symlink_metadata().is_ok() || self.git.commit(&format!("refs/heads/{branch}")).await?.is_some();
+            let is_taken = path.symlink_metadata().is_ok()
+                || self.git.commit(&format!("refs/heads/{branch}")).await?.is_some();
             if !is_taken {
                 return Ok((path, branch));
             }
@@ -401,7 +426,8 @@ impl Worktrees {
     async fn mark(&self, path: &Path, marker: &Marker) -> Result<(), WorktreeError> {
         let file = self.git.admin_folder(path).await?.join(MARKER);
         let doing = "write the marker";
-        let content = serde_json::to_vec(marker).map_err(|problem| WorktreeError::io(doing, &file)(problem.into()))?;
+        let content = serde_json::to_vec(marker)
+            .map_err(|problem| WorktreeError::io(doing, &file)(problem.into()))?;
         fs::write(&file, content).map_err(WorktreeError::io(doing, &file))
     }
 
@@ -410,7 +436,10 @@ impl Worktrees {
         let wanted = real(path);
         let records = self.records().await?;
         let found = records.into_iter().find(|record| real(&record.worktree.path) == wanted);
-        found.ok_or_else(|| WorktreeError::NotOurs { path: path.to_owned(), folder: self.folder.clone() })
+        found.ok_or_else(|| WorktreeError::NotOurs {
+            path: path.to_owned(),
+            folder: self.folder.clone(),
+        })
     }
 
     /// Every worktree of the repository that carries our marker and is below our folder.
@@ -483,7 +512,9 @@ fn is_real_folder(path: &Path) -> bool {
 async fn remove_folder(path: PathBuf) -> Result<(), WorktreeError> {
     let shown = path.clone();
     let remove = move || match fs::remove_dir_all(&path) {
-        Err(problem) if problem.kind() != io::ErrorKind::NotFound => Err(WorktreeError::io("remove", &path)(problem)),
+        Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
+            Err(WorktreeError::io("remove", &path)(problem))
+        }
         Ok(()) | Err(_) => Ok(()),
     };
     in_background("remove", &shown, remove).await
@@ -532,7 +563,21 @@ mod tests {
             assert!(is_branch_part(name), "{name}");
         }
         let long = "x".repeat(300);
-        for name in ["", ".", "..", "a/b", "-f", "a..b", "a.lock", "a ", "a\0", "ü", ".git", "a.", long.as_str()] {
+        for name in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "-f",
+            "a..b",
+            "a.lock",
+            "a ",
+            "a\0",
+            "ü",
+            ".git",
+            "a.",
+            long.as_str(),
+        ] {
             assert!(!is_branch_part(name), "{name:?}");
         }
     }

@@ -1,6 +1,10 @@
 //! A durable send into an inbox of 1,000 messages, beside writing the same bytes as temporary file, fsync, rename and
 //! fsync of the folder. The promise: at most twice the time.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and ends when it cannot work")]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints, and ends when it cannot work"
+)]
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,7 +18,8 @@ const MESSAGES: usize = 1000;
 const ROUNDS: usize = 300;
 
 fn message(nth: usize) -> Message {
-    let text = format!("message {nth}: {}", "the quick brown fox jumps over the lazy dog. ".repeat(4));
+    let text =
+        format!("message {nth}: {}", "the quick brown fox jumps over the lazy dog. ".repeat(4));
     let mut message = Message::new("worker", text, "2026-11-20T11:48:29.735Z".into());
     message.summary = Some("a fox and a dog".into());
     message.color = Some("blue".into());
@@ -72,5 +77,8 @@ async fn main() {
     println!("inbox of {MESSAGES} messages, {} bytes; medians of {ROUNDS} rounds", full.len());
     println!("durable send          {ours:>10.1?}");
     println!("same bytes, by hand   {theirs:>10.1?}");
-    println!("ratio                 {:>10.2}   (promised: at most 2)", ours.as_secs_f64() / theirs.as_secs_f64());
+    println!(
+        "ratio                 {:>10.2}   (promised: at most 2)",
+        ours.as_secs_f64() / theirs.as_secs_f64()
+    );
 }

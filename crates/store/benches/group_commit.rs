@@ -1,5 +1,9 @@
 //! 32 concurrent senders of one process to one inbox, beside one at a time. The promise: at least 10 times the throughput.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and ends when it cannot work")]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints, and ends when it cannot work"
+)]
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +15,12 @@ const MESSAGES: usize = 1280;
 
 async fn send(backend: &FileBackend, team: &TeamDir, inbox: &InboxFile, from: usize, count: usize) {
     for nth in 0..count {
-        let message = Message::new("worker", format!("message {nth} of {from}"), "2026-11-20T11:48:29.735Z".into())
-            .with_id(&MessageId(format!("{from}-{nth}")));
+        let message = Message::new(
+            "worker",
+            format!("message {nth} of {from}"),
+            "2026-11-20T11:48:29.735Z".into(),
+        )
+        .with_id(&MessageId(format!("{from}-{nth}")));
         assert_eq!(backend.append(team, inbox, message).await.unwrap(), Appended::New);
     }
 }
@@ -23,7 +31,9 @@ async fn measure(backend: &FileBackend, team: &TeamDir, senders: usize) -> Durat
     let senders: Vec<_> = (0..senders)
         .map(|from| {
             let (backend, team, inbox) = (backend.clone(), team.clone(), inbox.clone());
-            tokio::spawn(async move { send(&backend, &team, &inbox, from, MESSAGES / senders).await })
+            tokio::spawn(
+                async move { send(&backend, &team, &inbox, from, MESSAGES / senders).await },
+            )
         })
         .collect();
     for sender in senders {
@@ -36,8 +46,10 @@ async fn measure(backend: &FileBackend, team: &TeamDir, senders: usize) -> Durat
 #[tokio::main]
 async fn main() {
     let root = tempfile::tempdir_in(".").unwrap();
-    let config: TeamConfig =
-        serde_json::from_str(r#"{"name": "bench", "members": [{"name": "team-lead", "tmuxPaneId": ""}]}"#).unwrap();
+    let config: TeamConfig = serde_json::from_str(
+        r#"{"name": "bench", "members": [{"name": "team-lead", "tmuxPaneId": ""}]}"#,
+    )
+    .unwrap();
     let backend = FileBackend::open(root.path(), FileOptions::default());
     backend.create_team(&config).await.unwrap();
     let team = TeamDir::of("bench");
@@ -49,5 +61,8 @@ async fn main() {
     println!("{MESSAGES} messages into an empty inbox");
     println!("one at a time     {:>8.0} messages/s", rate(one));
     println!("{SENDERS} at once        {:>8.0} messages/s, {forced} forced writes", rate(many));
-    println!("ratio             {:>8.1}   (promised: at least 10)", one.as_secs_f64() / many.as_secs_f64());
+    println!(
+        "ratio             {:>8.1}   (promised: at least 10)",
+        one.as_secs_f64() / many.as_secs_f64()
+    );
 }

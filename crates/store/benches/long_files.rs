@@ -1,7 +1,11 @@
 //! What is asked of a journal of 1,000,000 lines, beside reading the file once; and a durable send into an inbox of 10,000
 //! unread messages (the limit) and of 100,000, beside writing the same bytes as temporary file, fsync, rename and fsync of
 //! the folder.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and ends when it cannot work")]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints, and ends when it cannot work"
+)]
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -10,7 +14,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{AgentName, InboxFile, Message, MessageId, TeamConfig, TeamDir};
-use pitcrew_store::{Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry, Turn, UnreadLimit};
+use pitcrew_store::{
+    Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry, Turn, UnreadLimit,
+};
 
 const LINES: u64 = 1_000_000;
 const CHECKPOINT_INTERVAL: u64 = 1024 * 1024;
@@ -34,13 +40,18 @@ fn entry(nth: u64) -> JournalEntry {
             let turn = Turn::new(AgentName::foreign(&from), "claude-sonnet");
             Event::TurnEnded(Turn { input_tokens: nth, output_tokens: 9, ..turn })
         }
-        _ => Event::MemberChanged { member: AgentName::foreign(&from), state: "idle".into(), detail: None },
+        _ => Event::MemberChanged {
+            member: AgentName::foreign(&from),
+            state: "idle".into(),
+            detail: None,
+        },
     };
     JournalEntry { at_ms: i64::try_from(nth).unwrap() + 1_795_000_000_000, event }
 }
 
 fn message(nth: usize) -> Message {
-    let text = format!("message {nth}: {}", "the quick brown fox jumps over the lazy dog. ".repeat(4));
+    let text =
+        format!("message {nth}: {}", "the quick brown fox jumps over the lazy dog. ".repeat(4));
     Message::new("worker", text, "2026-11-20T11:48:29.735Z".into()).with_id(&id(nth as u64))
 }
 
@@ -65,8 +76,10 @@ fn show(what: &str, time: Duration, beside: Duration) {
 #[tokio::main]
 async fn main() {
     let root = tempfile::tempdir_in(".").unwrap();
-    let config: TeamConfig =
-        serde_json::from_str(r#"{"name": "bench", "members": [{"name": "team-lead", "pitcrew": {}}]}"#).unwrap();
+    let config: TeamConfig = serde_json::from_str(
+        r#"{"name": "bench", "members": [{"name": "team-lead", "pitcrew": {}}]}"#,
+    )
+    .unwrap();
     let (team, inbox) = (TeamDir::of("bench"), AgentName::lead().inbox_file());
     let open = || FileBackend::open(root.path(), FileOptions::default());
     open().create_team(&config).await.unwrap();
@@ -77,7 +90,12 @@ async fn main() {
     }
 }
 
-async fn sends(root: &Path, to: (&TeamDir, &InboxFile), messages: usize, open: &impl Fn() -> FileBackend) {
+async fn sends(
+    root: &Path,
+    to: (&TeamDir, &InboxFile),
+    messages: usize,
+    open: &impl Fn() -> FileBackend,
+) {
     let (team, inbox) = to;
     let path = root.join("teams/bench/inboxes/team-lead.json");
     let all: Vec<Message> = (0..messages).map(message).collect();
@@ -93,7 +111,8 @@ async fn sends(root: &Path, to: (&TeamDir, &InboxFile), messages: usize, open: &
         let (backend, most) = (open(), messages + nth + 1);
         let started = Instant::now();
         let one_more = message(messages + nth + 1);
-        let answer = backend.append_within(team, inbox, one_more, UnreadLimit::OfAll(most)).await.unwrap();
+        let answer =
+            backend.append_within(team, inbox, one_more, UnreadLimit::OfAll(most)).await.unwrap();
         refused.push(started.elapsed());
         assert_eq!(answer, Appended::Full { unread: most, most });
         let bytes = fs::read(&path).unwrap();
@@ -102,7 +121,10 @@ async fn sends(root: &Path, to: (&TeamDir, &InboxFile), messages: usize, open: &
         theirs.push(started.elapsed());
     }
     let theirs = median(theirs);
-    println!("inbox of {messages} messages, {} bytes; medians of {ROUNDS} rounds", fs::metadata(&path).unwrap().len());
+    println!(
+        "inbox of {messages} messages, {} bytes; medians of {ROUNDS} rounds",
+        fs::metadata(&path).unwrap().len()
+    );
     show("same bytes, by hand", theirs, theirs);
     show("durable send, the last there is room for", median(ours), theirs);
     show("a send that is refused", median(refused), theirs);
@@ -127,7 +149,10 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
         started.elapsed()
     };
     let read = median((0..ROUNDS).map(time).collect());
-    println!("journal of {LINES} lines, {} bytes; medians of {ROUNDS} rounds", fs::metadata(&path).unwrap().len());
+    println!(
+        "journal of {LINES} lines, {} bytes; medians of {ROUNDS} rounds",
+        fs::metadata(&path).unwrap().len()
+    );
     show("reading the file", read, read);
     for (what, asked) in questions {
         let mut times = Vec::new();

@@ -1,6 +1,10 @@
 //! The ready set of 10,000 tasks: from disk by a store that knows nothing yet, and warm. The promise: under 60 ms and
 //! under 1 ms.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and ends when it cannot work")]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints, and ends when it cannot work"
+)]
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +24,8 @@ fn fill(root: &std::path::Path) {
             "id": n.to_string(), "subject": format!("Task {n}"), "description": "what is to be done. ".repeat(10),
             "activeForm": format!("Doing task {n}"), "status": status, "blocks": blocks, "blockedBy": blocked_by,
         });
-        std::fs::write(dir.join(format!("{n}.json")), serde_json::to_vec_pretty(&task).unwrap()).unwrap();
+        std::fs::write(dir.join(format!("{n}.json")), serde_json::to_vec_pretty(&task).unwrap())
+            .unwrap();
     }
 }
 
@@ -32,8 +37,10 @@ fn median(times: &mut [Duration]) -> Duration {
 #[tokio::main]
 async fn main() {
     let root = tempfile::tempdir_in(".").unwrap();
-    let config: TeamConfig =
-        serde_json::from_str(r#"{"name": "bench", "members": [{"name": "team-lead", "tmuxPaneId": ""}]}"#).unwrap();
+    let config: TeamConfig = serde_json::from_str(
+        r#"{"name": "bench", "members": [{"name": "team-lead", "tmuxPaneId": ""}]}"#,
+    )
+    .unwrap();
     let team = TeamDir::of("bench");
     FileBackend::open(root.path(), FileOptions::default()).create_team(&config).await.unwrap();
     fill(root.path());

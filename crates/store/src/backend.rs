@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use pitcrew_protocol::{AgentName, ApiError, InboxFile, Message, MessageId, Rate, Task, TaskId, TeamConfig, TeamDir};
+use pitcrew_protocol::{
+    AgentName, ApiError, InboxFile, Message, MessageId, Rate, Task, TaskId, TeamConfig, TeamDir,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{JournalEntry, JournalSummary, Overwritten, StoreError};
@@ -20,7 +22,8 @@ pub type TeamEdit = Arc<dyn Fn(&mut TeamConfig) -> Result<(), ApiError> + Send +
 pub type TaskEdit = Box<dyn FnMut(&mut TaskTable) -> Result<(), ApiError> + Send>;
 
 /// A change to one of our own documents; `None` is a document that is not there.
-pub type DocumentEdit = Box<dyn FnMut(&mut Option<serde_json::Value>) -> Result<(), ApiError> + Send>;
+pub type DocumentEdit =
+    Box<dyn FnMut(&mut Option<serde_json::Value>) -> Result<(), ApiError> + Send>;
 
 /// What changed in a team, as its watcher is told.
 pub type Watch = BoxStream<'static, Change>;
@@ -66,10 +69,17 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError>;
 
     /// The entries about one message in the journal of a deleted team, and the deletion; empty when it kept none.
-    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError>;
+    async fn archived_journal(
+        &self,
+        archive: &ArchiveName,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError>;
 
     /// A team of the archive; `None` when there is no such archive.
-    async fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError>;
+    async fn archived_team(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<Option<ArchivedTeam>, StoreError>;
 
     /// Moves a team of the archive back to its place, with everything it had. Its name must be free: else
     /// [`StoreError::TeamTaken`]; [`StoreError::NoTeam`] when there is no such archive. A crash in the middle leaves the team
@@ -87,17 +97,31 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     fn own_folder(&self, team: &TeamDir) -> Option<PathBuf>;
 
     /// All messages of an inbox, in order; empty for an inbox not made yet. Entries that are no message are passed over.
-    async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError>;
+    async fn inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+    ) -> Result<Vec<StoredMessage>, StoreError>;
 
     /// Messages that have left an inbox, or may have, in the order in which they left or were written: those that were moved
     /// to the archive, and those that processes of ours wrote lately. Another client takes its mail out and keeps nothing.
     /// What is still in the inbox may be among them. With [`Past::Lately`] the older ones of the archive are left out.
-    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile, past: Past) -> Result<Vec<StoredMessage>, StoreError>;
+    async fn past_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        past: Past,
+    ) -> Result<Vec<StoredMessage>, StoreError>;
 
     /// Appends one message that carries an id. A second append of the same id changes nothing. Messages of one caller
     /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync. A caller that stops
     /// waiting may still have sent.
-    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+    async fn append(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+    ) -> Result<Appended, StoreError> {
         self.append_within(team, inbox, message, UnreadLimit::None).await
     }
 
@@ -123,7 +147,12 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     ) -> Result<Vec<MessageId>, StoreError>;
 
     /// Moves the oldest read messages past `keep` to the archive; only ever called for inboxes of our own members.
-    async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError>;
+    async fn trim_inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        keep: usize,
+    ) -> Result<usize, StoreError>;
 
     /// All tasks, by id, the reference client's internal ones included. A dependency is seen from both its ends, even
     /// when a crash left it written on one. While nothing changes, callers share one table.
@@ -154,28 +183,51 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The journal from a position on, and the position after it, to go on from. Positions are 0 and what a call
     /// answered; `u64::MAX` skips what was, and any other past the end is of a journal that somebody removed: what is there
     /// now is read from its beginning. A torn last line is left for the next call.
-    async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError>;
+    async fn journal_since(
+        &self,
+        team: &TeamDir,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError>;
 
     /// The entries of the journal about one message, and the deletion of the team. A long journal is read from its end, no
     /// further back than the message was sent.
-    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError>;
+    async fn message_journal(
+        &self,
+        team: &TeamDir,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError>;
 
     /// The summary of the journal so far, and the position after it, as of [`Backend::journal_since`]. How long it takes
     /// does not depend on the length of the journal, but for the first time after its files were copied or damaged.
     async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError>;
 
     /// Takes one slot of a rate, counted over all processes.
-    async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError>;
+    async fn take_slot(
+        &self,
+        scope: &RateScope,
+        rate: Rate,
+        now_ms: i64,
+    ) -> Result<Slot, StoreError>;
 
     /// Reads, changes and writes one of our own documents of a team (JSON; `None` when it is not there yet).
-    async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError>;
+    async fn edit_document(
+        &self,
+        team: &TeamDir,
+        name: &'static str,
+        edit: DocumentEdit,
+    ) -> Result<(), StoreError>;
 
     /// Where people find one of our own documents.
     fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf;
 
     /// Appends lines to a log. Those of a transcript are on disk when it returns; an output, which nobody goes on from,
     /// outlives the process and not a power cut.
-    async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError>;
+    async fn append_log(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        lines: &[String],
+    ) -> Result<(), StoreError>;
 
     /// The whole lines of a log; a torn last line is passed over, and cut off by the next append.
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError>;
@@ -202,13 +254,26 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     ) -> Result<Result<Lease, LeaseHolder>, StoreError>;
 
     /// Says anew who holds a lease, which this backend has taken and which is still held. Watchers are told.
-    async fn name_holder(&self, team: &TeamDir, lease: &LeaseName, holder: &LeaseHolder) -> Result<(), StoreError>;
+    async fn name_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<(), StoreError>;
 
     /// Who holds a lease now.
-    async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError>;
+    async fn lease_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError>;
 
     /// Who took a lease last, whether it still holds it or not.
-    async fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError>;
+    async fn last_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError>;
 
     /// Tells what changes in a team from now on, by whomever it is changed. Several changes of one thing may be told once.
     async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError>;
@@ -296,7 +361,11 @@ pub enum UnreadLimit {
 impl UnreadLimit {
     /// [`Appended::Full`] when there is no room for one more message of `sender`. `unread` are the senders of the unread
     /// messages.
-    pub(crate) fn reached<'a>(self, sender: &str, unread: impl Iterator<Item = &'a str>) -> Option<Appended> {
+    pub(crate) fn reached<'a>(
+        self,
+        sender: &str,
+        unread: impl Iterator<Item = &'a str>,
+    ) -> Option<Appended> {
         let (most, unread) = match self {
             Self::None => return None,
             Self::OfAll(most) => (most, unread.count()),
@@ -451,7 +520,10 @@ pub struct LeaseHolder {
 }
 
 /// A lease; given up when dropped.
-pub struct Lease(#[expect(dead_code, reason = "held for its drop")] pub(crate) Box<dyn std::any::Any + Send + Sync>);
+pub struct Lease(
+    #[expect(dead_code, reason = "held for its drop")]
+    pub(crate)  Box<dyn std::any::Any + Send + Sync>,
+);
 
 impl std::fmt::Debug for Lease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

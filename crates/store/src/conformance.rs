@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt as _, StreamExt as _};
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, InboxFile, Message, MessageId, Rate, Task, TaskId, TaskStatus, TeamConfig, TeamDir,
-    from_text,
+    AgentName, ApiError, ErrorCode, InboxFile, Message, MessageId, Rate, Task, TaskId, TaskStatus,
+    TeamConfig, TeamDir, from_text,
 };
 
 mod archive;
@@ -24,11 +24,13 @@ use journal::{
     the_journal_is_asked_about_one_message_and_summed_up, the_journal_is_followed_from_a_position,
     the_journal_keeps_its_order,
 };
-use unread::{a_full_inbox_takes_no_more_and_stays_as_it_is, concurrent_sends_do_not_exceed_a_limit_together};
+use unread::{
+    a_full_inbox_takes_no_more_and_stays_as_it_is, concurrent_sends_do_not_exceed_a_limit_together,
+};
 
 use crate::{
-    Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LeaseName, LogName, Past, RateScope, Slot, StoreError,
-    TaskTable,
+    Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LeaseName, LogName, Past,
+    RateScope, Slot, StoreError, TaskTable,
 };
 
 /// One check; its name says what holds.
@@ -107,7 +109,11 @@ checks![
     a_team_is_made_with_logs_of_one_in_the_archive,
 ];
 
-fn same<T: PartialEq + std::fmt::Debug>(what: &'static str, found: T, expected: T) -> Result<(), Failure> {
+fn same<T: PartialEq + std::fmt::Debug>(
+    what: &'static str,
+    found: T,
+    expected: T,
+) -> Result<(), Failure> {
     if found == expected {
         return Ok(());
     }
@@ -132,8 +138,12 @@ fn bob() -> InboxFile {
 }
 
 fn message(from: &str, nth: usize) -> Message {
-    Message::new(from, format!("{from} says {nth} \"\\ \u{1F600}"), "2026-11-20T11:48:29.735Z".into())
-        .with_id(&MessageId(format!("{from}-{nth}")))
+    Message::new(
+        from,
+        format!("{from} says {nth} \"\\ \u{1F600}"),
+        "2026-11-20T11:48:29.735Z".into(),
+    )
+    .with_id(&MessageId(format!("{from}-{nth}")))
 }
 
 async fn ids(backend: &Arc<dyn Backend>, team: &TeamDir) -> Result<Vec<String>, Failure> {
@@ -155,7 +165,11 @@ fn task(id: TaskId) -> Task {
     }
 }
 
-async fn add_tasks(backend: &Arc<dyn Backend>, team: &TeamDir, count: usize) -> Result<(), Failure> {
+async fn add_tasks(
+    backend: &Arc<dyn Backend>,
+    team: &TeamDir,
+    count: usize,
+) -> Result<(), Failure> {
     let add = move |table: &mut TaskTable| {
         for _ in 0..count {
             let id = TaskId::from_number(table.next_id);
@@ -182,7 +196,12 @@ async fn a_team_is_made_listed_and_read_back(backend: Arc<dyn Backend>) -> Resul
 }
 
 async fn of_two_names_on_one_folder_one_wins(backend: Arc<dyn Backend>) -> Result<(), Failure> {
-    let configs = [config("Probe Team")?, config("probe.team")?, config("PROBE TEAM")?, config("probe/team")?];
+    let configs = [
+        config("Probe Team")?,
+        config("probe.team")?,
+        config("PROBE TEAM")?,
+        config("probe/team")?,
+    ];
     let made = join_all(configs.iter().map(|config| backend.create_team(config))).await;
     same("winners", made.iter().filter(|made| made.is_ok()).count(), 1)?;
     let winner = backend.team(&TeamDir::of("probe team")).await?.name.to_string();
@@ -195,7 +214,9 @@ async fn of_two_names_on_one_folder_one_wins(backend: Arc<dyn Backend>) -> Resul
     Ok(())
 }
 
-async fn an_edit_of_a_config_keeps_foreign_fields(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn an_edit_of_a_config_keeps_foreign_fields(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let edited = backend.edit_team(
         &dir,
@@ -225,9 +246,12 @@ async fn a_refused_edit_changes_nothing(backend: Arc<dyn Backend>) -> Result<(),
     same("config", backend.team(&dir).await?.as_ref(), &config("Probe Team")?)
 }
 
-async fn a_team_that_is_not_there_is_named_in_the_error(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn a_team_that_is_not_there_is_named_in_the_error(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = TeamDir::of("nobody");
-    let is_no_team = |e: Option<StoreError>| matches!(e, Some(StoreError::NoTeam { team }) if team == dir);
+    let is_no_team =
+        |e: Option<StoreError>| matches!(e, Some(StoreError::NoTeam { team }) if team == dir);
     let edit = backend.edit_tasks(&dir, Box::new(|_| Ok(()))).await;
     let log = LogName::Output(AgentName::lead());
     for (what, error) in [
@@ -240,7 +264,10 @@ async fn a_team_that_is_not_there_is_named_in_the_error(backend: Arc<dyn Backend
         ("tasks", backend.tasks(&dir).await.err()),
         ("edit_tasks", edit.err()),
         ("journal", backend.journal(&dir).await.err()),
-        ("edit_document", backend.edit_document(&dir, "requests", Box::new(|_| Ok(()))).await.err()),
+        (
+            "edit_document",
+            backend.edit_document(&dir, "requests", Box::new(|_| Ok(()))).await.err(),
+        ),
         ("append_log", backend.append_log(&dir, &log, &["x".to_owned()]).await.err()),
         ("log", backend.log(&dir, &log).await.err()),
         ("watch", backend.watch(&dir).await.err()),
@@ -251,7 +278,9 @@ async fn a_team_that_is_not_there_is_named_in_the_error(backend: Arc<dyn Backend
     same("teams", backend.teams().await?, Vec::new())
 }
 
-async fn messages_stand_in_the_order_of_their_sending(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn messages_stand_in_the_order_of_their_sending(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     for nth in 0..5 {
         same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
@@ -259,13 +288,19 @@ async fn messages_stand_in_the_order_of_their_sending(backend: Arc<dyn Backend>)
     let inbox = backend.inbox(&dir, &bob()).await?;
     let found: Vec<_> = inbox.into_iter().map(|m| m.message).collect();
     same("messages", found, (0..5).map(|n| message("a", n)).collect())?;
-    let nameless = backend.append(&dir, &bob(), Message::new("a", "no id".into(), String::new())).await;
-    same("a message without an id is refused", matches!(nameless, Err(StoreError::Refused(_))), true)
+    let nameless =
+        backend.append(&dir, &bob(), Message::new("a", "no id".into(), String::new())).await;
+    same(
+        "a message without an id is refused",
+        matches!(nameless, Err(StoreError::Refused(_))),
+        true,
+    )
 }
 
 async fn a_message_sent_twice_is_there_once(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
-    let mention = Message::new("b", "about \"a-1\"".into(), String::new()).with_id(&MessageId("b-1".into()));
+    let mention =
+        Message::new("b", "about \"a-1\"".into(), String::new()).with_id(&MessageId("b-1".into()));
     same("a mention", backend.append(&dir, &bob(), mention).await?, Appended::New)?;
     same("first", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::New)?;
     same("second", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::AlreadyThere)?;
@@ -276,14 +311,20 @@ async fn a_message_sent_twice_is_there_once(backend: Arc<dyn Backend>) -> Result
     same("ids", ids(&backend, &dir).await?, vec!["b-1".into(), "a-1".into(), "a-2".into()])
 }
 
-async fn concurrent_sends_are_all_kept_in_order_per_sender(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn concurrent_sends_are_all_kept_in_order_per_sender(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let senders = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let send_all = |from: &'static str| {
         let (backend, dir) = (&backend, &dir);
         async move {
             for nth in 0..10 {
-                same("append", backend.append(dir, &bob(), message(from, nth)).await?, Appended::New)?;
+                same(
+                    "append",
+                    backend.append(dir, &bob(), message(from, nth)).await?,
+                    Appended::New,
+                )?;
             }
             Ok::<_, Failure>(())
         }
@@ -298,19 +339,28 @@ async fn concurrent_sends_are_all_kept_in_order_per_sender(backend: Arc<dyn Back
     Ok(())
 }
 
-async fn an_acknowledged_message_is_read_and_stays(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn an_acknowledged_message_is_read_and_stays(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     for nth in 0..3 {
         same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
     }
     let known = [MessageId("a-1".into()), MessageId("nobody's".into())];
-    same("marked", backend.acknowledge(&dir, &bob(), &known).await?, vec![MessageId("a-1".into())])?;
+    same(
+        "marked",
+        backend.acknowledge(&dir, &bob(), &known).await?,
+        vec![MessageId("a-1".into())],
+    )?;
     same("marked again", backend.acknowledge(&dir, &bob(), &known).await?, Vec::new())?;
-    let read: Vec<_> = backend.inbox(&dir, &bob()).await?.iter().map(|m| m.message.is_read()).collect();
+    let read: Vec<_> =
+        backend.inbox(&dir, &bob()).await?.iter().map(|m| m.message.is_read()).collect();
     same("read", read, vec![false, true, false])
 }
 
-async fn an_acknowledged_message_of_a_session_is_gone(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn an_acknowledged_message_of_a_session_is_gone(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let config: TeamConfig = from_text(
         r#"{"name":"session-6132882e","leadProcess":{"pid":9522},"members":[{"name":"team-lead","tmuxPaneId":"leader"}]}"#,
     )?;
@@ -320,14 +370,20 @@ async fn an_acknowledged_message_of_a_session_is_gone(backend: Arc<dyn Backend>)
         same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
     }
     let known = ["a-1", "nobody's"].map(|id| MessageId(id.into()));
-    same("marked", backend.acknowledge(&dir, &bob(), &known).await?, vec![MessageId("a-1".into())])?;
+    same(
+        "marked",
+        backend.acknowledge(&dir, &bob(), &known).await?,
+        vec![MessageId("a-1".into())],
+    )?;
     same("marked again", backend.acknowledge(&dir, &bob(), &known).await?, Vec::new())?;
     same("left", ids(&backend, &dir).await?, vec!["a-0".into(), "a-2".into()])?;
     let past = backend.past_mail(&dir, &bob(), Past::Lately).await?;
     same("the past", past.first().map(|past| past.id.0.clone()), Some("a-1".into()))
 }
 
-async fn trimming_takes_the_oldest_read_messages_only(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn trimming_takes_the_oldest_read_messages_only(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     for nth in 0..5 {
         same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
@@ -392,7 +448,8 @@ async fn of_many_claims_exactly_one_wins(backend: Arc<dyn Backend>) -> Result<()
     let dir = team(&backend).await?;
     add_tasks(&backend, &dir, 1).await?;
     let claims = (0..16).map(|nth| {
-        let claim = move |table: &mut TaskTable| match table.tasks.get_mut(&TaskId::from_number(1)) {
+        let claim = move |table: &mut TaskTable| match table.tasks.get_mut(&TaskId::from_number(1))
+        {
             Some(task) if task.owner.is_none() => {
                 task.owner = Some(format!("agent-{nth}"));
                 task.status = TaskStatus::InProgress;
@@ -424,7 +481,13 @@ async fn a_rate_is_an_exact_sliding_window(backend: Arc<dyn Backend>) -> Result<
     let rate = Rate { count: 2, seconds: 5 };
     let scope = RateScope::Broadcasts(TeamDir::of("x"));
     let full = |ms| Slot::Full { retry_after: Duration::from_millis(ms) };
-    let takes = [(1000, Slot::Taken), (2000, Slot::Taken), (3000, full(3000)), (6000, Slot::Taken), (6999, full(1))];
+    let takes = [
+        (1000, Slot::Taken),
+        (2000, Slot::Taken),
+        (3000, full(3000)),
+        (6000, Slot::Taken),
+        (6999, full(1)),
+    ];
     for (now_ms, expected) in takes {
         same("slot", backend.take_slot(&scope, rate, now_ms).await?, expected)?;
     }
@@ -437,7 +500,10 @@ async fn a_document_is_edited_and_removed(backend: Arc<dyn Backend>) -> Result<(
         let count = move |document: &mut Option<serde_json::Value>| {
             let there = document.as_ref().and_then(serde_json::Value::as_i64).unwrap_or(0);
             if there != expected {
-                return Err(ApiError::new(ErrorCode::InternalError, format!("{there}, not {expected}")));
+                return Err(ApiError::new(
+                    ErrorCode::InternalError,
+                    format!("{there}, not {expected}"),
+                ));
             }
             *document = Some((there + 1).into());
             Ok(())
@@ -458,16 +524,23 @@ async fn a_document_is_edited_and_removed(backend: Arc<dyn Backend>) -> Result<(
 
 async fn logs_are_apart_and_in_order(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
-    let (transcript, output) = (LogName::Transcript(AgentName::lead()), LogName::Output(AgentName::lead()));
+    let (transcript, output) =
+        (LogName::Transcript(AgentName::lead()), LogName::Output(AgentName::lead()));
     same("empty", backend.log(&dir, &transcript).await?, Vec::new())?;
     backend.append_log(&dir, &transcript, &["one".into(), "two".into()]).await?;
     backend.append_log(&dir, &output, &["other".into()]).await?;
     backend.append_log(&dir, &transcript, &["three".into()]).await?;
-    same("transcript", backend.log(&dir, &transcript).await?, vec!["one".into(), "two".into(), "three".into()])?;
+    same(
+        "transcript",
+        backend.log(&dir, &transcript).await?,
+        vec!["one".into(), "two".into(), "three".into()],
+    )?;
     same("output", backend.log(&dir, &output).await?, vec!["other".to_owned()])
 }
 
-async fn a_replaced_log_is_kept_under_another_name(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn a_replaced_log_is_kept_under_another_name(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let log = LogName::Transcript(AgentName::lead());
     let kept = LogName::Former { agent: AgentName::lead(), until_ms: 7 };
@@ -476,7 +549,10 @@ async fn a_replaced_log_is_kept_under_another_name(backend: Arc<dyn Backend>) ->
     same("kept", backend.log(&dir, &kept).await?, vec!["one".into(), "two".into()])?;
     backend.append_log(&dir, &log, &["newer".into()]).await?;
     same("in its place", backend.log(&dir, &log).await?, vec!["new".into(), "newer".into()])?;
-    let (none, empty) = (LogName::Output(AgentName::lead()), LogName::Former { agent: AgentName::lead(), until_ms: 8 });
+    let (none, empty) = (
+        LogName::Output(AgentName::lead()),
+        LogName::Former { agent: AgentName::lead(), until_ms: 8 },
+    );
     backend.replace_log(&dir, &none, &[], &empty).await?;
     same("nothing for nothing", backend.log(&dir, &none).await?, Vec::new())?;
     same("nothing kept", backend.log(&dir, &empty).await?, Vec::new())
@@ -486,7 +562,13 @@ async fn a_lease_has_one_holder(backend: Arc<dyn Backend>) -> Result<(), Failure
     let dir = team(&backend).await?;
     let run = LeaseName::Run;
     let key = Some("1.key".to_owned());
-    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: key.clone(), prepares: false };
+    let holder = |pid| LeaseHolder {
+        pid,
+        start_ticks: 7,
+        since_ms: 8,
+        verify_key: key.clone(),
+        prepares: false,
+    };
     same("nobody", backend.lease_holder(&dir, &run).await?, None)?;
     same("nobody yet", backend.last_holder(&dir, &run).await?, None)?;
     let lease = backend.take_lease(&dir, &run, &holder(1)).await?.ok();
@@ -500,7 +582,11 @@ async fn a_lease_has_one_holder(backend: Arc<dyn Backend>) -> Result<(), Failure
     }
     drop(lease);
     let late = backend.name_holder(&dir, &run, &holder(1)).await.err();
-    same("named too late", late.is_some_and(|late| matches!(late, StoreError::NotHeld { .. })), true)?;
+    same(
+        "named too late",
+        late.is_some_and(|late| matches!(late, StoreError::NotHeld { .. })),
+        true,
+    )?;
     same("given up", backend.lease_holder(&dir, &run).await?, None)?;
     same("the last one", backend.last_holder(&dir, &run).await?, Some(holder(1)))?;
     same("taken again", backend.take_lease(&dir, &run, &holder(2)).await?.is_ok(), true)
@@ -509,7 +595,8 @@ async fn a_lease_has_one_holder(backend: Arc<dyn Backend>) -> Result<(), Failure
 async fn leases_of_members_are_apart(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let all = [LeaseName::Run, LeaseName::of_member(&AgentName::lead()), LeaseName::Member(bob())];
-    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
+    let holder =
+        |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
     let mut held = Vec::new();
     for (lease, pid) in all.iter().zip(1..) {
         held.push(backend.take_lease(&dir, lease, &holder(pid)).await?.ok());
@@ -523,7 +610,9 @@ async fn leases_of_members_are_apart(backend: Arc<dyn Backend>) -> Result<(), Fa
     same("holders", holders, vec![Some(1), Some(2), None])
 }
 
-async fn a_watcher_is_told_of_every_kind_of_change(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn a_watcher_is_told_of_every_kind_of_change(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let mut watch = backend.watch(&dir).await?;
     let mut next = async |expected: Change| {
@@ -554,7 +643,8 @@ async fn a_watcher_is_told_of_every_kind_of_change(backend: Arc<dyn Backend>) ->
     backend.record(&dir, &[JournalEntry { at_ms: 1, event: gone }]).await?;
     next(Change::Journal).await?;
     for lease in [LeaseName::Run, LeaseName::Member(bob())] {
-        let holder = LeaseHolder { pid: 1, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
+        let holder =
+            LeaseHolder { pid: 1, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
         let held = backend.take_lease(&dir, &lease, &holder).await?.ok();
         next(Change::Lease(lease.clone())).await?;
         same("who holds it", backend.lease_holder(&dir, &lease).await?, Some(holder.clone()))?;
@@ -572,13 +662,19 @@ async fn a_watcher_is_told_of_every_kind_of_change(backend: Arc<dyn Backend>) ->
     same("the end", watch.next().await, None)
 }
 
-async fn an_archived_team_is_gone_and_its_name_free(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+async fn an_archived_team_is_gone_and_its_name_free(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     add_tasks(&backend, &dir, 2).await?;
     same("append", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::New)?;
     let first = backend.archive_team(&dir).await?;
     same("teams", backend.teams().await?, Vec::new())?;
-    same("twice", matches!(backend.archive_team(&dir).await, Err(StoreError::NoTeam { .. })), true)?;
+    same(
+        "twice",
+        matches!(backend.archive_team(&dir).await, Err(StoreError::NoTeam { .. })),
+        true,
+    )?;
     team(&backend).await?;
     same("inbox", backend.inbox(&dir, &bob()).await?, Vec::new())?;
     same("tasks", task_ids(&backend, &dir).await?, Vec::new())?;

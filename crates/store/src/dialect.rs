@@ -11,7 +11,8 @@ use crate::StoreError;
 /// # Errors
 /// [`StoreError::Refused`] for a message without one: it could not be told from its double.
 pub(crate) fn id_of(message: &Message) -> Result<MessageId, StoreError> {
-    let missing = || ApiError::new(ErrorCode::InternalError, "a message cannot be stored without an id");
+    let missing =
+        || ApiError::new(ErrorCode::InternalError, "a message cannot be stored without an id");
     message.id().ok_or_else(|| StoreError::Refused(missing()))
 }
 
@@ -33,9 +34,10 @@ mod tests {
         let message = Message::new("bob", "hi".into(), "2026-11-20T11:58:14.259Z".into());
         let message = in_session_form(message.with_id(&MessageId("m1".into())));
         let text = serde_json::to_string(&message).unwrap();
-        let keys: Vec<_> = ["from", "text", "timestamp", "msgV", "msg_id", "type", "read", "metadata"]
-            .map(|k| text.find(&format!("\"{k}\":")).unwrap())
-            .to_vec();
+        let keys: Vec<_> =
+            ["from", "text", "timestamp", "msgV", "msg_id", "type", "read", "metadata"]
+                .map(|k| text.find(&format!("\"{k}\":")).unwrap())
+                .to_vec();
         assert!(keys.is_sorted(), "{text}");
         assert_eq!(message.id(), Some(MessageId("m1".into())));
     }

@@ -88,9 +88,15 @@ impl StoreError {
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::NoTeam { team } => Self::NoTeam { team: team.clone() },
-            Self::TeamTaken { team, name } => Self::TeamTaken { team: team.clone(), name: name.clone() },
-            Self::Corrupt { path, reason } => Self::Corrupt { path: path.clone(), reason: reason.clone() },
-            Self::NoFolder { path, is_link } => Self::NoFolder { path: path.clone(), is_link: *is_link },
+            Self::TeamTaken { team, name } => {
+                Self::TeamTaken { team: team.clone(), name: name.clone() }
+            }
+            Self::Corrupt { path, reason } => {
+                Self::Corrupt { path: path.clone(), reason: reason.clone() }
+            }
+            Self::NoFolder { path, is_link } => {
+                Self::NoFolder { path: path.clone(), is_link: *is_link }
+            }
             Self::Locked { path, waited_ms, holder } => {
                 Self::Locked { path: path.clone(), waited_ms: *waited_ms, holder: holder.clone() }
             }

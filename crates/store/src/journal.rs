@@ -106,11 +106,14 @@ impl Spent {
         self.tool_calls = self.tool_calls.saturating_add(turn.tool_calls);
         self.input_tokens = self.input_tokens.saturating_add(turn.input_tokens);
         self.cache_read_tokens = self.cache_read_tokens.saturating_add(turn.cache_read_tokens);
-        self.cache_creation_tokens = self.cache_creation_tokens.saturating_add(turn.cache_creation_tokens);
+        self.cache_creation_tokens =
+            self.cache_creation_tokens.saturating_add(turn.cache_creation_tokens);
         self.output_tokens = self.output_tokens.saturating_add(turn.output_tokens);
         self.model_ms = self.model_ms.saturating_add(turn.took_ms);
         match turn.cost_usd {
-            Some(cost_usd) => self.cost_nano_usd = self.cost_nano_usd.saturating_add(nano_usd(cost_usd)),
+            Some(cost_usd) => {
+                self.cost_nano_usd = self.cost_nano_usd.saturating_add(nano_usd(cost_usd))
+            }
             None => self.unpriced_turns = self.unpriced_turns.saturating_add(1),
         }
     }
@@ -132,7 +135,8 @@ impl Spent {
         self.tool_calls = self.tool_calls.saturating_add(*tool_calls);
         self.input_tokens = self.input_tokens.saturating_add(*input_tokens);
         self.cache_read_tokens = self.cache_read_tokens.saturating_add(*cache_read_tokens);
-        self.cache_creation_tokens = self.cache_creation_tokens.saturating_add(*cache_creation_tokens);
+        self.cache_creation_tokens =
+            self.cache_creation_tokens.saturating_add(*cache_creation_tokens);
         self.output_tokens = self.output_tokens.saturating_add(*output_tokens);
         self.cost_nano_usd = self.cost_nano_usd.saturating_add(*cost_nano_usd);
         self.model_ms = self.model_ms.saturating_add(*model_ms);
@@ -146,7 +150,11 @@ const COMPLETED: &str = "completed";
 const DELETED: &str = "deleted";
 const UPDATED: &str = "updated";
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float keeps to the bounds")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of a float keeps to the bounds"
+)]
 fn nano_usd(cost_usd: f64) -> u64 {
     (cost_usd * NANO_PER_USD).round() as u64
 }
@@ -212,7 +220,9 @@ impl JournalSummary {
                     always.insert(what);
                 }
             }
-            Event::MessagePersisted { id, frame: Some(frame), .. } if frame == TaskAssignment::TYPE => {
+            Event::MessagePersisted { id, frame: Some(frame), .. }
+                if frame == TaskAssignment::TYPE =>
+            {
                 self.assignments.insert(id);
             }
             Event::TaskChanged { task, change, fields, .. } => match change.as_str() {
@@ -277,19 +287,23 @@ impl JournalSummary {
 
 /// Whether the event belongs to the way of a message: it is about the message, or is the end of the team.
 pub(crate) fn is_on_way_of(id: &MessageId, event: &Event) -> bool {
-    event.message() == Some(id) || matches!(event, Event::TeamDeleted { .. } | Event::TeamArchived { .. })
+    event.message() == Some(id)
+        || matches!(event, Event::TeamDeleted { .. } | Event::TeamArchived { .. })
 }
 
 /// Texts of which each line on the way of a message has one; others may have one too.
 pub(crate) fn texts_on_way_of(id: &MessageId) -> Vec<String> {
-    let [deleted, archived] = [r#""event":"team_deleted""#, r#""event":"team_archived""#].map(str::to_owned);
+    let [deleted, archived] =
+        [r#""event":"team_deleted""#, r#""event":"team_archived""#].map(str::to_owned);
     fast([serde_json::json!(id).to_string(), deleted, archived])
 }
 
 /// The ends of texts, so short that the standard library finds them fast.
 fn fast<const N: usize>(texts: [String; N]) -> Vec<String> {
     const FAST: usize = 32;
-    let end = |text: String| text.get(text.len().saturating_sub(FAST)..).map(str::to_owned).unwrap_or(text);
+    let end = |text: String| {
+        text.get(text.len().saturating_sub(FAST)..).map(str::to_owned).unwrap_or(text)
+    };
     texts.into_iter().map(end).collect()
 }
 

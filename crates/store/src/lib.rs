@@ -16,14 +16,17 @@ pub mod own_mode;
 mod table;
 
 pub use backend::{
-    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, Lease, LeaseHolder, LeaseName, LogName, Past,
-    RateScope, Slot, StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit, Watch,
+    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, Lease, LeaseHolder,
+    LeaseName, LogName, Past, RateScope, Slot, StoredMessage, TaskEdit, TaskTable, TeamEdit,
+    UnreadLimit, Watch,
 };
 pub use error::StoreError;
 pub use files::{
-    BadLine, Damage, Durability, FileBackend, FileOptions, FileState, Keep, LockWait, LongRead, Looked, Mend,
-    OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver, WrittenFile,
+    BadLine, Damage, Durability, FileBackend, FileOptions, FileState, Keep, LockWait, LongRead,
+    Looked, Mend, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver, WrittenFile,
 };
 pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
-pub use journal::{Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten, Spent, Turn};
+pub use journal::{
+    Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten, Spent, Turn,
+};
 pub use memory::MemoryBackend;

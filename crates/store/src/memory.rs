@@ -8,15 +8,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir, message_ids};
+use pitcrew_protocol::{
+    InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir, message_ids,
+};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::journal::is_on_way_of;
 use crate::{
-    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, JournalEntry, JournalSummary, Lease,
-    LeaseHolder, LeaseName, LogName, Overwritten, Past, RateScope, Slot, StoreError, StoredMessage, TaskEdit,
-    TaskTable, TeamEdit, UnreadLimit, Watch, dialect, table,
+    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, JournalEntry,
+    JournalSummary, Lease, LeaseHolder, LeaseName, LogName, Overwritten, Past, RateScope, Slot,
+    StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit, Watch, dialect, table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -64,9 +66,14 @@ impl MemoryBackend {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, dir: &TeamDir, act: impl FnOnce(&mut Team) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn with<T>(
+        &self,
+        dir: &TeamDir,
+        act: impl FnOnce(&mut Team) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut shelf = self.shelf();
-        let team = shelf.teams.get_mut(dir).ok_or_else(|| StoreError::NoTeam { team: dir.clone() })?;
+        let team =
+            shelf.teams.get_mut(dir).ok_or_else(|| StoreError::NoTeam { team: dir.clone() })?;
         act(team)
     }
 }
@@ -94,7 +101,12 @@ impl Team {
         let _watchers = self.changes.send(change);
     }
 
-    fn append(&mut self, inbox: &InboxFile, message: Message, limit: UnreadLimit) -> Result<Appended, StoreError> {
+    fn append(
+        &mut self,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError> {
         let id = dialect::id_of(&message)?;
         let session = self.config.is_session_dialect();
         let messages = self.inboxes.entry(inbox.clone()).or_default();
@@ -166,7 +178,8 @@ impl Backend for MemoryBackend {
         }
         let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
         let kept = &shelf.archived.get(archive).ok_or_else(no_team)?.logs;
-        let logs = logs.iter().filter_map(|log| Some((log.clone(), kept.get(log)?.clone()))).collect();
+        let logs =
+            logs.iter().filter_map(|log| Some((log.clone(), kept.get(log)?.clone()))).collect();
         shelf.teams.insert(dir, Team { logs, ..Team::new(config.clone()) });
         Ok(())
     }
@@ -189,7 +202,8 @@ impl Backend for MemoryBackend {
 
     async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         let mut shelf = self.shelf();
-        let gone = shelf.teams.remove(team).ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
+        let gone =
+            shelf.teams.remove(team).ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
         gone.tell(Change::Gone);
         shelf.archivings += 1;
         let name = ArchiveName(format!("{team}-{:06}", shelf.archivings));
@@ -199,7 +213,11 @@ impl Backend for MemoryBackend {
     }
 
     async fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
-        let gone = self.shelf().teams.remove(team).ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
+        let gone = self
+            .shelf()
+            .teams
+            .remove(team)
+            .ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
         gone.tell(Change::Gone);
         Ok(())
     }
@@ -217,12 +235,23 @@ impl Backend for MemoryBackend {
         Ok(self.shelf().archived.keys().cloned().collect())
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+    async fn archived_journal(
+        &self,
+        archive: &ArchiveName,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
         let kept = self.shelf().archived.get(archive).map(|team| team.journal.clone());
-        Ok(kept.unwrap_or_default().into_iter().filter(|entry| is_on_way_of(id, &entry.event)).collect())
+        Ok(kept
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|entry| is_on_way_of(id, &entry.event))
+            .collect())
     }
 
-    async fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError> {
+    async fn archived_team(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<Option<ArchivedTeam>, StoreError> {
         let archived = |team: &Team| ArchivedTeam {
             name: archive.clone(),
             config: team.config.clone(),
@@ -259,11 +288,20 @@ impl Backend for MemoryBackend {
         None
     }
 
-    async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+    async fn inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         self.with(team, |t| {
             let messages = t.inboxes.get(inbox).map_or(&[][..], Vec::as_slice);
             let ids = message_ids(messages);
-            Ok(messages.iter().cloned().zip(ids).map(|(message, id)| StoredMessage { id, message }).collect())
+            Ok(messages
+                .iter()
+                .cloned()
+                .zip(ids)
+                .map(|(message, id)| StoredMessage { id, message })
+                .collect())
         })
     }
 
@@ -286,7 +324,12 @@ impl Backend for MemoryBackend {
         self.with(team, |t| Ok(t.acknowledge(inbox, ids)))
     }
 
-    async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
+    async fn trim_inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        keep: usize,
+    ) -> Result<usize, StoreError> {
         self.with(team, |t| {
             let Some(messages) = t.inboxes.get_mut(inbox) else { return Ok(0) };
             let mut surplus = messages.iter().filter(|m| m.is_read()).count().saturating_sub(keep);
@@ -301,11 +344,21 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile, _all: Past) -> Result<Vec<StoredMessage>, StoreError> {
+    async fn past_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        _all: Past,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         self.with(team, |t| {
             let past = t.past_mail.get(inbox).map(Vec::as_slice).unwrap_or_default();
             let ids = message_ids(past.iter());
-            Ok(past.iter().cloned().zip(ids).map(|(message, id)| StoredMessage { id, message }).collect())
+            Ok(past
+                .iter()
+                .cloned()
+                .zip(ids)
+                .map(|(message, id)| StoredMessage { id, message })
+                .collect())
         })
     }
 
@@ -344,7 +397,11 @@ impl Backend for MemoryBackend {
         self.with(team, |t| Ok(t.journal.clone()))
     }
 
-    async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+    async fn journal_since(
+        &self,
+        team: &TeamDir,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
         self.with(team, |t| {
             let from = usize::try_from(position).unwrap_or(usize::MAX).min(t.journal.len());
             let entries = t.journal.get(from..).unwrap_or_default().to_vec();
@@ -352,7 +409,11 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+    async fn message_journal(
+        &self,
+        team: &TeamDir,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
         let mut entries = self.journal(team).await?;
         entries.retain(|entry| is_on_way_of(id, &entry.event));
         Ok(entries)
@@ -363,7 +424,12 @@ impl Backend for MemoryBackend {
         Ok((JournalSummary::of(entries), end))
     }
 
-    async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
+    async fn take_slot(
+        &self,
+        scope: &RateScope,
+        rate: Rate,
+        now_ms: i64,
+    ) -> Result<Slot, StoreError> {
         let mut shelf = self.shelf();
         let taken = shelf.slots.entry(scope.clone()).or_default();
         let window_ms = i64::from(rate.seconds) * 1000;
@@ -397,7 +463,12 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError> {
+    async fn append_log(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        lines: &[String],
+    ) -> Result<(), StoreError> {
         self.with(team, |t| {
             t.logs.entry(log.clone()).or_default().extend_from_slice(lines);
             Ok(())
@@ -443,14 +514,22 @@ impl Backend for MemoryBackend {
             t.holders.insert(lease.clone(), holder.clone());
             t.last_holders.insert(lease.clone(), holder.clone());
             t.tell(Change::Lease(lease.clone()));
-            let release = Release { backend: self.clone(), team: team.clone(), lease: lease.clone() };
+            let release =
+                Release { backend: self.clone(), team: team.clone(), lease: lease.clone() };
             Ok(Ok(Lease(Box::new(release))))
         })
     }
 
-    async fn name_holder(&self, team: &TeamDir, lease: &LeaseName, holder: &LeaseHolder) -> Result<(), StoreError> {
+    async fn name_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<(), StoreError> {
         self.with(team, |t| {
-            let Some(held) = t.holders.get_mut(lease) else { return Err(StoreError::NotHeld { lease: lease.clone() }) };
+            let Some(held) = t.holders.get_mut(lease) else {
+                return Err(StoreError::NotHeld { lease: lease.clone() });
+            };
             held.clone_from(holder);
             t.last_holders.insert(lease.clone(), holder.clone());
             t.tell(Change::Lease(lease.clone()));
@@ -458,11 +537,19 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+    async fn lease_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError> {
         self.with(team, |t| Ok(t.holders.get(lease).cloned()))
     }
 
-    async fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+    async fn last_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError> {
         self.with(team, |t| Ok(t.last_holders.get(lease).cloned()))
     }
 
@@ -473,7 +560,9 @@ impl Backend for MemoryBackend {
             match changes.recv().await {
                 Ok(Change::Gone) => Some((Change::Gone, None)),
                 Ok(change) => Some((change, Some(changes))),
-                Err(broadcast::error::RecvError::Lagged(_)) => Some((Change::Unsure, Some(changes))),
+                Err(broadcast::error::RecvError::Lagged(_)) => {
+                    Some((Change::Unsure, Some(changes)))
+                }
                 Err(broadcast::error::RecvError::Closed) => None,
             }
         });

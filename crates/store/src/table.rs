@@ -8,7 +8,8 @@ use crate::{StoreError, TaskTable};
 
 /// Writes each dependency at both its ends, and tells of each task it is about to change.
 pub(crate) fn join_ends(tasks: &mut [Task], mut about_to_change: impl FnMut(&Task)) {
-    let places: HashMap<&str, usize> = tasks.iter().enumerate().map(|(at, task)| (task.id.as_str(), at)).collect();
+    let places: HashMap<&str, usize> =
+        tasks.iter().enumerate().map(|(at, task)| (task.id.as_str(), at)).collect();
     let place = |id: &TaskId| places.get(id.as_str()).copied();
     let (mut from_blockers, mut from_blocked) = (Vec::new(), Vec::new());
     for (at, task) in tasks.iter().enumerate() {
@@ -71,15 +72,18 @@ pub(crate) fn settle(before: &TaskTable, edited: &mut TaskTable) -> Result<(), S
             return Err(refused(format!("task id {id} was used before")));
         }
     }
-    let gone: HashSet<TaskId> = before.tasks.keys().filter(|id| !edited.tasks.contains_key(*id)).cloned().collect();
+    let gone: HashSet<TaskId> =
+        before.tasks.keys().filter(|id| !edited.tasks.contains_key(*id)).cloned().collect();
     if !gone.is_empty() {
         drop_mentions(edited.tasks.values_mut(), |id| gone.contains(id), |_| {});
     }
     let mut tasks: Vec<Task> = std::mem::take(&mut edited.tasks).into_values().collect();
     join_ends(&mut tasks, |_| {});
     edited.tasks = tasks.into_iter().map(|task| (task.id.clone(), task)).collect();
-    edited.next_id =
-        edited.next_id.max(before.next_id).max(highest_counted(edited.tasks.keys().map(TaskId::number)) + 1);
+    edited.next_id = edited
+        .next_id
+        .max(before.next_id)
+        .max(highest_counted(edited.tasks.keys().map(TaskId::number)) + 1);
     Ok(())
 }
 
@@ -106,7 +110,8 @@ mod tests {
     }
 
     fn table(tasks: &[Task]) -> TaskTable {
-        let tasks: std::collections::BTreeMap<_, _> = tasks.iter().map(|t| (t.id.clone(), t.clone())).collect();
+        let tasks: std::collections::BTreeMap<_, _> =
+            tasks.iter().map(|t| (t.id.clone(), t.clone())).collect();
         TaskTable { next_id: tasks.len() as u64 + 1, tasks }
     }
 

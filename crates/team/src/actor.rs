@@ -53,12 +53,17 @@ impl Speaker {
             Actor::Lead => Ok(known(LEAD_NAME, Rank::Lead)),
             Actor::User => Ok(known("user", Rank::User)),
             Actor::Member(name) => {
-                let member =
-                    config.member(name.as_str()).ok_or_else(|| refusal::unknown_agent(config, name.as_str()))?;
+                let member = config
+                    .member(name.as_str())
+                    .ok_or_else(|| refusal::unknown_agent(config, name.as_str()))?;
                 if member.is_called(LEAD_NAME) {
                     return Ok(known(LEAD_NAME, Rank::Lead));
                 }
-                Ok(Self { name: member.name.to_string(), color: member.color.clone(), rank: Rank::Teammate })
+                Ok(Self {
+                    name: member.name.to_string(),
+                    color: member.color.clone(),
+                    rank: Rank::Teammate,
+                })
             }
             Actor::Outside(name) => {
                 let checked = AgentName::new(name).map_err(|e| refusal::bad_name(name, &e))?;
@@ -78,7 +83,9 @@ impl Speaker {
     pub(crate) fn must_lead(&self, what: &str) -> Result<(), ApiError> {
         match self.rank {
             Rank::Lead | Rank::User => Ok(()),
-            Rank::Teammate | Rank::Outside => Err(refusal::denied(format!("only the lead may {what}"))),
+            Rank::Teammate | Rank::Outside => {
+                Err(refusal::denied(format!("only the lead may {what}")))
+            }
         }
     }
 

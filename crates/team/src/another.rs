@@ -50,7 +50,8 @@ impl Team {
         self.teams().may_make_one(MadeBy::Caller).await?;
         let mut config = self.teams().new_config(&create, self.name().clone())?;
         // What was signed for the deleted team, and may be kept, counts in no other.
-        let born_ms = self.now_ms().max(self.born_ms().map_or(i64::MIN, |before| before.saturating_add(1)));
+        let born_ms =
+            self.now_ms().max(self.born_ms().map_or(i64::MIN, |before| before.saturating_add(1)));
         config.created_at_ms = Some(born_ms);
         note_asked_name(&mut config, &asked)?;
         self.life.begin_again(born_ms);
@@ -62,10 +63,14 @@ impl Team {
             }
             match self.backend().create_team_with_logs(&config, &deleted.archive, &logs).await {
                 Ok(()) => Ok(()),
-                Err(StoreError::TeamTaken { name, .. }) => Err(taken_since(taken(self.name(), &name))),
+                Err(StoreError::TeamTaken { name, .. }) => {
+                    Err(taken_since(taken(self.name(), &name)))
+                }
                 Err(StoreError::NoTeam { .. }) => {
                     let archive = &deleted.archive;
-                    Err(refusal::internal(format!("the lead's conversation is gone with the archive {archive}")))
+                    Err(refusal::internal(format!(
+                        "the lead's conversation is gone with the archive {archive}"
+                    )))
                 }
                 Err(error) => Err(refusal::of_store(error)),
             }
@@ -122,7 +127,9 @@ impl Team {
 
 /// The refusal of a name that was the team's until it was deleted.
 fn taken_since(error: ApiError) -> ApiError {
-    let message =
-        format!("{}: this run keeps its teams under that name, and somebody has taken it since", error.message);
+    let message = format!(
+        "{}: this run keeps its teams under that name, and somebody has taken it since",
+        error.message
+    );
     ApiError { message, ..error }
 }

@@ -29,7 +29,9 @@ impl Teams {
             match self.backend().archived_team(&name).await {
                 Ok(Some(team)) => entries.push(ArchiveEntry { name, team: Ok(team) }),
                 Ok(None) => {}
-                Err(error) => entries.push(ArchiveEntry { name, team: Err(refusal::of_store(error)) }),
+                Err(error) => {
+                    entries.push(ArchiveEntry { name, team: Err(refusal::of_store(error)) })
+                }
             }
         }
         Ok(entries)
@@ -50,9 +52,11 @@ impl Teams {
     async fn archived_asked_for(&self, given: &str) -> Result<Option<ArchivedTeam>, ApiError> {
         let dir = TeamDir::of(given);
         let archived = self.archived().await?.into_iter().filter_map(|entry| entry.team.ok());
-        let asked: Vec<ArchivedTeam> =
-            archived.filter(|team| asked_name(&team.config).is_some_and(|asked| asked.dir() == dir)).collect();
-        let names: BTreeSet<String> = asked.iter().map(|team| team.config.name.to_string()).collect();
+        let asked: Vec<ArchivedTeam> = archived
+            .filter(|team| asked_name(&team.config).is_some_and(|asked| asked.dir() == dir))
+            .collect();
+        let names: BTreeSet<String> =
+            asked.iter().map(|team| team.config.name.to_string()).collect();
         if names.len() > 1 {
             return Err(refusal::asked_by_several(given, &names));
         }
@@ -63,15 +67,21 @@ impl Teams {
     ///
     /// # Errors
     /// `internal_error` when the archive cannot be read.
-    pub(crate) async fn archived_named(&self, given: &str) -> Result<Option<ArchivedTeam>, ApiError> {
+    pub(crate) async fn archived_named(
+        &self,
+        given: &str,
+    ) -> Result<Option<ArchivedTeam>, ApiError> {
         let archives = self.backend().archives().await.map_err(refusal::of_store)?;
         if let Some(archive) = archives.iter().find(|archive| archive.to_string() == given) {
             return self.backend().archived_team(archive).await.map_err(refusal::of_store);
         }
         let dir = TeamDir::of(given);
-        let is_of_team = |archive: &&ArchiveName| archive.to_string().starts_with(&format!("{dir}-"));
+        let is_of_team =
+            |archive: &&ArchiveName| archive.to_string().starts_with(&format!("{dir}-"));
         // The time stands in the name, to the second: the newest is among the last.
-        let second = |archive: &ArchiveName| archive.to_string().rsplit_once('-').map(|(named, _id)| named.to_owned());
+        let second = |archive: &ArchiveName| {
+            archive.to_string().rsplit_once('-').map(|(named, _id)| named.to_owned())
+        };
         let mut newest: Option<ArchivedTeam> = None;
         for archive in archives.iter().rev().filter(is_of_team) {
             if newest.as_ref().is_some_and(|newest| second(&newest.name) != second(archive)) {
@@ -80,8 +90,10 @@ impl Teams {
             // One that cannot be read is no reason not to find another.
             let Ok(Some(team)) = self.backend().archived_team(archive).await else { continue };
             let name = &team.config.name;
-            let is_named = given == dir.as_str() || name.as_str().to_lowercase() == given.to_lowercase();
-            let is_newer = newest.as_ref().is_none_or(|newest| newest.archived_at_ms < team.archived_at_ms);
+            let is_named =
+                given == dir.as_str() || name.as_str().to_lowercase() == given.to_lowercase();
+            let is_newer =
+                newest.as_ref().is_none_or(|newest| newest.archived_at_ms < team.archived_at_ms);
             if name.dir() == dir && is_named && is_newer {
                 newest = Some(team);
             }
@@ -106,7 +118,9 @@ impl Teams {
         let refused = match self.backend().restore_team(&archived.name).await {
             Ok(dir) => return Ok((self.open(dir.as_str()).await?, true)),
             Err(StoreError::NoTeam { .. }) => missing,
-            Err(error @ StoreError::TeamTaken { .. }) if archived.name.to_string() != given => refusal::of_store(error),
+            Err(error @ StoreError::TeamTaken { .. }) if archived.name.to_string() != given => {
+                refusal::of_store(error)
+            }
             Err(error) => return Err(refusal::of_store(error)),
         };
         self.brought_back(archived.config.name.as_str()).await?.ok_or(refused)
@@ -132,7 +146,10 @@ impl Teams {
     /// What an error for a team that is not there says of the archive.
     pub(crate) async fn with_archived(&self, given: &str, error: ApiError) -> ApiError {
         let Ok(Some(archived)) = self.find_archived(given).await else { return error };
-        let since = archived.archived_at_ms.map(|at| format!(" since {}", wire_time(at))).unwrap_or_default();
+        let since = archived
+            .archived_at_ms
+            .map(|at| format!(" since {}", wire_time(at)))
+            .unwrap_or_default();
         let message = format!("Team '{given}' is in the archive{since}");
         ApiError { message, ..error }.with("archive", archived.name.to_string())
     }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pitcrew_protocol::{ApiError, LEAD_NAME, TeamConfig, TeamCreateInput, TeamCreated, TeamDir, TeamName};
+use pitcrew_protocol::{
+    ApiError, LEAD_NAME, TeamConfig, TeamCreateInput, TeamCreated, TeamDir, TeamName,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 
@@ -30,7 +32,8 @@ pub fn asked_name(config: &TeamConfig) -> Option<TeamName> {
 pub(crate) fn note_asked_name(config: &mut TeamConfig, asked: &TeamName) -> Result<(), ApiError> {
     let asked_name = (asked.dir() != config.name.dir()).then(|| asked.to_string());
     let record = to_raw_value(&TeamRecord { asked_name });
-    let record = record.map_err(|e| refusal::internal(format!("the team cannot be written: {e}")))?;
+    let record =
+        record.map_err(|e| refusal::internal(format!("the team cannot be written: {e}")))?;
     config.foreign.put(KEY, record);
     Ok(())
 }
@@ -38,7 +41,8 @@ pub(crate) fn note_asked_name(config: &mut TeamConfig, asked: &TeamName) -> Resu
 impl Team {
     /// Whether the team goes by this name: its own, its folder's, or the one that its lead asked for.
     pub async fn is_called(&self, name: &str) -> bool {
-        TeamDir::of(name) == *self.dir() || self.config().await.is_ok_and(|config| named::goes_by(name, &config))
+        TeamDir::of(name) == *self.dir()
+            || self.config().await.is_ok_and(|config| named::goes_by(name, &config))
     }
 
     /// Takes over what the lead asks of the team with TeamCreate. The answer has the name on disk.
@@ -46,7 +50,10 @@ impl Team {
     /// # Errors
     /// `invalid_request` for a bad name, `team_already_exists` for the name of another team, `internal_error` when the store
     /// fails.
-    pub async fn taken_over_by_lead(&self, input: &TeamCreateInput) -> Result<TeamCreated, ApiError> {
+    pub async fn taken_over_by_lead(
+        &self,
+        input: &TeamCreateInput,
+    ) -> Result<TeamCreated, ApiError> {
         let given = input.team_name.as_str();
         let asked = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
         if asked.dir() != *self.dir() {
@@ -78,7 +85,9 @@ impl Teams {
         let (mut found, mut names) = (None, BTreeSet::new());
         for folder in self.backend().teams().await.unwrap_or_default() {
             let Ok(config) = self.backend().team(&folder).await else { continue };
-            if config.name.dir() == folder && asked_name(&config).is_some_and(|asked| asked.dir() == dir) {
+            if config.name.dir() == folder
+                && asked_name(&config).is_some_and(|asked| asked.dir() == dir)
+            {
                 names.insert(config.name.to_string());
                 found = Some(folder);
             }

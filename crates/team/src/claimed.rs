@@ -18,11 +18,19 @@ impl Team {
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
-    pub async fn claim_mail(&self, to: &AgentName, id: &MessageId) -> Result<Option<Mail>, ApiError> {
+    pub async fn claim_mail(
+        &self,
+        to: &AgentName,
+        id: &MessageId,
+    ) -> Result<Option<Mail>, ApiError> {
         let found = self.unread(to).await?.into_iter().find(|mail| mail.id == *id);
-        let Some(mail) = found.filter(|mail| Frame::detect(&mail.message.text).is_none()) else { return Ok(None) };
+        let Some(mail) = found.filter(|mail| Frame::detect(&mail.message.text).is_none()) else {
+            return Ok(None);
+        };
         let inbox = to.inbox_file();
-        let claimed = self.ask(self.backend().acknowledge(self.dir(), &inbox, std::slice::from_ref(id))).await?;
+        let claimed = self
+            .ask(self.backend().acknowledge(self.dir(), &inbox, std::slice::from_ref(id)))
+            .await?;
         Ok(claimed.contains(id).then_some(mail))
     }
 
@@ -56,5 +64,6 @@ impl Team {
 /// Whether the lead of a session reads its inbox now: only while it has a named teammate of its own. Of other teams `true`.
 #[must_use]
 pub fn lead_reads_inbox(config: &TeamConfig) -> bool {
-    !config.is_session_dialect() || config.teammates().any(|member| SpawnRecord::of(member).is_none())
+    !config.is_session_dialect()
+        || config.teammates().any(|member| SpawnRecord::of(member).is_none())
 }

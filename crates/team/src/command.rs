@@ -97,10 +97,11 @@ impl Team {
         if to.as_str() == LEAD_NAME {
             return (stored, Vec::new());
         }
-        let is_read: HashMap<MessageId, bool> = stored.iter().fold(HashMap::new(), |mut ids, stored| {
-            *ids.entry(stored.id.clone()).or_default() |= stored.message.is_read();
-            ids
-        });
+        let is_read: HashMap<MessageId, bool> =
+            stored.iter().fold(HashMap::new(), |mut ids, stored| {
+                *ids.entry(stored.id.clone()).or_default() |= stored.message.is_read();
+                ids
+            });
         let (mut taken, mut refused) = (HashSet::new(), Vec::new());
         let mut kept = Vec::with_capacity(stored.len());
         for StoredMessage { id, message } in stored {
@@ -108,17 +109,27 @@ impl Team {
                 kept.push(StoredMessage { id, message });
                 continue;
             };
-            let was_taken = taken.contains(&id) || (!message.is_read() && is_read.get(&id) == Some(&true));
+            let was_taken =
+                taken.contains(&id) || (!message.is_read() && is_read.get(&id) == Some(&true));
             match self.flaw(to, &id, &message).or(was_taken.then_some(Flaw::Repeated)) {
                 Some(Flaw::Forged) if self.is_signed_by(to_come, to, &id, &message) => {}
-                Some(flaw) => refused.push((message.is_read(), RefusedFrame::new(id, &message, frame, flaw))),
+                Some(flaw) => {
+                    refused.push((message.is_read(), RefusedFrame::new(id, &message, frame, flaw)))
+                }
                 None => {
                     taken.insert(id.clone());
                     kept.push(StoredMessage { id, message });
                 }
             }
         }
-        (kept, refused.into_iter().filter(|(is_read, _)| !is_read).map(|(_, refused)| refused).collect())
+        (
+            kept,
+            refused
+                .into_iter()
+                .filter(|(is_read, _)| !is_read)
+                .map(|(_, refused)| refused)
+                .collect(),
+        )
     }
 
     /// The keys that may become the lead's: that of the process which took the lease of the run last, and those on record.
@@ -152,12 +163,8 @@ impl Team {
         }
         let ids: Vec<MessageId> = refused.iter().map(|refused| refused.id.clone()).collect();
         self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), &ids)).await?;
-        self.note(refused.iter().cloned().map(|RefusedFrame { id, from, frame, reason }| Event::FrameRefused {
-            id,
-            to: to.clone(),
-            from,
-            frame,
-            reason,
+        self.note(refused.iter().cloned().map(|RefusedFrame { id, from, frame, reason }| {
+            Event::FrameRefused { id, to: to.clone(), from, frame, reason }
         }))
         .await;
         Ok(())
@@ -177,13 +184,27 @@ impl Team {
         }
     }
 
-    fn is_signed_by(&self, keys: &[VerifyKey], to: &AgentName, id: &MessageId, message: &Message) -> bool {
-        let fits = |signature| self.says(to, id, message, |said| keys.iter().any(|key| key.fits(&said, signature)));
+    fn is_signed_by(
+        &self,
+        keys: &[VerifyKey],
+        to: &AgentName,
+        id: &MessageId,
+        message: &Message,
+    ) -> bool {
+        let fits = |signature| {
+            self.says(to, id, message, |said| keys.iter().any(|key| key.fits(&said, signature)))
+        };
         message.signature().is_some_and(fits)
     }
 
     /// What a command says, to be signed or verified: everything a reader or its model is shown of it.
-    fn says<T>(&self, to: &AgentName, id: &MessageId, message: &Message, then: impl FnOnce(Said<'_>) -> T) -> T {
+    fn says<T>(
+        &self,
+        to: &AgentName,
+        id: &MessageId,
+        message: &Message,
+        then: impl FnOnce(Said<'_>) -> T,
+    ) -> T {
         let born = self.born_ms().map(|ms| ms.to_string());
         let to = to.inbox_file().as_str().to_lowercase();
         let Message { text, timestamp, summary, color, .. } = message;
@@ -211,7 +232,8 @@ fn command_in(text: &str) -> Option<&'static str> {
     if !inner.starts_with('{') {
         return None;
     }
-    let object: serde_json::Map<String, serde_json::Value> = pitcrew_protocol::from_text(inner).ok()?;
+    let object: serde_json::Map<String, serde_json::Value> =
+        pitcrew_protocol::from_text(inner).ok()?;
     let kind = object.get("type")?.as_str()?;
     COMMANDS.into_iter().find(|command| *command == kind)
 }

@@ -49,9 +49,15 @@ impl Team {
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
-    pub async fn client_conversation(&self, name: &AgentName) -> Result<Option<ClientConversation>, ApiError> {
+    pub async fn client_conversation(
+        &self,
+        name: &AgentName,
+    ) -> Result<Option<ClientConversation>, ApiError> {
         let name = name.clone();
-        self.edit_document(move |all: &mut ClientConversations| Ok(all.conversations.get(&name).cloned())).await
+        self.edit_document(move |all: &mut ClientConversations| {
+            Ok(all.conversations.get(&name).cloned())
+        })
+        .await
     }
 
     /// Records that a new conversation of `name` begins, in place of the one before. Answers with its id.
@@ -61,10 +67,18 @@ impl Team {
     pub async fn begin_client_conversation(&self, name: &AgentName) -> Result<String, ApiError> {
         let id = self.teams().entropy().token()?;
         // What nobody has taken yet is for it as well.
-        let since_ms = self.unread(name).await?.iter().map(sent_at_ms).min().unwrap_or(i64::MAX).min(self.now_ms());
+        let since_ms = self
+            .unread(name)
+            .await?
+            .iter()
+            .map(sent_at_ms)
+            .min()
+            .unwrap_or(i64::MAX)
+            .min(self.now_ms());
         let (summary, _) = self.ask(self.backend().journal_summary(self.dir())).await?;
         let calls_before = summary.members.get(name).map_or(0, |member| member.turns);
-        let begun = ClientConversation { id: id.clone(), since_ms, calls_before, brought: Vec::new() };
+        let begun =
+            ClientConversation { id: id.clone(), since_ms, calls_before, brought: Vec::new() };
         let name = name.clone();
         self.edit_document(move |all: &mut ClientConversations| {
             all.conversations.insert(name.clone(), begun.clone());
@@ -79,13 +93,21 @@ impl Team {
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
-    pub async fn bring_by_socket(&self, name: &AgentName, conversation: &str, id: &MessageId) -> Result<(), ApiError> {
+    pub async fn bring_by_socket(
+        &self,
+        name: &AgentName,
+        conversation: &str,
+        id: &MessageId,
+    ) -> Result<(), ApiError> {
         let (name, conversation, id) = (name.clone(), conversation.to_owned(), id.clone());
         self.edit_document(move |all: &mut ClientConversations| {
             let known = all.conversations.entry(name.clone()).or_default();
             if known.id != conversation {
                 // The lead of a session begins its conversations by itself.
-                *known = ClientConversation { id: conversation.clone(), ..ClientConversation::default() };
+                *known = ClientConversation {
+                    id: conversation.clone(),
+                    ..ClientConversation::default()
+                };
             }
             known.brought.push(id.clone());
             Ok(())
@@ -108,7 +130,11 @@ impl Team {
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
-    pub async fn forget_brought(&self, name: &AgentName, ids: &[MessageId]) -> Result<(), ApiError> {
+    pub async fn forget_brought(
+        &self,
+        name: &AgentName,
+        ids: &[MessageId],
+    ) -> Result<(), ApiError> {
         if ids.is_empty() {
             return Ok(());
         }
@@ -149,9 +175,15 @@ impl Team {
             return Ok(());
         }
         let (journal, _) = self.ask(self.backend().journal_since(self.dir(), 0)).await?;
-        let told: HashSet<&MessageId> = journal.iter().filter_map(|entry| settled(&entry.event)).collect();
+        let told: HashSet<&MessageId> =
+            journal.iter().filter_map(|entry| settled(&entry.event)).collect();
         let untold = taken.into_iter().map(|mail| mail.id).filter(|id| !told.contains(id));
-        self.note(untold.map(|id| Event::MessageAcknowledged { id, to: name.clone() }).collect::<Vec<_>>()).await;
+        self.note(
+            untold
+                .map(|id| Event::MessageAcknowledged { id, to: name.clone() })
+                .collect::<Vec<_>>(),
+        )
+        .await;
         Ok(())
     }
 
@@ -170,8 +202,7 @@ impl Team {
             return Ok(None);
         }
         let id = self.again_id(&mail.id);
-        let is_sent =
-            |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: sent, .. } if *sent == id);
+        let is_sent = |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: sent, .. } if *sent == id);
         let was_sent = self.journal_of(&id).await?.iter().any(is_sent);
         let text = match remark {
             Some(remark) if mail.frame.is_none() => format!("{remark}\n{}", mail.message.text),
@@ -188,7 +219,12 @@ impl Team {
         };
         let receipt = if was_sent { None } else { Some(self.deliver(letter).await?) };
         let reason = format!("sent again as {id}");
-        self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), std::slice::from_ref(&mail.id))).await?;
+        self.ask(self.backend().acknowledge(
+            self.dir(),
+            &to.inbox_file(),
+            std::slice::from_ref(&mail.id),
+        ))
+        .await?;
         self.note([Event::MessageDead { id: mail.id.clone(), to: to.clone(), reason }]).await;
         Ok(receipt)
     }

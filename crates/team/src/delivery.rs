@@ -80,7 +80,10 @@ impl OutgoingMessage {
 /// A frame as the text of a message. Its texts spell `<` as JSON may, since other clients put frames into a conversation
 /// as they are, and a tag in one would be a tag there.
 pub(crate) fn frame_text(frame: impl Into<Frame>) -> Result<String, ApiError> {
-    let text = frame.into().to_text().map_err(|e| refusal::internal(format!("a frame cannot be written: {e}")))?;
+    let text = frame
+        .into()
+        .to_text()
+        .map_err(|e| refusal::internal(format!("a frame cannot be written: {e}")))?;
     Ok(text.replace('<', "\\u003c"))
 }
 
@@ -99,10 +102,14 @@ impl Team {
         let mut message = Message::new(&from, text, at).with_id(&id);
         (message.color, message.summary) = (color, summary);
         let message = self.signed(&to, &id, message);
-        match self.ask(self.backend().append_within(self.dir(), &to.inbox_file(), message, limit)).await? {
+        match self
+            .ask(self.backend().append_within(self.dir(), &to.inbox_file(), message, limit))
+            .await?
+        {
             Appended::New | Appended::AlreadyThere => {}
             Appended::Full { unread, most } => {
-                let counted = if let UnreadLimit::OfSender(_) = limit { Some(from.as_str()) } else { None };
+                let counted =
+                    if let UnreadLimit::OfSender(_) = limit { Some(from.as_str()) } else { None };
                 return Err(refusal::inbox_full(&to, counted, unread, most));
             }
         }
@@ -122,13 +129,17 @@ impl Team {
             return Ok(false);
         }
         let journal = self.ask(self.backend().message_journal(self.dir(), id)).await?;
-        let is_it =
-            |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: told, .. } if told == id);
+        let is_it = |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: told, .. } if told == id);
         Ok(journal.iter().any(is_it))
     }
 
     /// Notes that messages will not be delivered since `gone` has ended, and takes them out of the unread mail of `to`.
-    pub(crate) async fn bury(&self, to: &AgentName, ids: &[MessageId], gone: &AgentName) -> Result<(), ApiError> {
+    pub(crate) async fn bury(
+        &self,
+        to: &AgentName,
+        ids: &[MessageId],
+        gone: &AgentName,
+    ) -> Result<(), ApiError> {
         let end = self.end_of(gone).await;
         self.note(ids.iter().map(|id| dead(to, id, gone, end))).await;
         self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), ids)).await?;
@@ -150,11 +161,13 @@ impl Team {
     pub async fn bury_overdue(&self, name: &AgentName) -> Result<Vec<MessageId>, ApiError> {
         let since_ms = self.now_ms().saturating_sub(MAIL_WAITS_MS);
         let is_overdue = |message: &Message| {
-            let sent = message.timestamp.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
+            let sent =
+                message.timestamp.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
             sent.is_some_and(|at| at.as_millisecond() < since_ms)
         };
         let unread = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
-        let overdue = unread.iter().filter(|stored| !stored.message.is_read() && is_overdue(&stored.message));
+        let overdue =
+            unread.iter().filter(|stored| !stored.message.is_read() && is_overdue(&stored.message));
         let why = format!("nobody ran {name} for a day");
         let mut dead = Vec::new();
         for stored in overdue {
@@ -163,8 +176,12 @@ impl Team {
             }
             dead.push(stored.id.clone());
         }
-        self.note(dead.iter().map(|id| Event::MessageDead { id: id.clone(), to: name.clone(), reason: why.clone() }))
-            .await;
+        self.note(dead.iter().map(|id| Event::MessageDead {
+            id: id.clone(),
+            to: name.clone(),
+            reason: why.clone(),
+        }))
+        .await;
         if !dead.is_empty() {
             self.ask(self.backend().acknowledge(self.dir(), &name.inbox_file(), &dead)).await?;
         }
@@ -197,7 +214,10 @@ pub(crate) fn is_no_member(gone: &AgentName, end: MemberEnd) -> String {
 
 /// The error for a message to a member that has ended.
 fn undeliverable(to: &AgentName, id: &MessageId, end: MemberEnd) -> ApiError {
-    let message = format!("Agent '{to}' is no longer in the team; message {id} was not delivered{}", end.in_words());
+    let message = format!(
+        "Agent '{to}' is no longer in the team; message {id} was not delivered{}",
+        end.in_words()
+    );
     ApiError::new(ErrorCode::AgentNotFound, message)
         .with("agent", to.as_str())
         .with("message_id", id.0.as_str())
@@ -246,7 +266,9 @@ mod tests {
             assert_eq!(Frame::detect(&as_text(text)), None);
             assert!(serde_json::from_str::<serde_json::Value>(&as_text(text)).is_err(), "{text}");
         }
-        for text in ["hello", r#"{"answer":42}"#, "{", "{ like this } and so on", "[{\"type\":\"x\"}]"] {
+        for text in
+            ["hello", r#"{"answer":42}"#, "{", "{ like this } and so on", "[{\"type\":\"x\"}]"]
+        {
             assert_eq!(as_text(text), text);
         }
     }

@@ -21,7 +21,9 @@ use crate::take_over::TakeOver;
 use crate::{Team, refusal};
 
 /// One of our documents.
-pub(crate) trait Document: Default + PartialEq + Clone + Serialize + DeserializeOwned + Send + 'static {
+pub(crate) trait Document:
+    Default + PartialEq + Clone + Serialize + DeserializeOwned + Send + 'static
+{
     /// Its name.
     const NAME: &'static str;
 
@@ -59,7 +61,12 @@ impl<D: Document> Reading<D> {
     fn of(stored: Option<&Value>) -> Result<Self, ApiError> {
         let Some(stored) = stored else {
             let document = D::default();
-            return Ok(Self { document, readable: Value::Null, unread: Map::new(), places: Vec::new() });
+            return Ok(Self {
+                document,
+                readable: Value::Null,
+                unread: Map::new(),
+                places: Vec::new(),
+            });
         };
         let whole = match stored.get(VERSION_KEY).and_then(Value::as_u64) {
             Some(_) => stored.clone(),
@@ -67,28 +74,43 @@ impl<D: Document> Reading<D> {
         };
         let error = match D::deserialize(&whole) {
             Ok(document) => {
-                return Ok(Self { document, readable: whole, unread: Map::new(), places: Vec::new() });
+                return Ok(Self {
+                    document,
+                    readable: whole,
+                    unread: Map::new(),
+                    places: Vec::new(),
+                });
             }
             Err(error) => error,
         };
         let (readable, unread, places) = sifted::<D>(&whole);
         match D::deserialize(&readable) {
             Ok(document) => Ok(Self { document, readable, unread, places }),
-            Err(_) => Err(refusal::internal(format!("our document '{}' is not readable: {error}", D::NAME))),
+            Err(_) => Err(refusal::internal(format!(
+                "our document '{}' is not readable: {error}",
+                D::NAME
+            ))),
         }
     }
 
     /// What is to be stored for a document that was changed: with all that was not known.
     fn written(&self, after: &D) -> Result<Value, serde_json::Error> {
-        let (before, mut new) = (serde_json::to_value(&self.document)?, serde_json::to_value(after)?);
+        let (before, mut new) =
+            (serde_json::to_value(&self.document)?, serde_json::to_value(after)?);
         restore(&self.readable, &before, &mut new);
         if let Value::Object(fields) = &mut new {
             for (key, unread) in &self.unread {
                 match (fields.get_mut(key), unread) {
-                    (Some(Value::Array(there)), Value::Array(unread)) => there.extend(unread.iter().cloned()),
-                    (Some(Value::Object(there)), Value::Object(unread)) => there.extend(unread.clone()),
+                    (Some(Value::Array(there)), Value::Array(unread)) => {
+                        there.extend(unread.iter().cloned())
+                    }
+                    (Some(Value::Object(there)), Value::Object(unread)) => {
+                        there.extend(unread.clone())
+                    }
                     // A collection that was none, and still has nothing to hold.
-                    (Some(there), unread) if before.get(key) == Some(&*there) => *there = unread.clone(),
+                    (Some(there), unread) if before.get(key) == Some(&*there) => {
+                        *there = unread.clone()
+                    }
                     (Some(_) | None, _) => {}
                 }
             }
@@ -108,16 +130,25 @@ impl Team {
         mut edit: impl FnMut(&mut D) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         self.change_document(D::NAME, move |stored, path| {
-            let reading =
-                Reading::<D>::of(stored.as_ref()).map_err(|error| error.with("path", path).with("corrupt", true))?;
+            let reading = Reading::<D>::of(stored.as_ref())
+                .map_err(|error| error.with("path", path).with("corrupt", true))?;
             if let Some(first) = reading.places.first() {
-                tracing::debug!(path, first, entries = reading.places.len(), "passed over what cannot be read");
+                tracing::debug!(
+                    path,
+                    first,
+                    entries = reading.places.len(),
+                    "passed over what cannot be read"
+                );
             }
             let mut after = reading.document.clone();
             let answer = edit(&mut after)?;
             if after != reading.document {
-                let broken =
-                    |error| refusal::internal(format!("our document '{}' cannot be written: {error}", D::NAME));
+                let broken = |error| {
+                    refusal::internal(format!(
+                        "our document '{}' cannot be written: {error}",
+                        D::NAME
+                    ))
+                };
                 *stored = Some(reading.written(&after).map_err(broken)?);
             }
             Ok(answer)
@@ -178,7 +209,8 @@ impl Team {
         let entry = |entry: String| UnreadEntry { document: D::NAME, entry };
         self.change_document(D::NAME, move |stored, path| {
             let reading = Reading::<D>::of(stored.as_ref());
-            let reading = reading.map_err(|error| error.with("path", path).with("corrupt", true))?;
+            let reading =
+                reading.map_err(|error| error.with("path", path).with("corrupt", true))?;
             Ok(reading.places.into_iter().map(entry).collect())
         })
         .await
@@ -226,7 +258,8 @@ impl Team {
 fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>) {
     let Value::Object(fields) = whole else { return (whole.clone(), Map::new(), Vec::new()) };
     let (mut readable, mut unread, mut places) = (Map::new(), Map::new(), Vec::new());
-    let alone = |key: &str, entries: Value| Value::Object(Map::from_iter([(key.to_owned(), entries)]));
+    let alone =
+        |key: &str, entries: Value| Value::Object(Map::from_iter([(key.to_owned(), entries)]));
     let can_be_read = |document: &Value| D::deserialize(document).is_ok();
     for (key, value) in fields {
         match value {
@@ -241,7 +274,10 @@ fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>
             }
             Value::Object(entries) => {
                 let is_readable = |(name, entry): &(&String, &Value)| {
-                    can_be_read(&alone(key, Map::from_iter([((*name).clone(), (*entry).clone())]).into()))
+                    can_be_read(&alone(
+                        key,
+                        Map::from_iter([((*name).clone(), (*entry).clone())]).into(),
+                    ))
                 };
                 let (good, bad): (Vec<_>, Vec<_>) = entries.iter().partition(is_readable);
                 places.extend(bad.iter().map(|(name, _)| format!("{key}.{name}")));
@@ -252,9 +288,11 @@ fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>
                 unread.insert(key.clone(), owned(bad).into());
             }
             Value::Array(entries) => {
-                let is_readable =
-                    |(_, entry): &(usize, &Value)| can_be_read(&alone(key, vec![(*entry).clone()].into()));
-                let (good, bad): (Vec<_>, Vec<_>) = entries.iter().enumerate().partition(is_readable);
+                let is_readable = |(_, entry): &(usize, &Value)| {
+                    can_be_read(&alone(key, vec![(*entry).clone()].into()))
+                };
+                let (good, bad): (Vec<_>, Vec<_>) =
+                    entries.iter().enumerate().partition(is_readable);
                 places.extend(bad.iter().map(|(at, _)| format!("{key}[{at}]")));
                 let owned = |pairs: Vec<(usize, &Value)>| -> Vec<Value> {
                     pairs.into_iter().map(|(_, entry)| entry.clone()).collect()
@@ -262,7 +300,9 @@ fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>
                 readable.insert(key.clone(), owned(good).into());
                 unread.insert(key.clone(), owned(bad).into());
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) if key != VERSION_KEY => {
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)
+                if key != VERSION_KEY =>
+            {
                 if can_be_read(&alone(key, value.clone())) {
                     readable.insert(key.clone(), value.clone());
                 } else {
@@ -291,7 +331,9 @@ fn restore(whole: &Value, before: &Value, new: &mut Value) {
                 }
             }
         }
-        (Value::Array(whole), Value::Array(before), Value::Array(new)) if whole.len() == before.len() => {
+        (Value::Array(whole), Value::Array(before), Value::Array(new))
+            if whole.len() == before.len() =>
+        {
             // Entries of a list have no names: one that did not change is written as it was.
             for entry in new {
                 if let Some(at) = before.iter().position(|known| known == entry)
@@ -355,7 +397,8 @@ mod tests {
 
     #[test]
     fn entries_of_a_list_are_kept_too() {
-        let stored = json!({"version": 1, "named": 5, "listed": [{"n": 1, "more": 1}, 7, {"n": 2}]});
+        let stored =
+            json!({"version": 1, "named": 5, "listed": [{"n": 1, "more": 1}, 7, {"n": 2}]});
         let (unread, written) = changed(stored, |probe| probe.listed.push(Entry { n: 3 }));
         assert_eq!(unread, ["named", "listed[1]"]);
         let expected = json!({"version": 1, "named": 5, "listed": [{"n": 1, "more": 1}, {"n": 2}, {"n": 3}, 7]});
@@ -364,7 +407,8 @@ mod tests {
 
     #[test]
     fn a_document_that_is_well_is_written_with_its_version_and_nothing_else() {
-        let (unread, written) = changed(json!({"named": {}, "listed": []}), |probe| probe.listed.push(Entry { n: 1 }));
+        let (unread, written) =
+            changed(json!({"named": {}, "listed": []}), |probe| probe.listed.push(Entry { n: 1 }));
         assert!(unread.is_empty());
         assert_eq!(written, json!({"version": 1, "named": {}, "listed": [{"n": 1}]}));
     }

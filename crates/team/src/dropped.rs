@@ -37,12 +37,22 @@ impl Team {
             .filter(|member| ended.member(member.name.as_str()).is_none())
             .filter(|member| before.member(member.name.as_str()).is_none())
             .collect();
-        let settled: BTreeSet<AgentName> =
-            ended.members.into_iter().filter(|member| member.settled).map(|member| member.name).collect();
-        let is_back = move |member: &Member| settled.contains(&member.name) && SpawnRecord::of(member).is_some();
+        let settled: BTreeSet<AgentName> = ended
+            .members
+            .into_iter()
+            .filter(|member| member.settled)
+            .map(|member| member.name)
+            .collect();
+        let is_back = move |member: &Member| {
+            settled.contains(&member.name) && SpawnRecord::of(member).is_some()
+        };
         let mended = MembersMended {
             put_back: missing.iter().map(|member| member.name.clone()).collect(),
-            taken_out: before.teammates().filter(|member| is_back(member)).map(|member| member.name.clone()).collect(),
+            taken_out: before
+                .teammates()
+                .filter(|member| is_back(member))
+                .map(|member| member.name.clone())
+                .collect(),
         };
         if mended == MembersMended::default() {
             return Ok(mended);
@@ -57,8 +67,13 @@ impl Team {
             Ok(())
         })
         .await?;
-        let names = mended.put_back.iter().chain(&mended.taken_out).map(|name| format!("members.{name}"));
-        let told = Overwritten { file: "config.json".to_owned(), put_back: names.collect(), kept: Vec::new() };
+        let names =
+            mended.put_back.iter().chain(&mended.taken_out).map(|name| format!("members.{name}"));
+        let told = Overwritten {
+            file: "config.json".to_owned(),
+            put_back: names.collect(),
+            kept: Vec::new(),
+        };
         self.note([Event::Overwritten(told)]).await;
         Ok(mended)
     }

@@ -68,7 +68,10 @@ impl MemberEnd {
 /// A later version may know more ends; its readers are told no more than that the member is gone.
 impl From<String> for MemberEnd {
     fn from(name: String) -> Self {
-        [Self::Failed, Self::Stopped].into_iter().find(|end| end.as_str() == name).unwrap_or_default()
+        [Self::Failed, Self::Stopped]
+            .into_iter()
+            .find(|end| end.as_str() == name)
+            .unwrap_or_default()
     }
 }
 
@@ -99,7 +102,11 @@ impl Team {
     }
 
     /// Notes that `name` ends, and how; what follows from it is still to be done.
-    pub(crate) async fn note_ended(&self, name: &AgentName, end: MemberEnd) -> Result<(), ApiError> {
+    pub(crate) async fn note_ended(
+        &self,
+        name: &AgentName,
+        end: MemberEnd,
+    ) -> Result<(), ApiError> {
         let noted = EndedMember { name: name.clone(), at_ms: self.now_ms(), settled: false, end };
         self.edit_document(move |ended: &mut Ended| {
             match ended.members.iter_mut().find(|m| m.name == noted.name) {

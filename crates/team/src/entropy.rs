@@ -29,10 +29,15 @@ impl Entropy {
     fn bytes<const N: usize>(&self) -> Result<[u8; N], ApiError> {
         let mut bytes = [0; N];
         match self {
-            Self::System => SysRng
-                .try_fill_bytes(&mut bytes)
-                .map_err(|e| ApiError::new(ErrorCode::InternalError, format!("the system gives no randomness: {e}")))?,
-            Self::Seeded(generator) => generator.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(&mut bytes),
+            Self::System => SysRng.try_fill_bytes(&mut bytes).map_err(|e| {
+                ApiError::new(
+                    ErrorCode::InternalError,
+                    format!("the system gives no randomness: {e}"),
+                )
+            })?,
+            Self::Seeded(generator) => {
+                generator.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(&mut bytes)
+            }
         }
         Ok(bytes)
     }

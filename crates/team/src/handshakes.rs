@@ -2,8 +2,9 @@
 //! is given once, to the right request, is the ledger's (`requests`).
 
 use pitcrew_protocol::{
-    AgentName, ApiError, Foreign, Frame, LEAD_NAME, Member, PermissionRequest, PermissionResponse, PlanApprovalRequest,
-    PlanApprovalResponse, RequestSent, Responded, ShutdownApproved, ShutdownRejected, ShutdownRequest, TeamConfig,
+    AgentName, ApiError, Foreign, Frame, LEAD_NAME, Member, PermissionRequest, PermissionResponse,
+    PlanApprovalRequest, PlanApprovalResponse, RequestSent, Responded, ShutdownApproved,
+    ShutdownRejected, ShutdownRequest, TeamConfig,
 };
 use pitcrew_store::{Event, StoredMessage};
 use serde_json::{Value, json};
@@ -111,7 +112,13 @@ impl Team {
                 request_id: id.clone(),
                 foreign: Foreign::default(),
             };
-            let request = team.new_request(RequestKind::Plan, &speaker, AgentName::lead(), call.as_deref(), frame)?;
+            let request = team.new_request(
+                RequestKind::Plan,
+                &speaker,
+                AgentName::lead(),
+                call.as_deref(),
+                frame,
+            )?;
             Ok((id, request))
         };
         let (request_id, receipt, is_answered) = self.ask_for(draft).await?;
@@ -122,7 +129,11 @@ impl Team {
     ///
     /// # Errors
     /// `agent_not_found`, `internal_error`.
-    pub async fn request_permission(&self, member: &AgentName, ask: PermissionAsk) -> Result<Asked, ApiError> {
+    pub async fn request_permission(
+        &self,
+        member: &AgentName,
+        ask: PermissionAsk,
+    ) -> Result<Asked, ApiError> {
         let config = self.config().await?;
         let (team, from) = (self.clone(), Speaker::of(&Actor::Member(member.clone()), &config)?);
         let tool_name = ask.tool_name.clone();
@@ -158,20 +169,34 @@ impl Team {
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
-    pub async fn permission_answer(&self, member: &AgentName, request_id: &str) -> Result<AnswerFound, ApiError> {
+    pub async fn permission_answer(
+        &self,
+        member: &AgentName,
+        request_id: &str,
+    ) -> Result<AnswerFound, ApiError> {
         let answers = |frame: &Frame| matches!(frame, Frame::PermissionResponse(it) if it.request_id == request_id);
-        let found = self.mail(member).await?.into_iter().find(|mail| mail.frame.as_ref().is_some_and(answers));
+        let found = self
+            .mail(member)
+            .await?
+            .into_iter()
+            .find(|mail| mail.frame.as_ref().is_some_and(answers));
         if let Some(mail) = found {
             return Ok(AnswerFound::There(Box::new(mail)));
         }
         let stored = self.ask(self.backend().inbox(self.dir(), &member.inbox_file())).await?;
         let is_unread = |stored: &StoredMessage| {
-            !stored.message.is_read() && Frame::detect(&stored.message.text).as_ref().is_some_and(answers)
+            !stored.message.is_read()
+                && Frame::detect(&stored.message.text).as_ref().is_some_and(answers)
         };
         Ok(if stored.iter().any(is_unread) { AnswerFound::Waits } else { AnswerFound::Lost })
     }
 
-    fn permission_request(&self, from: &Speaker, id: &str, ask: &PermissionAsk) -> Result<Request, ApiError> {
+    fn permission_request(
+        &self,
+        from: &Speaker,
+        id: &str,
+        ask: &PermissionAsk,
+    ) -> Result<Request, ApiError> {
         let frame = PermissionRequest {
             kind: PermissionRequest::TYPE.into(),
             request_id: id.to_owned(),
@@ -184,7 +209,8 @@ impl Team {
             foreign: Foreign::default(),
         };
         let call = Some(ask.tool_use_id.as_str());
-        let mut request = self.new_request(RequestKind::Permission, from, AgentName::lead(), call, frame)?;
+        let mut request =
+            self.new_request(RequestKind::Permission, from, AgentName::lead(), call, frame)?;
         request.tool = Some(ask.tool_name.clone());
         request.digest.clone_from(&ask.digest);
         Ok(request)
@@ -208,10 +234,15 @@ impl Team {
         let approved = matches!(answer, PermissionAnswer::Allow { .. });
         let (subtype, response, error, digest) = match answer {
             PermissionAnswer::Allow { updated_input, updates, digest } => {
-                let mut response = json!({ "updated_input": updated_input, "permission_updates": updates });
+                let mut response =
+                    json!({ "updated_input": updated_input, "permission_updates": updates });
                 // Other clients ask without one, and are answered in the recorded form.
                 if let (Some(shown), Some(fields)) = (&digest, response.as_object_mut())
-                    && self.requests().await?.get(request_id).is_some_and(|request| request.digest.is_some())
+                    && self
+                        .requests()
+                        .await?
+                        .get(request_id)
+                        .is_some_and(|request| request.digest.is_some())
                 {
                     fields.insert("digest".to_owned(), shown.as_str().into());
                 }
@@ -229,11 +260,18 @@ impl Team {
             error,
             foreign: Foreign::default(),
         };
-        let mut reply = self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
+        let mut reply =
+            self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
         reply.digest = digest;
         let (request, receipt) = self.reply(reply).await?;
         let outcome = if approved { "allowed" } else { "denied" };
-        self.note([permission(request_id, &request.from, request.tool.as_deref().unwrap_or_default(), outcome)]).await;
+        self.note([permission(
+            request_id,
+            &request.from,
+            request.tool.as_deref().unwrap_or_default(),
+            outcome,
+        )])
+        .await;
         Ok(receipt)
     }
 
@@ -250,10 +288,21 @@ impl Team {
     ) -> Result<(), ApiError> {
         let message = self.teams().entropy().message_id(self.now_ms())?;
         // No frame is to be sent, so none is unsent.
-        let answer = Answer { approved, at_ms: self.now_ms(), call: None, frame: Outgoing { message, unsent: None } };
+        let answer = Answer {
+            approved,
+            at_ms: self.now_ms(),
+            call: None,
+            frame: Outgoing { message, unsent: None },
+        };
         if let Some(request) = self.spend(member, request_id, answer).await? {
             let outcome = if approved { "allowed" } else { "denied" };
-            self.note([permission(request_id, member, request.tool.as_deref().unwrap_or_default(), outcome)]).await;
+            self.note([permission(
+                request_id,
+                member,
+                request.tool.as_deref().unwrap_or_default(),
+                outcome,
+            )])
+            .await;
         }
         Ok(())
     }
@@ -266,7 +315,11 @@ impl Team {
     pub async fn ask_to_part(&self, member: &AgentName, reason: &str) -> Result<(), ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(&Actor::Lead, &config)?;
-        let request = ShutdownAsk { recipient: member.as_str(), reason: Some(reason.to_owned()), is_parting: true };
+        let request = ShutdownAsk {
+            recipient: member.as_str(),
+            reason: Some(reason.to_owned()),
+            is_parting: true,
+        };
         self.request_shutdown(&config, &speaker, request, None).await?;
         Ok(())
     }
@@ -281,16 +334,26 @@ impl Team {
         speaker.must_lead("ask a teammate to shut down")?;
         not_signed(config)?;
         self.may_command().await?;
-        refusal::check_length("content", reason.as_deref().unwrap_or_default(), self.limits().content_chars)?;
+        refusal::check_length(
+            "content",
+            reason.as_deref().unwrap_or_default(),
+            self.limits().content_chars,
+        )?;
         let to = match self.recipient(config, recipient).await? {
             Recipient::Member(member) => member.name,
             Recipient::Ended(name) => {
-                let id = self.letter_id(config, call, ["shutdown", speaker.frame_name(), name.as_str()])?;
+                let id = self.letter_id(
+                    config,
+                    call,
+                    ["shutdown", speaker.frame_name(), name.as_str()],
+                )?;
                 return Err(self.dead_letter(&name, &id).await);
             }
         };
         if to.as_str() == LEAD_NAME {
-            return Err(refusal::invalid("the lead cannot be asked to shut down; it ends with its team"));
+            return Err(refusal::invalid(
+                "the lead cannot be asked to shut down; it ends with its team",
+            ));
         }
         let (team, from, asked) = (self.clone(), speaker.clone(), to.clone());
         let call = call.map(str::to_owned);
@@ -305,7 +368,13 @@ impl Team {
                 timestamp: Some(wire_time(at_ms)),
                 foreign: Foreign::default(),
             };
-            let mut request = team.new_request(RequestKind::Shutdown, &from, asked.clone(), call.as_deref(), frame)?;
+            let mut request = team.new_request(
+                RequestKind::Shutdown,
+                &from,
+                asked.clone(),
+                call.as_deref(),
+                frame,
+            )?;
             request.is_parting = is_parting;
             Ok((id, request))
         };
@@ -322,20 +391,27 @@ impl Team {
         content: Option<String>,
         call: Option<&str>,
     ) -> Result<Sent, ApiError> {
-        let Some(member) = config.member(&speaker.name).filter(|_| speaker.rank == Rank::Teammate) else {
-            return Err(refusal::denied("only the teammate that was asked may answer a shutdown request"));
+        let Some(member) = config.member(&speaker.name).filter(|_| speaker.rank == Rank::Teammate)
+        else {
+            return Err(refusal::denied(
+                "only the teammate that was asked may answer a shutdown request",
+            ));
         };
         let reason = content.unwrap_or_default();
         refusal::check_length("content", &reason, self.limits().content_chars)?;
         if !approve {
             refusal::check_filled("content", &reason)?;
         }
-        if approve && !reason.trim().is_empty() && self.is_asked_to_shut_down(&speaker.name, request_id).await? {
+        if approve
+            && !reason.trim().is_empty()
+            && self.is_asked_to_shut_down(&speaker.name, request_id).await?
+        {
             // The recorded frame has no place for last words.
             self.send_text(config, speaker, LEAD_NAME, reason.clone(), None, call).await?;
         }
         let frame = shutdown_frame(request_id, member, approve, &reason, wire_time(self.now_ms()));
-        let reply = self.new_reply(RequestKind::Shutdown, request_id, speaker, approve, call, frame)?;
+        let reply =
+            self.new_reply(RequestKind::Shutdown, request_id, speaker, approve, call, frame)?;
         let (_, receipt) = self.reply(reply).await?;
         let answer = if approve {
             Responded::shutdown_approved(&speaker.name, request_id)
@@ -347,7 +423,9 @@ impl Team {
 
     async fn is_asked_to_shut_down(&self, name: &str, request_id: &str) -> Result<bool, ApiError> {
         let requests = self.requests().await?;
-        let request = requests.get(request_id).filter(|it| it.kind == RequestKind::Shutdown && it.to.as_str() == name);
+        let request = requests
+            .get(request_id)
+            .filter(|it| it.kind == RequestKind::Shutdown && it.to.as_str() == name);
         Ok(request.is_some_and(|it| it.answer.is_none() && !it.is_void))
     }
 
@@ -361,11 +439,16 @@ impl Team {
         call: Option<&str>,
     ) -> Result<Sent, ApiError> {
         self.lead_only(config, speaker, "answer plans").await?;
-        refusal::check_length("content", content.as_deref().unwrap_or_default(), self.limits().content_chars)?;
+        refusal::check_length(
+            "content",
+            content.as_deref().unwrap_or_default(),
+            self.limits().content_chars,
+        )?;
         let (asker, mode) = match self.recipient(config, recipient).await? {
             Recipient::Member(member) => (member.name.clone(), self.mode_after_plan(&member)),
             Recipient::Ended(name) => {
-                let id = self.letter_id(config, call, ["plan", speaker.frame_name(), name.as_str()])?;
+                let id =
+                    self.letter_id(config, call, ["plan", speaker.frame_name(), name.as_str()])?;
                 return Err(self.dead_letter(&name, &id).await);
             }
         };
@@ -378,7 +461,8 @@ impl Team {
             permission_mode: approve.then(|| mode.clone()),
             foreign: Foreign::default(),
         };
-        let mut reply = self.new_reply(RequestKind::Plan, request_id, speaker, approve, call, frame)?;
+        let mut reply =
+            self.new_reply(RequestKind::Plan, request_id, speaker, approve, call, frame)?;
         reply.asker = Some(asker.clone());
         let (_, receipt) = self.reply(reply).await?;
         if approve && self.signer.is_some() {
@@ -388,7 +472,9 @@ impl Team {
         if approve && let Some(words) = content.clone().filter(|words| !words.trim().is_empty()) {
             // Only a refusal has room for words; an approval's come behind it, and the plan is approved without them too.
             let summary = Some("With the approval of your plan".to_owned());
-            let told = Box::pin(self.send_text(config, speaker, asker.as_str(), words, summary, call)).await;
+            let told =
+                Box::pin(self.send_text(config, speaker, asker.as_str(), words, summary, call))
+                    .await;
             if let Err(error) = told {
                 tracing::warn!(agent = %asker, %error, "the words with the approval of a plan were not delivered");
             }
@@ -402,7 +488,12 @@ impl Team {
     }
 
     /// Refuses everybody but the lead itself, the user included: the answer is the lead's word.
-    async fn lead_only(&self, config: &TeamConfig, speaker: &Speaker, what: &str) -> Result<(), ApiError> {
+    async fn lead_only(
+        &self,
+        config: &TeamConfig,
+        speaker: &Speaker,
+        what: &str,
+    ) -> Result<(), ApiError> {
         if speaker.rank != Rank::Lead {
             return Err(refusal::denied(format!("only the lead may {what}")));
         }
@@ -459,7 +550,13 @@ impl Team {
     }
 }
 
-fn shutdown_frame(request_id: &str, member: &Member, approve: bool, reason: &str, at: String) -> Frame {
+fn shutdown_frame(
+    request_id: &str,
+    member: &Member,
+    approve: bool,
+    reason: &str,
+    at: String,
+) -> Frame {
     if approve {
         return Frame::from(ShutdownApproved {
             kind: ShutdownApproved::TYPE.into(),
@@ -484,7 +581,8 @@ fn shutdown_frame(request_id: &str, member: &Member, approve: bool, reason: &str
 /// Refuses to speak for the lead of a session, whose client signs what it writes.
 fn not_signed(config: &TeamConfig) -> Result<(), ApiError> {
     if config.is_session_dialect() {
-        let message = format!("team '{}' is led by a session whose lead signs its own frames", config.name);
+        let message =
+            format!("team '{}' is led by a session whose lead signs its own frames", config.name);
         return Err(refusal::denied(message));
     }
     Ok(())

@@ -37,9 +37,11 @@ impl Team {
     pub async fn join(&self, join: JoinMember) -> Result<Member, ApiError> {
         let name = AgentName::new(&join.name).map_err(|e| refusal::bad_name(&join.name, &e))?;
         if is_reserved(&name) {
-            return Err(refusal::invalid(format!("'{name}' is a reserved name")).with("name", name.as_str()));
+            return Err(refusal::invalid(format!("'{name}' is a reserved name"))
+                .with("name", name.as_str()));
         }
-        let ended: Vec<AgentName> = self.ended().await?.members.into_iter().map(|m| m.name).collect();
+        let ended: Vec<AgentName> =
+            self.ended().await?.members.into_iter().map(|m| m.name).collect();
         check_free(self.config().await?.as_ref(), &ended, &name)?;
         self.count_call().await?;
         self.take_slot(RateScope::Spawns(self.dir().clone())).await?;
@@ -49,12 +51,15 @@ impl Team {
         let (limit, now_ms, wanted) = (self.limits().agents, self.now_ms(), name.clone());
         let config = self
             .edit_config(move |config| {
-                if config.member(wanted.as_str()).and_then(SpawnRecord::of).as_ref() == Some(&record) {
+                if config.member(wanted.as_str()).and_then(SpawnRecord::of).as_ref()
+                    == Some(&record)
+                {
                     return Ok(());
                 }
                 check_free(config, &ended, &wanted)?;
                 refusal::check_count("agents", limit, config.members.len())?;
-                let color = join.color.clone().unwrap_or_else(|| next_color(config).as_str().to_owned());
+                let color =
+                    join.color.clone().unwrap_or_else(|| next_color(config).as_str().to_owned());
                 config.members.push(Member {
                     agent_id: Some(wanted.id_in(&config.name)),
                     name: wanted.clone(),
@@ -77,7 +82,8 @@ impl Team {
             })
             .await?;
         let member = config.member(name.as_str()).cloned();
-        let member = member.ok_or_else(|| refusal::internal("the new member did not stay in the config"))?;
+        let member =
+            member.ok_or_else(|| refusal::internal("the new member did not stay in the config"))?;
         self.note([changed(&member.name, "joined", None)]).await;
         Ok(member)
     }

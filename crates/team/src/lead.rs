@@ -71,8 +71,13 @@ impl Team {
         let own = *signer.verify_key();
         let earlier = self
             .edit_document(move |document: &mut Keys| {
-                let earlier: Vec<_> =
-                    document.keys.iter().copied().filter(|key| *key != own).take(EARLIER_KEPT).collect();
+                let earlier: Vec<_> = document
+                    .keys
+                    .iter()
+                    .copied()
+                    .filter(|key| *key != own)
+                    .take(EARLIER_KEPT)
+                    .collect();
                 document.keys = std::iter::once(own).chain(earlier.iter().copied()).collect();
                 Ok(earlier)
             })
@@ -80,10 +85,12 @@ impl Team {
         let is_first = earlier.is_empty();
         let team = self.by(Some(signer), Trust::Signed(LeadKeys::new(own, earlier)));
         let is_due = |member: &&Member| {
-            let is_ours = SpawnRecord::of(member).is_some() && (member.mode.is_some() || !member.is_called(LEAD_NAME));
+            let is_ours = SpawnRecord::of(member).is_some()
+                && (member.mode.is_some() || !member.is_called(LEAD_NAME));
             is_ours && (is_first || team.vouches_for_mode(member))
         };
-        let due: Vec<Member> = team.config().await?.members.iter().filter(is_due).cloned().collect();
+        let due: Vec<Member> =
+            team.config().await?.members.iter().filter(is_due).cloned().collect();
         if !due.is_empty() {
             let signer = team.clone();
             // Only what was looked at is signed: an edit is made again when somebody wrote in between.
@@ -114,7 +121,9 @@ impl Team {
         }
         let is_signed = match &self.trust {
             Trust::Signed(_) => true,
-            Trust::Founding => self.edit_document(|keys: &mut Keys| Ok(!keys.keys.is_empty())).await?,
+            Trust::Founding => {
+                self.edit_document(|keys: &mut Keys| Ok(!keys.keys.is_empty())).await?
+            }
         };
         if !is_signed {
             return Ok(());
@@ -123,6 +132,8 @@ impl Team {
             "the lead of team '{}' signs its commands, and only the process that leads it can give one",
             self.name()
         );
-        Err(refusal::denied(message).with("team_name", self.name().as_str()).with("lead_signs", true))
+        Err(refusal::denied(message)
+            .with("team_name", self.name().as_str())
+            .with("lead_signs", true))
     }
 }

@@ -76,7 +76,9 @@ pub struct VerifyKey {
 
 /// What is not written as a key is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is no key of a lead: expected <milliseconds>.<base64url of an Ed25519 public key>")]
+#[error(
+    "{given:?} is no key of a lead: expected <milliseconds>.<base64url of an Ed25519 public key>"
+)]
 pub struct VerifyKeyError {
     given: String,
 }
@@ -85,7 +87,8 @@ impl VerifyKey {
     pub(crate) fn fits(&self, said: &Said<'_>, signature: &str) -> bool {
         let bytes = URL_SAFE_NO_PAD.decode(signature).ok();
         let signature = bytes.and_then(|bytes| Signature::from_slice(&bytes).ok());
-        signature.is_some_and(|signature| self.key.verify_strict(&said.to_bytes(), &signature).is_ok())
+        signature
+            .is_some_and(|signature| self.key.verify_strict(&said.to_bytes(), &signature).is_ok())
     }
 }
 
@@ -187,7 +190,8 @@ impl FromStr for LeadKeys {
     type Err = VerifyKeyError;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        let (now, earlier) = given.split_once(',').map_or((given, None), |(now, earlier)| (now, Some(earlier)));
+        let (now, earlier) =
+            given.split_once(',').map_or((given, None), |(now, earlier)| (now, Some(earlier)));
         let earlier = earlier.into_iter().flat_map(|keys| keys.split(',')).map(str::parse);
         Ok(Self::new(now.parse()?, earlier.collect::<Result<Vec<_>, _>>()?))
     }
@@ -203,7 +207,9 @@ pub enum NotRenewed {
         pid: u32,
     },
     /// It shows no key where the old lead had one.
-    #[error("process {pid} holds the lease of the run and signs nothing, as the lead before it did")]
+    #[error(
+        "process {pid} holds the lease of the run and signs nothing, as the lead before it did"
+    )]
     SignsNothing {
         /// The holder.
         pid: u32,
@@ -229,7 +235,8 @@ impl Trust {
         match self {
             Self::Founding => Self::Founding,
             Self::Signed(keys) => {
-                let earlier: Vec<VerifyKey> = keys.0.earlier.iter().copied().chain(former).collect();
+                let earlier: Vec<VerifyKey> =
+                    keys.0.earlier.iter().copied().chain(former).collect();
                 let mut known = Vec::with_capacity(earlier.len());
                 for key in earlier {
                     if !known.contains(&key) {
@@ -276,7 +283,9 @@ impl Trust {
         match (self, shown) {
             (Self::Founding, None) => Ok(Self::Founding),
             (Self::Signed(keys), Some(Ok(key))) if key == keys.0.now => Ok(self.clone()),
-            (_, _) if known_stands => Err(NotRenewed::OldLeadLives { pid: known.map_or(pid, |known| known.pid) }),
+            (_, _) if known_stands => {
+                Err(NotRenewed::OldLeadLives { pid: known.map_or(pid, |known| known.pid) })
+            }
             (Self::Signed(_), None) => Err(NotRenewed::SignsNothing { pid }),
             (_, Some(Err(_))) => Err(NotRenewed::NoKey { pid }),
             (Self::Founding, Some(Ok(key))) => Ok(Self::Signed(key.into())),
@@ -330,7 +339,13 @@ mod tests {
     }
 
     fn holder(pid: u32, key: Option<&VerifyKey>) -> LeaseHolder {
-        LeaseHolder { pid, start_ticks: 7, since_ms: 0, verify_key: key.map(ToString::to_string), prepares: false }
+        LeaseHolder {
+            pid,
+            start_ticks: 7,
+            since_ms: 0,
+            verify_key: key.map(ToString::to_string),
+            prepares: false,
+        }
     }
 
     #[test]
@@ -340,7 +355,9 @@ mod tests {
         assert!(text.starts_with("1795175309433.MCowBQYDK2VwAyEA"), "{text}");
         assert_eq!(text.parse(), Ok(*signer.verify_key()));
         assert_eq!(format!("{signer:?}"), "LeadSeal");
-        for bad in ["", "5", "5.", "x.MCowBQYDK2VwAyEA", &text[1..50], &format!("{text}A"), "5.AAAA"] {
+        for bad in
+            ["", "5", "5.", "x.MCowBQYDK2VwAyEA", &text[1..50], &format!("{text}A"), "5.AAAA"]
+        {
             assert!(bad.parse::<VerifyKey>().is_err(), "{bad}");
         }
         let weak = URL_SAFE_NO_PAD.encode([SPKI.as_slice(), &[0; 32]].concat());
@@ -355,7 +372,9 @@ mod tests {
         let keys = LeadKeys::from(*signer.verify_key());
         assert!(keys.vouch_for(&said, &signature));
         assert!(!LeadKeys::from(*other.verify_key()).vouch_for(&said, &signature));
-        assert!(LeadKeys::new(*other.verify_key(), [*signer.verify_key()]).vouch_for(&said, &signature));
+        assert!(
+            LeadKeys::new(*other.verify_key(), [*signer.verify_key()]).vouch_for(&said, &signature)
+        );
         for changed in [
             Said { domain: "b", ..said.clone() },
             Said { parts: vec![Some(b"bob"), Some(b"")], ..said.clone() },
@@ -377,7 +396,8 @@ mod tests {
         let Trust::Signed(keys) = &renewed else { panic!("{renewed:?}") };
         assert_eq!(keys.to_string().parse().as_ref(), Ok(keys));
         assert_eq!((keys.now(), &keys.0.earlier), (&new, &vec![old]));
-        let refused = |ended, next: &LeaseHolder| trust.renewed(Some(&known), ended, next).unwrap_err();
+        let refused =
+            |ended, next: &LeaseHolder| trust.renewed(Some(&known), ended, next).unwrap_err();
         assert_eq!(refused(false, &holder(2, Some(&new))), NotRenewed::OldLeadLives { pid: 1 });
         assert_eq!(refused(true, &holder(1, Some(&new))), NotRenewed::OldLeadLives { pid: 1 });
         assert_eq!(refused(true, &holder(2, None)), NotRenewed::SignsNothing { pid: 2 });
@@ -387,9 +407,18 @@ mod tests {
             Trust::Founding.renewed(Some(&holder(1, None)), true, &holder(2, Some(&new))),
             Ok(Trust::of(Some(new)))
         );
-        assert_eq!(Trust::Founding.renewed(Some(&holder(1, None)), true, &holder(2, None)), Ok(Trust::Founding));
-        assert_eq!(Trust::Founding.renewed(None, false, &holder(1, Some(&new))), Ok(Trust::of(Some(new))));
-        assert_eq!(trust.renewed(None, false, &holder(1, Some(&new))), Err(NotRenewed::OldLeadLives { pid: 1 }));
+        assert_eq!(
+            Trust::Founding.renewed(Some(&holder(1, None)), true, &holder(2, None)),
+            Ok(Trust::Founding)
+        );
+        assert_eq!(
+            Trust::Founding.renewed(None, false, &holder(1, Some(&new))),
+            Ok(Trust::of(Some(new)))
+        );
+        assert_eq!(
+            trust.renewed(None, false, &holder(1, Some(&new))),
+            Err(NotRenewed::OldLeadLives { pid: 1 })
+        );
     }
 
     /// Reads the bytes back; only an encoding that says all there is can be read so.

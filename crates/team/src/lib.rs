@@ -89,4 +89,6 @@ pub use take_over::TakeOver;
 pub use team::Team;
 pub use teams::{CreateTeam, MadeBy, OnTaken, TeamSummary, Teams};
 pub use trace::{DeadLetter, MessageTrace};
-pub use views::{MessageView, SentView, SpawnView, TaskListView, TaskRowView, TaskView, task_times};
+pub use views::{
+    MessageView, SentView, SpawnView, TaskListView, TaskRowView, TaskView, task_times,
+};

@@ -73,7 +73,9 @@ impl Life {
     /// Keeps what is to be noted while there is no team: what model calls took is paid for, whatever becomes of the team.
     pub(crate) fn keep(&self, entries: Vec<JournalEntry>) {
         if let Some(deleted) = &mut self.state().deleted {
-            deleted.turns.extend(entries.into_iter().filter(|entry| matches!(entry.event, Event::TurnEnded(_))));
+            deleted.turns.extend(
+                entries.into_iter().filter(|entry| matches!(entry.event, Event::TurnEnded(_))),
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The mail of one member: what is unread, what of it is a frame that counts, and how far it got.
 
 use pitcrew_protocol::{
-    AgentName, ApiError, Foreign, Frame, IdleNotification, LEAD_NAME, Message, MessageId, TeamConfig, same_name,
+    AgentName, ApiError, Foreign, Frame, IdleNotification, LEAD_NAME, Message, MessageId,
+    TeamConfig, same_name,
 };
 use pitcrew_store::{Event, Past, StoredMessage};
 
@@ -167,7 +168,11 @@ impl Team {
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
-    pub async fn shown_mail(&self, name: &AgentName, past: Option<Past>) -> Result<Vec<Mail>, ApiError> {
+    pub async fn shown_mail(
+        &self,
+        name: &AgentName,
+        past: Option<Past>,
+    ) -> Result<Vec<Mail>, ApiError> {
         let mut stored = match past {
             Some(past) => self.stored_past(name, past).await?,
             None => Vec::new(),
@@ -176,7 +181,11 @@ impl Team {
         self.verified(name, stored, Senders::Former).await
     }
 
-    async fn stored_past(&self, name: &AgentName, past: Past) -> Result<Vec<StoredMessage>, ApiError> {
+    async fn stored_past(
+        &self,
+        name: &AgentName,
+        past: Past,
+    ) -> Result<Vec<StoredMessage>, ApiError> {
         let inbox = name.inbox_file();
         let mut past = self.ask(self.backend().past_mail(self.dir(), &inbox, past)).await?;
         let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
@@ -201,7 +210,8 @@ impl Team {
             return Ok(InboxOwner::Departed(ended.name.clone()));
         }
         let name = AgentName::foreign(given);
-        let is_known = !self.mail(&name).await?.is_empty() || !self.past_mail(&name).await?.is_empty();
+        let is_known =
+            !self.mail(&name).await?.is_empty() || !self.past_mail(&name).await?.is_empty();
         if is_known { Ok(InboxOwner::Departed(name)) } else { Err(unknown) }
     }
 
@@ -219,7 +229,10 @@ impl Team {
         Ok(Collected { mail: self.verified(name, stored, Senders::Members).await?, refused })
     }
 
-    async fn inbox_of(&self, name: &AgentName) -> Result<(Vec<StoredMessage>, Vec<RefusedFrame>), ApiError> {
+    async fn inbox_of(
+        &self,
+        name: &AgentName,
+    ) -> Result<(Vec<StoredMessage>, Vec<RefusedFrame>), ApiError> {
         let stored = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
         let to_come = self.keys_to_come(name, &stored).await?;
         Ok(self.examine(name, stored, &to_come))
@@ -227,7 +240,8 @@ impl Team {
 
     /// Notes that messages stand in the conversation of `name`: from now on they are delivered.
     pub async fn injected(&self, name: &AgentName, ids: &[MessageId]) {
-        self.note(ids.iter().map(|id| Event::MessageInjected { id: id.clone(), to: name.clone() })).await;
+        self.note(ids.iter().map(|id| Event::MessageInjected { id: id.clone(), to: name.clone() }))
+            .await;
     }
 
     /// Marks messages of `name` as read.
@@ -240,14 +254,22 @@ impl Team {
         }
         let inbox = name.inbox_file();
         let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
-        let read = there.iter().filter(|stored| stored.message.is_read() || ids.contains(&stored.id)).count();
-        let leaves = |stored: &StoredMessage| stored.message.msg_v.is_some() && ids.contains(&stored.id);
+        let read = there
+            .iter()
+            .filter(|stored| stored.message.is_read() || ids.contains(&stored.id))
+            .count();
+        let leaves =
+            |stored: &StoredMessage| stored.message.msg_v.is_some() && ids.contains(&stored.id);
         let leaving: Vec<StoredMessage> = there.into_iter().filter(leaves).collect();
         if !leaving.is_empty() {
-            self.keep_requests(name, &self.verified(name, leaving, Senders::Members).await?).await?;
+            self.keep_requests(name, &self.verified(name, leaving, Senders::Members).await?)
+                .await?;
         }
         self.ask(self.backend().acknowledge(self.dir(), &inbox, ids)).await?;
-        self.note(ids.iter().map(|id| Event::MessageAcknowledged { id: id.clone(), to: name.clone() })).await;
+        self.note(
+            ids.iter().map(|id| Event::MessageAcknowledged { id: id.clone(), to: name.clone() }),
+        )
+        .await;
         self.trim(name, read).await
     }
 
@@ -267,7 +289,11 @@ impl Team {
     ///
     /// # Errors
     /// `agent_not_found`, `internal_error`.
-    pub async fn notify_idle(&self, member: &AgentName, notice: IdleNotice) -> Result<Receipt, ApiError> {
+    pub async fn notify_idle(
+        &self,
+        member: &AgentName,
+        notice: IdleNotice,
+    ) -> Result<Receipt, ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(&Actor::Member(member.clone()), &config)?;
         let (completed_task_id, completed_status) = notice.completed.unzip();
@@ -296,17 +322,27 @@ impl Team {
     ) -> Result<Vec<Mail>, ApiError> {
         let mut mail: Vec<Mail> = stored
             .into_iter()
-            .map(|StoredMessage { id, message }| Mail { id, frame: Frame::detect(&message.text), message })
+            .map(|StoredMessage { id, message }| Mail {
+                id,
+                frame: Frame::detect(&message.text),
+                message,
+            })
             .collect();
         if mail.iter().all(|m| m.frame.is_none()) {
             return Ok(mail);
         }
         let config = self.config().await?;
-        let gone = mail.iter().any(|m| m.frame.is_some() && config.member(&m.message.from).is_none());
+        let gone =
+            mail.iter().any(|m| m.frame.is_some() && config.member(&m.message.from).is_none());
         let ended = if gone { self.ended().await? } else { Ended::default() };
         for mail in &mut mail {
-            let post =
-                FrameRoute { config: &config, ended: &ended, senders, from: &mail.message.from, to: name.as_str() };
+            let post = FrameRoute {
+                config: &config,
+                ended: &ended,
+                senders,
+                from: &mail.message.from,
+                to: name.as_str(),
+            };
             mail.frame = mail.frame.take().filter(|frame| post.admits(frame));
         }
         Ok(mail)
@@ -344,9 +380,12 @@ impl FrameRoute<'_> {
             Frame::PermissionRequest(f) => self.asks(&f.agent_id),
             Frame::TaskAssignment(f) => {
                 let by = f.assigned_by.as_deref();
-                self.is_lead(self.from) || (self.is_member() && by.is_none_or(|by| same(by, self.from)))
+                self.is_lead(self.from)
+                    || (self.is_member() && by.is_none_or(|by| same(by, self.from)))
             }
-            Frame::ShutdownRequest(f) => self.commands() && f.from.as_deref().is_none_or(|from| self.is_lead(from)),
+            Frame::ShutdownRequest(f) => {
+                self.commands() && f.from.as_deref().is_none_or(|from| self.is_lead(from))
+            }
             Frame::PlanApprovalResponse(_) | Frame::PermissionResponse(_) => self.commands(),
             Frame::TeammateTerminated(_) => false,
         }
@@ -363,7 +402,10 @@ impl FrameRoute<'_> {
 
     /// A teammate asks the lead for something for itself.
     fn asks(&self, asker: &str) -> bool {
-        self.is_member() && self.is_lead(self.to) && !self.is_lead(self.from) && same(asker, self.from)
+        self.is_member()
+            && self.is_lead(self.to)
+            && !self.is_lead(self.from)
+            && same(asker, self.from)
     }
 
     /// The lead tells a teammate.
@@ -372,11 +414,13 @@ impl FrameRoute<'_> {
     }
 
     fn is_member(&self) -> bool {
-        self.config.member(self.from).is_some() || (self.senders == Senders::Former && self.was_member())
+        self.config.member(self.from).is_some()
+            || (self.senders == Senders::Former && self.was_member())
     }
 
     fn was_member(&self) -> bool {
-        let is_led_by_us = self.config.member(LEAD_NAME).is_some_and(|lead| SpawnRecord::of(lead).is_some());
+        let is_led_by_us =
+            self.config.member(LEAD_NAME).is_some_and(|lead| SpawnRecord::of(lead).is_some());
         self.ended.member(self.from).is_some() || !is_led_by_us
     }
 

@@ -2,7 +2,8 @@
 
 use futures_util::future::join;
 use pitcrew_protocol::{
-    AgentName, ApiError, BACKEND_IN_PROCESS, Color, ErrorCode, LEAD_NAME, Member, MessageId, TaskId, TeamConfig,
+    AgentName, ApiError, BACKEND_IN_PROCESS, Color, ErrorCode, LEAD_NAME, Member, MessageId,
+    TaskId, TeamConfig,
 };
 use pitcrew_store::{Event, RateScope, UnreadLimit};
 use serde::Serialize;
@@ -17,7 +18,8 @@ use crate::ours::{Program, SpawnRecord};
 use crate::{Team, named, refusal};
 
 /// The permission modes there are.
-const MODES: [&str; 6] = ["default", "acceptEdits", "plan", "delegate", "dontAsk", "bypassPermissions"];
+const MODES: [&str; 6] =
+    ["default", "acceptEdits", "plan", "delegate", "dontAsk", "bypassPermissions"];
 
 /// What a new teammate is recorded with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,7 +104,8 @@ impl Team {
     pub async fn enlist(&self, spawn: SpawnMember) -> Result<Enlisted, ApiError> {
         let name = AgentName::new(&spawn.name).map_err(|e| refusal::bad_name(&spawn.name, &e))?;
         if is_reserved(&name) && !one_form(&name, &AgentName::lead()) {
-            return Err(refusal::invalid(format!("'{name}' is a reserved name")).with("name", name.as_str()));
+            return Err(refusal::invalid(format!("'{name}' is a reserved name"))
+                .with("name", name.as_str()));
         }
         if let Some(mode) = &spawn.mode {
             check_mode(mode)?;
@@ -139,14 +142,20 @@ impl Team {
             })
             .await?;
         let member = spawned_by(&config, Some(&token)).cloned();
-        member.map(Enlisted::New).ok_or_else(|| refusal::internal("the new member did not stay in the config"))
+        member
+            .map(Enlisted::New)
+            .ok_or_else(|| refusal::internal("the new member did not stay in the config"))
     }
 
     /// Takes a teammate out of the team: its tasks go back to the pool, its unread mail is dead and the senders are told.
     ///
     /// # Errors
     /// `permission_denied` for everybody but the lead and the user, and for the lead itself; `agent_not_found`.
-    pub async fn remove_member(&self, actor: &Actor, name: &AgentName) -> Result<MemberRemoved, ApiError> {
+    pub async fn remove_member(
+        &self,
+        actor: &Actor,
+        name: &AgentName,
+    ) -> Result<MemberRemoved, ApiError> {
         self.remove_ended(actor, name, MemberEnd::Left).await
     }
 
@@ -198,7 +207,12 @@ impl Team {
     ///
     /// # Errors
     /// `permission_denied` for everybody but the lead and the user, `invalid_request` for an unknown mode, `agent_not_found`.
-    pub async fn set_mode(&self, actor: &Actor, name: &AgentName, mode: &str) -> Result<(), ApiError> {
+    pub async fn set_mode(
+        &self,
+        actor: &Actor,
+        name: &AgentName,
+        mode: &str,
+    ) -> Result<(), ApiError> {
         Speaker::of(actor, self.config().await?.as_ref())?.must_lead("change a member's mode")?;
         check_mode(mode)?;
         if mode != LEAST_FREE {
@@ -240,7 +254,8 @@ impl Team {
         let member = self.member(name.as_str()).await?;
         let Some(change) = self.mode_lowered(&member, lowered.clone()) else { return Ok(None) };
         let signer = self.clone();
-        self.edit_member(name, move |member| signer.put_lowered_mode(member, lowered.clone())).await?;
+        self.edit_member(name, move |member| signer.put_lowered_mode(member, lowered.clone()))
+            .await?;
         self.note([changed(name, "mode", Some(&change.now))]).await;
         Ok(Some(change))
     }
@@ -286,7 +301,12 @@ impl Team {
     ///
     /// # Errors
     /// `agent_not_found`.
-    pub async fn set_place(&self, name: &AgentName, pane_id: &str, backend_type: &str) -> Result<(), ApiError> {
+    pub async fn set_place(
+        &self,
+        name: &AgentName,
+        pane_id: &str,
+        backend_type: &str,
+    ) -> Result<(), ApiError> {
         let (pane, backend) = (pane_id.to_owned(), backend_type.to_owned());
         self.edit_member(name, move |member| {
             member.tmux_pane_id = Some(pane.clone());
@@ -348,13 +368,16 @@ impl Team {
         let released = self.release_tasks(name).await?;
         self.void_requests(name).await?;
         let unread = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
-        let unread: Vec<_> = unread.into_iter().filter(|stored| !stored.message.is_read()).collect();
+        let unread: Vec<_> =
+            unread.into_iter().filter(|stored| !stored.message.is_read()).collect();
         let end = self.end_of(name).await;
         for stored in &unread {
             // A prompt that was never taken is no message to its lead, which hears of the launch itself.
-            let is_prompt = stored.message.from == LEAD_NAME && Some(&stored.message.text) == prompt.as_ref();
+            let is_prompt =
+                stored.message.from == LEAD_NAME && Some(&stored.message.text) == prompt.as_ref();
             if !is_prompt && pitcrew_protocol::Frame::detect(&stored.message.text).is_none() {
-                self.tell_sender(name, &stored.id, &stored.message.from, &is_no_member(name, end)).await?;
+                self.tell_sender(name, &stored.id, &stored.message.from, &is_no_member(name, end))
+                    .await?;
             }
         }
         let dead: Vec<MessageId> = unread.into_iter().map(|stored| stored.id).collect();
@@ -394,7 +417,10 @@ impl Team {
 
 fn spawned_by<'a>(config: &'a TeamConfig, call: Option<&str>) -> Option<&'a Member> {
     let call = call?;
-    config.members.iter().find(|m| SpawnRecord::of(m).is_some_and(|record| record.call.as_deref() == Some(call)))
+    config
+        .members
+        .iter()
+        .find(|m| SpawnRecord::of(m).is_some_and(|record| record.call.as_deref() == Some(call)))
 }
 
 /// The member as the recordings have it. Its name was nobody's before: not a member's now, and not one's that ended, whose
@@ -408,7 +434,9 @@ fn new_member(
     now_ms: i64,
 ) -> Result<Member, ApiError> {
     let known = || config.members.iter().map(|m| &m.name).chain(ended);
-    let name = asked.deduplicated(|name| known().any(|k| k.as_str().to_lowercase() == name.as_str().to_lowercase()));
+    let name = asked.deduplicated(|name| {
+        known().any(|k| k.as_str().to_lowercase() == name.as_str().to_lowercase())
+    });
     check_free(config, ended, &name)?;
     let backend = spawn.backend_type.clone().unwrap_or_else(|| BACKEND_IN_PROCESS.to_owned());
     let pane = if backend == BACKEND_IN_PROCESS { BACKEND_IN_PROCESS } else { "" };
@@ -433,8 +461,14 @@ fn new_member(
 }
 
 /// Refuses a name that is, or shares an inbox with, a member's or one's that ended.
-pub(crate) fn check_free(config: &TeamConfig, ended: &[AgentName], name: &AgentName) -> Result<(), ApiError> {
-    let Some(other) = config.members.iter().map(|m| &m.name).chain(ended).find(|known| one_form(known, name)) else {
+pub(crate) fn check_free(
+    config: &TeamConfig,
+    ended: &[AgentName],
+    name: &AgentName,
+) -> Result<(), ApiError> {
+    let Some(other) =
+        config.members.iter().map(|m| &m.name).chain(ended).find(|known| one_form(known, name))
+    else {
         return Ok(());
     };
     let message = if other == name {
@@ -463,5 +497,9 @@ fn check_mode(mode: &str) -> Result<(), ApiError> {
 }
 
 pub(crate) fn changed(member: &AgentName, state: &str, detail: Option<&str>) -> Event {
-    Event::MemberChanged { member: member.clone(), state: state.to_owned(), detail: detail.map(str::to_owned) }
+    Event::MemberChanged {
+        member: member.clone(),
+        state: state.to_owned(),
+        detail: detail.map(str::to_owned),
+    }
 }

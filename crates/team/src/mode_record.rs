@@ -64,18 +64,28 @@ impl ModeRecord {
 impl Team {
     /// Signs a member's mode as its record has it, if this is the lead's own handle; a member's record that nobody has
     /// vouched for until now loses the mode it says it was spawned in.
-    pub(crate) fn sign_mode(&self, member: &mut Member, is_vouched_for: bool) -> Result<(), ApiError> {
+    pub(crate) fn sign_mode(
+        &self,
+        member: &mut Member,
+        is_vouched_for: bool,
+    ) -> Result<(), ApiError> {
         let Some(signer) = &self.signer else { return Ok(()) };
         let before = ModeRecord::of(member);
         let mut note = noted(member);
         if !is_vouched_for {
             note.remove("mode");
         }
-        let at = before.signature.as_ref().map_or(i64::MIN, |last| last.at.saturating_add(1)).max(self.now_ms());
-        let mode_record = ModeRecord { spawned_in: before.spawned_in.filter(|_| is_vouched_for), ..before };
+        let at = before
+            .signature
+            .as_ref()
+            .map_or(i64::MIN, |last| last.at.saturating_add(1))
+            .max(self.now_ms());
+        let mode_record =
+            ModeRecord { spawned_in: before.spawned_in.filter(|_| is_vouched_for), ..before };
         let sig = self.mode_says(&member.name, &mode_record, at, |said| signer.sign(&said));
         note.insert(SIGNATURE.to_owned(), json!(ModeSignature { at, sig }));
-        let raw = to_raw_value(&note).map_err(|e| refusal::internal(format!("a member cannot be written: {e}")))?;
+        let raw = to_raw_value(&note)
+            .map_err(|e| refusal::internal(format!("a member cannot be written: {e}")))?;
         member.foreign.put(KEY, raw);
         Ok(())
     }
@@ -87,7 +97,9 @@ impl Team {
         lowered: impl Fn(&str) -> Option<&'static str>,
     ) -> Option<ModeLowered> {
         let mode_record = ModeRecord::of(member);
-        let too_free = |mode: &String| Some(ModeLowered { before: mode.clone(), now: lowered(mode)?.to_owned() });
+        let too_free = |mode: &String| {
+            Some(ModeLowered { before: mode.clone(), now: lowered(mode)?.to_owned() })
+        };
         let change = mode_record.mode.iter().chain(&mode_record.spawned_in).find_map(too_free);
         change.filter(|_| self.vouches_for(&member.name, &mode_record))
     }
@@ -102,13 +114,16 @@ impl Team {
         }
         let mode_record = ModeRecord::of(member);
         // A process of the member that lives takes no mode from a record without one. Who has to plan first goes on planning.
-        if let Some(now) = Some(mode_record.mode()).filter(|mode| *mode != LEAST_FREE).and_then(&lowered) {
+        if let Some(now) =
+            Some(mode_record.mode()).filter(|mode| *mode != LEAST_FREE).and_then(&lowered)
+        {
             member.mode = Some(now.to_owned());
         }
         if let Some(now) = mode_record.spawned_in.as_deref().and_then(&lowered) {
             let mut note = noted(member);
             note.insert("mode".to_owned(), json!(now));
-            let raw = to_raw_value(&note).map_err(|e| refusal::internal(format!("a member cannot be written: {e}")))?;
+            let raw = to_raw_value(&note)
+                .map_err(|e| refusal::internal(format!("a member cannot be written: {e}")))?;
             member.foreign.put(KEY, raw);
         }
         self.sign_mode(member, true)
@@ -124,8 +139,13 @@ impl Team {
     /// for it.
     pub(crate) fn mode_after_plan(&self, member: &Member) -> String {
         let mode_record = ModeRecord::of(member);
-        let own = mode_record.mode.clone().or(mode_record.spawned_in.clone()).filter(|mode| mode != LEAST_FREE);
-        own.filter(|_| self.vouches_for(&member.name, &mode_record)).unwrap_or_else(|| PLAIN.to_owned())
+        let own = mode_record
+            .mode
+            .clone()
+            .or(mode_record.spawned_in.clone())
+            .filter(|mode| mode != LEAST_FREE);
+        own.filter(|_| self.vouches_for(&member.name, &mode_record))
+            .unwrap_or_else(|| PLAIN.to_owned())
     }
 
     fn vouches_for(&self, name: &AgentName, mode_record: &ModeRecord) -> bool {
@@ -133,12 +153,20 @@ impl Team {
             (Trust::Founding, _) => true,
             (Trust::Signed(_), None) => false,
             (Trust::Signed(keys), Some(signature)) => {
-                self.mode_says(name, mode_record, signature.at, |said| keys.vouch_for(&said, &signature.sig))
+                self.mode_says(name, mode_record, signature.at, |said| {
+                    keys.vouch_for(&said, &signature.sig)
+                })
             }
         }
     }
 
-    fn mode_says<T>(&self, name: &AgentName, mode_record: &ModeRecord, at: i64, then: impl FnOnce(Said<'_>) -> T) -> T {
+    fn mode_says<T>(
+        &self,
+        name: &AgentName,
+        mode_record: &ModeRecord,
+        at: i64,
+        then: impl FnOnce(Said<'_>) -> T,
+    ) -> T {
         let born = self.born_ms().map(|ms| ms.to_string());
         let (name, at) = (name.inbox_file().as_str().to_lowercase(), at.to_string());
         let parts = [
@@ -209,8 +237,16 @@ pub struct RefusedMode {
 
 impl std::fmt::Display for RefusedMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let why = if self.is_old { "the lead has said something else since" } else { "the lead has not signed it" };
-        write!(f, "the mode {} in the config was refused: {why}; {} stays in force", self.claimed, self.stays)
+        let why = if self.is_old {
+            "the lead has said something else since"
+        } else {
+            "the lead has not signed it"
+        };
+        write!(
+            f,
+            "the mode {} in the config was refused: {why}; {} stays in force",
+            self.claimed, self.stays
+        )
     }
 }
 
@@ -223,7 +259,16 @@ impl KnownMode {
         let seen = ModeRecord::of(member);
         if team.vouches_for(&member.name, &seen) {
             let at = seen.signature.as_ref().map(|signature| signature.at);
-            return (Self { mode: seen.mode().to_owned(), is_believed: false, at, seen, is_refused: false }, None);
+            return (
+                Self {
+                    mode: seen.mode().to_owned(),
+                    is_believed: false,
+                    at,
+                    seen,
+                    is_refused: false,
+                },
+                None,
+            );
         }
         let stays = if seen.mode() == LEAST_FREE { LEAST_FREE } else { PLAIN };
         let refused = (seen.mode() != stays).then(|| RefusedMode {
@@ -247,9 +292,27 @@ impl KnownMode {
             Some(claimed) => {
                 let (claimed, stays) = (claimed.clone(), given.to_owned());
                 let refused = RefusedMode { claimed, stays, is_old: false };
-                (Self { mode: given.to_owned(), is_believed: false, at: None, seen, is_refused: true }, Some(refused))
+                (
+                    Self {
+                        mode: given.to_owned(),
+                        is_believed: false,
+                        at: None,
+                        seen,
+                        is_refused: true,
+                    },
+                    Some(refused),
+                )
             }
-            None => (Self { mode: given.to_owned(), is_believed: false, at: None, seen, is_refused: false }, None),
+            None => (
+                Self {
+                    mode: given.to_owned(),
+                    is_believed: false,
+                    at: None,
+                    seen,
+                    is_refused: false,
+                },
+                None,
+            ),
         }
     }
 

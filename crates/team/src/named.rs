@@ -40,6 +40,8 @@ pub fn team_of(member: &str) -> Option<&str> {
 impl Team {
     /// The name in `given`, which may have a leading `@` and this team's name behind, whether it is a member's or not.
     pub async fn bare_name(&self, given: &str) -> String {
-        self.config().await.map_or_else(|_| given.to_owned(), |config| bare_name(given, &config).to_owned())
+        self.config()
+            .await
+            .map_or_else(|_| given.to_owned(), |config| bare_name(given, &config).to_owned())
     }
 }

@@ -77,7 +77,8 @@ impl SpawnRecord {
 
     pub(crate) fn into_foreign(self) -> Result<Foreign, ApiError> {
         let mut foreign = Foreign::default();
-        let raw = to_raw_value(&self).map_err(|e| refusal::internal(format!("a member cannot be written: {e}")))?;
+        let raw = to_raw_value(&self)
+            .map_err(|e| refusal::internal(format!("a member cannot be written: {e}")))?;
         foreign.put(KEY, raw);
         Ok(foreign)
     }
@@ -119,10 +120,12 @@ impl TaskRecord {
 
     /// Brings the `updated_at` of the API reference up to date in a task of a program that writes it.
     fn put_documented_time(&self, task: &mut Task) -> Result<(), ApiError> {
-        let is_there = task.foreign.get(UPDATED_AT).is_some_and(|time| time.get().starts_with(['"', 'n']));
+        let is_there =
+            task.foreign.get(UPDATED_AT).is_some_and(|time| time.get().starts_with(['"', 'n']));
         if let Some(at_ms) = self.updated_at.filter(|_| is_there) {
-            let time = to_raw_value(&wire_time(at_ms))
-                .map_err(|e| refusal::internal(format!("task #{} cannot be written: {e}", task.id)))?;
+            let time = to_raw_value(&wire_time(at_ms)).map_err(|e| {
+                refusal::internal(format!("task #{} cannot be written: {e}", task.id))
+            })?;
             task.foreign.put(UPDATED_AT, time);
         }
         Ok(())

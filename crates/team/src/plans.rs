@@ -84,7 +84,9 @@ impl Team {
             plan.feedback = answer.as_ref().and_then(|answer| answer.1.clone());
             plan.state = match (ledger.get(&plan.request_id), answer) {
                 (Some(request), _) if request.is_void => PlanState::Void,
-                (Some(Request { answer: Some(answer), .. }), _) => PlanState::answered(answer.approved),
+                (Some(Request { answer: Some(answer), .. }), _) => {
+                    PlanState::answered(answer.approved)
+                }
                 (_, Some((approved, _))) => PlanState::answered(approved),
                 (Some(_), None) => PlanState::Open,
                 // A request of a member that has ended leaves the ledger; another client's was never in it.
@@ -93,12 +95,17 @@ impl Team {
             };
         }
         let mut plans: Vec<PlanView> = plans.into_values().collect();
-        plans.sort_by(|one, other| (&one.asked_at, &one.request_id).cmp(&(&other.asked_at, &other.request_id)));
+        plans.sort_by(|one, other| {
+            (&one.asked_at, &one.request_id).cmp(&(&other.asked_at, &other.request_id))
+        });
         Ok(plans)
     }
 
     /// The answer to a plan as it was written to whoever asked: whether it is a yes, and what it says.
-    async fn plan_answer(&self, plan: &PlanView) -> Result<Option<(bool, Option<String>)>, ApiError> {
+    async fn plan_answer(
+        &self,
+        plan: &PlanView,
+    ) -> Result<Option<(bool, Option<String>)>, ApiError> {
         let mail = self.shown_mail(&plan.member, Some(Past::Lately)).await?;
         Ok(mail.into_iter().find_map(|mail| {
             let Some(Frame::PlanApprovalResponse(frame)) = mail.frame else { return None };
@@ -127,7 +134,8 @@ impl PlanView {
     }
 
     fn of_request(id: &str, request: &Request) -> Self {
-        let unsent = request.ask.as_ref().and_then(|ask| ask.unsent.as_deref()).and_then(Frame::detect);
+        let unsent =
+            request.ask.as_ref().and_then(|ask| ask.unsent.as_deref()).and_then(Frame::detect);
         let (plan_file_path, plan) = match unsent {
             Some(Frame::PlanApprovalRequest(frame)) => (frame.plan_file_path, frame.plan_content),
             Some(_) | None => (None, None),

@@ -14,7 +14,11 @@ impl Team {
     ///
     /// # Errors
     /// `invalid_request` for a member without a prompt, `agent_not_found`, `internal_error`.
-    pub async fn send_prompt(&self, member: &Member, call: Option<&str>) -> Result<Receipt, ApiError> {
+    pub async fn send_prompt(
+        &self,
+        member: &Member,
+        call: Option<&str>,
+    ) -> Result<Receipt, ApiError> {
         let config = self.config().await?;
         let Some(known) = config.member(member.name.as_str()) else {
             return Err(refusal::unknown_agent(&config, member.name.as_str()));

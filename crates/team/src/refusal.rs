@@ -69,7 +69,12 @@ pub(crate) fn check_count(what: &str, limit: u32, there: usize) -> Result<(), Ap
 }
 
 /// Refuses one more message to `to`, who has `unread` messages, of one sender when only those count.
-pub(crate) fn inbox_full(to: &AgentName, of_sender: Option<&str>, unread: usize, most: usize) -> ApiError {
+pub(crate) fn inbox_full(
+    to: &AgentName,
+    of_sender: Option<&str>,
+    unread: usize,
+    most: usize,
+) -> ApiError {
     const SETTING: &str = "pitcrew.limits.unreadMessages";
     let of = of_sender.map_or(String::new(), |sender| format!(" of {sender}"));
     let message = format!(
@@ -101,7 +106,9 @@ pub(crate) fn unknown_agent(config: &TeamConfig, given: &str) -> ApiError {
     let near = nearest(given, valid.iter().copied());
     let hint = near.as_ref().map_or(String::new(), |near| format!("; did you mean '{near}'?"));
     let message = format!("Agent '{given}' is not in team '{}'{hint}", config.name);
-    let error = ApiError::new(ErrorCode::AgentNotFound, message).with("agent", given).with("valid_agents", valid);
+    let error = ApiError::new(ErrorCode::AgentNotFound, message)
+        .with("agent", given)
+        .with("valid_agents", valid);
     match near {
         Some(near) => error.with("did_you_mean", near),
         None => error,
@@ -112,8 +119,9 @@ pub(crate) fn unknown_team(given: &str, available: Vec<String>) -> ApiError {
     let near = nearest(given, available.iter().map(String::as_str));
     let hint = near.as_ref().map_or(String::new(), |near| format!("; did you mean '{near}'?"));
     let message = format!("Team '{given}' does not exist{hint}");
-    let error =
-        ApiError::new(ErrorCode::TeamNotFound, message).with("team_name", given).with("available_teams", available);
+    let error = ApiError::new(ErrorCode::TeamNotFound, message)
+        .with("team_name", given)
+        .with("available_teams", available);
     match near {
         Some(near) => error.with("did_you_mean", near),
         None => error,
@@ -135,9 +143,9 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
             let error = internal(format!("{path} is not readable: {reason}"));
             error.with("path", path).with("reason", reason).with("corrupt", true)
         }
-        StoreError::NoFolder { ref path, .. } => {
-            internal(error.to_string()).with("path", path.display().to_string()).with("no_folder", true)
-        }
+        StoreError::NoFolder { ref path, .. } => internal(error.to_string())
+            .with("path", path.display().to_string())
+            .with("no_folder", true),
         StoreError::Locked { path, waited_ms, holder } => {
             let path = path.display().to_string();
             let by = holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default();
@@ -148,7 +156,9 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
         StoreError::Io { action, path, source } => {
             let path = path.display().to_string();
             let reason = source.to_string();
-            internal(format!("cannot {action} {path}: {reason}")).with("path", path).with("reason", reason)
+            internal(format!("cannot {action} {path}: {reason}"))
+                .with("path", path)
+                .with("reason", reason)
         }
         StoreError::Refused(error) => error,
     }

@@ -137,7 +137,8 @@ impl RequestLog {
     fn again(&self, request: &Request) -> Option<(String, Request)> {
         request.call.as_ref()?;
         let same = |r: &Request| {
-            (r.kind, &r.from, &r.to, &r.call) == (request.kind, &request.from, &request.to, &request.call)
+            (r.kind, &r.from, &r.to, &r.call)
+                == (request.kind, &request.from, &request.to, &request.call)
         };
         self.requests.iter().find(|(_, r)| same(r)).map(|(id, r)| (id.clone(), r.clone()))
     }
@@ -147,14 +148,23 @@ impl RequestLog {
         let open = self.open_to(&reply.by, reply.kind);
         let Some(request) = self.requests.get_mut(&reply.request_id) else { return Ok(None) };
         if request.kind != reply.kind || request.to != reply.by {
-            let message = format!("{} '{}' was not put to {}", request.kind.noun(), reply.request_id, reply.by);
+            let message = format!(
+                "{} '{}' was not put to {}",
+                request.kind.noun(),
+                reply.request_id,
+                reply.by
+            );
             return Err(refusal::denied(message)
                 .with("request_id", reply.request_id.as_str())
                 .with("open_requests", open));
         }
         if let Some(asker) = reply.asker.as_ref().filter(|asker| **asker != request.from) {
-            let message =
-                format!("{} '{}' is {}'s, not {asker}'s", request.kind.noun(), reply.request_id, request.from);
+            let message = format!(
+                "{} '{}' is {}'s, not {asker}'s",
+                request.kind.noun(),
+                reply.request_id,
+                request.from
+            );
             return Err(refusal::wrong_state(message)
                 .with("request_id", reply.request_id.as_str())
                 .with("from", request.from.as_str()));
@@ -169,14 +179,18 @@ impl RequestLog {
         }
         match &request.answer {
             Some(given) if given.call.is_none() || given.call != reply.answer.call => {
-                let message = format!("{} '{}' is answered already", request.kind.noun(), reply.request_id);
+                let message =
+                    format!("{} '{}' is answered already", request.kind.noun(), reply.request_id);
                 Err(refusal::wrong_state(message)
                     .with("request_id", reply.request_id.as_str())
                     .with("approved", given.approved)
                     .with("answered_at_ms", given.at_ms))
             }
             Some(_) => Ok(Some(request.clone())),
-            None if request.digest.is_some() && reply.digest.is_some() && request.digest != reply.digest => {
+            None if request.digest.is_some()
+                && reply.digest.is_some()
+                && request.digest != reply.digest =>
+            {
                 let message = format!(
                     "{} '{}' is about another call than the one that was shown; nothing was answered",
                     request.kind.noun(),
@@ -193,7 +207,10 @@ impl RequestLog {
 
     /// Notes that the asker has its answer from elsewhere; says what was open, and nothing when it was answered already.
     fn settle(&mut self, asker: &AgentName, id: &str, answer: &Answer) -> Option<Request> {
-        let request = self.requests.get_mut(id).filter(|request| request.from == *asker && request.answer.is_none())?;
+        let request = self
+            .requests
+            .get_mut(id)
+            .filter(|request| request.from == *asker && request.answer.is_none())?;
         request.answer = Some(answer.clone());
         Some(request.clone())
     }
@@ -205,7 +222,8 @@ impl RequestLog {
         now_ms: i64,
         draft: &impl Fn(i64) -> Result<(String, Request), ApiError>,
     ) -> Result<(String, Request), ApiError> {
-        let mut at_ms = self.last_ms.map_or(now_ms, |last_ms| now_ms.max(last_ms.saturating_add(1)));
+        let mut at_ms =
+            self.last_ms.map_or(now_ms, |last_ms| now_ms.max(last_ms.saturating_add(1)));
         let (id, request) = loop {
             let (id, request) = draft(at_ms)?;
             if !self.requests.contains_key(&id) {
@@ -220,14 +238,20 @@ impl RequestLog {
     }
 
     fn open_to(&self, to: &AgentName, kind: RequestKind) -> Vec<String> {
-        let open = self.requests.iter().filter(|(_, r)| r.kind == kind && r.to == *to && r.is_open());
+        let open =
+            self.requests.iter().filter(|(_, r)| r.kind == kind && r.to == *to && r.is_open());
         open.map(|(id, _)| id.clone()).collect()
     }
 
     fn forget_oldest(&mut self) {
-        let settled = |r: &Request| r.is_void || r.answer.as_ref().is_some_and(|a| a.frame.unsent.is_none());
-        let mut done: Vec<(i64, String)> =
-            self.requests.iter().filter(|(_, r)| settled(r)).map(|(id, r)| (r.at_ms, id.clone())).collect();
+        let settled =
+            |r: &Request| r.is_void || r.answer.as_ref().is_some_and(|a| a.frame.unsent.is_none());
+        let mut done: Vec<(i64, String)> = self
+            .requests
+            .iter()
+            .filter(|(_, r)| settled(r))
+            .map(|(id, r)| (r.at_ms, id.clone()))
+            .collect();
         done.sort();
         let surplus = done.len().saturating_sub(ANSWERED_KEPT);
         for (_, id) in done.into_iter().take(surplus) {
@@ -252,7 +276,8 @@ impl Request {
 
     fn make_void(&mut self) {
         self.is_void = true;
-        let frames = self.ask.iter_mut().chain(self.answer.iter_mut().map(|answer| &mut answer.frame));
+        let frames =
+            self.ask.iter_mut().chain(self.answer.iter_mut().map(|answer| &mut answer.frame));
         frames.for_each(|frame| frame.unsent = None);
     }
 
@@ -320,7 +345,8 @@ impl Team {
             }
         }
         let answers = self.mail(&AgentName::lead()).await?.into_iter().filter(|mail| {
-            !mail.message.is_read() && mail.frame.as_ref().and_then(answered).is_some_and(|id| parting.contains_key(id))
+            !mail.message.is_read()
+                && mail.frame.as_ref().and_then(answered).is_some_and(|id| parting.contains_key(id))
         });
         let answers: Vec<MessageId> = answers.map(|mail| mail.id).collect();
         self.withdraw(&AgentName::lead(), &answers, RUN_IS_OVER).await
@@ -334,7 +360,9 @@ impl Team {
     pub async fn void_questions_of(&self, asker: &AgentName) -> Result<(), ApiError> {
         let lead = AgentName::lead();
         let mut asked = self.mail(&lead).await?;
-        asked.retain(|mail| AgentName::foreign(&mail.message.from) == *asker && mail.request().is_some());
+        asked.retain(|mail| {
+            AgentName::foreign(&mail.message.from) == *asker && mail.request().is_some()
+        });
         // Another client's requests are not in the ledger before they are answered; nobody can answer a void one.
         self.keep_requests(&lead, &asked).await?;
         let asker = asker.clone();
@@ -350,16 +378,25 @@ impl Team {
                 Ok(made_void)
             })
             .await?;
-        asked.retain(|mail| mail.request().is_some_and(|(_, id, _)| made_void.iter().any(|void| void == id)));
+        asked.retain(|mail| {
+            mail.request().is_some_and(|(_, id, _)| made_void.iter().any(|void| void == id))
+        });
         let ids: Vec<MessageId> = asked.into_iter().map(|mail| mail.id).collect();
         self.withdraw(&lead, &ids, "the process that asked is gone").await
     }
 
     /// Takes messages that are void out of the unread mail of `to`.
-    async fn withdraw(&self, to: &AgentName, ids: &[MessageId], reason: &str) -> Result<(), ApiError> {
+    async fn withdraw(
+        &self,
+        to: &AgentName,
+        ids: &[MessageId],
+        reason: &str,
+    ) -> Result<(), ApiError> {
         let there = self.ask(self.backend().inbox(self.dir(), &to.inbox_file())).await?;
-        let is_void = |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
-        let void: Vec<MessageId> = there.into_iter().filter(is_void).map(|stored| stored.id).collect();
+        let is_void =
+            |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
+        let void: Vec<MessageId> =
+            there.into_iter().filter(is_void).map(|stored| stored.id).collect();
         if void.is_empty() {
             return Ok(());
         }
@@ -401,7 +438,8 @@ impl Team {
                 ledger.again(&request).map_or_else(|| ledger.make(now_ms, &draft), Ok)
             })
             .await?;
-        let is_answered = request.answer.as_ref().is_some_and(|answer| answer.frame.unsent.is_none());
+        let is_answered =
+            request.answer.as_ref().is_some_and(|answer| answer.frame.unsent.is_none());
         let receipt = self.post(&id, request, Half::Ask).await?;
         Ok((id, receipt, is_answered))
     }
@@ -428,7 +466,10 @@ impl Team {
                 let foreign = self.foreign_request(&reply).await?;
                 self.edit_document(move |ledger: &mut RequestLog| {
                     let Some(foreign) = &foreign else { return Err(unknown(ledger, &reply)) };
-                    ledger.requests.entry(reply.request_id.clone()).or_insert_with(|| foreign.clone());
+                    ledger
+                        .requests
+                        .entry(reply.request_id.clone())
+                        .or_insert_with(|| foreign.clone());
                     ledger.reply(&reply)?.ok_or_else(|| unknown(ledger, &reply))
                 })
                 .await?
@@ -440,13 +481,25 @@ impl Team {
 
     /// Notes that `asker` has an answer that no frame brought, and takes its question out of the unread mail of whom it
     /// asked; says whether the request was still open.
-    pub(crate) async fn spend(&self, asker: &AgentName, id: &str, answer: Answer) -> Result<Option<Request>, ApiError> {
+    pub(crate) async fn spend(
+        &self,
+        asker: &AgentName,
+        id: &str,
+        answer: Answer,
+    ) -> Result<Option<Request>, ApiError> {
         let (name, request_id) = (asker.clone(), id.to_owned());
-        let spent =
-            self.edit_document(move |ledger: &mut RequestLog| Ok(ledger.settle(&name, &request_id, &answer))).await?;
+        let spent = self
+            .edit_document(move |ledger: &mut RequestLog| {
+                Ok(ledger.settle(&name, &request_id, &answer))
+            })
+            .await?;
         if let Some(Request { to, ask: Some(ask), .. }) = &spent {
-            self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), std::slice::from_ref(&ask.message)))
-                .await?;
+            self.ask(self.backend().acknowledge(
+                self.dir(),
+                &to.inbox_file(),
+                std::slice::from_ref(&ask.message),
+            ))
+            .await?;
         }
         Ok(spent)
     }
@@ -458,12 +511,17 @@ impl Team {
         };
         let (from, to) = request.way(half);
         let Some(text) = frame.unsent else {
-            return Ok(Receipt { id: frame.message, to: to.clone(), state: DeliveryState::Persisted });
+            return Ok(Receipt {
+                id: frame.message,
+                to: to.clone(),
+                state: DeliveryState::Persisted,
+            });
         };
         // The reference's plan requests carry no color, all its other frames do.
         let color = match (request.kind, half) {
             (RequestKind::Plan, Half::Ask) => None,
-            (RequestKind::Shutdown | RequestKind::Permission, _) | (RequestKind::Plan, Half::Answer) => {
+            (RequestKind::Shutdown | RequestKind::Permission, _)
+            | (RequestKind::Plan, Half::Answer) => {
                 self.config().await?.member(from.as_str()).and_then(|m| m.color.clone())
             }
         };
@@ -496,13 +554,21 @@ impl Team {
         let mail = self.mail(&reply.by).await?;
         let found = mail.iter().find_map(|mail| {
             let (kind, id, tool) = mail.request()?;
-            (kind == reply.kind && id == reply.request_id).then_some((AgentName::foreign(&mail.message.from), tool))
+            (kind == reply.kind && id == reply.request_id)
+                .then_some((AgentName::foreign(&mail.message.from), tool))
         });
         let Some((asker, tool)) = found else { return Ok(None) };
         let tool = tool.map(str::to_owned);
-        let is_answer = |mail: &Mail| mail.frame.as_ref().and_then(answered) == Some(reply.request_id.as_str());
-        if self.mail(&asker).await?.iter().any(|mail| mail.message.from == reply.by.as_str() && is_answer(mail)) {
-            let message = format!("{} '{}' is answered already", reply.kind.noun(), reply.request_id);
+        let is_answer =
+            |mail: &Mail| mail.frame.as_ref().and_then(answered) == Some(reply.request_id.as_str());
+        if self
+            .mail(&asker)
+            .await?
+            .iter()
+            .any(|mail| mail.message.from == reply.by.as_str() && is_answer(mail))
+        {
+            let message =
+                format!("{} '{}' is answered already", reply.kind.noun(), reply.request_id);
             return Err(refusal::wrong_state(message).with("request_id", reply.request_id.as_str()));
         }
         let (kind, to) = (reply.kind, reply.by.clone());
@@ -523,7 +589,11 @@ impl Team {
 
     /// Remembers the requests among mail that is about to leave its inbox, as it does in a session once it is taken: they are
     /// answered later, when they cannot be found there any more.
-    pub(crate) async fn keep_requests(&self, to: &AgentName, mail: &[Mail]) -> Result<(), ApiError> {
+    pub(crate) async fn keep_requests(
+        &self,
+        to: &AgentName,
+        mail: &[Mail],
+    ) -> Result<(), ApiError> {
         let requests = mail.iter().filter_map(|mail| {
             let (kind, id, tool) = mail.request()?;
             let (from, tool) = (AgentName::foreign(&mail.message.from), tool.map(str::to_owned));

@@ -1,8 +1,8 @@
 //! SendMessage: texts to one or to all. Its requests and answers are `handshakes`'.
 
 use pitcrew_protocol::{
-    AgentName, ApiError, BroadcastSent, Color, Frame, LEAD_NAME, Member, MessageSent, Routing, SendMessageInput,
-    TeamConfig, ToolAnswer, attribute, neutralised,
+    AgentName, ApiError, BroadcastSent, Color, Frame, LEAD_NAME, Member, MessageSent, Routing,
+    SendMessageInput, TeamConfig, ToolAnswer, attribute, neutralised,
 };
 use pitcrew_store::{RateScope, UnreadLimit};
 
@@ -45,12 +45,19 @@ impl Team {
     /// # Errors
     /// `agent_not_found` with the valid names, or for an ended member with the id of the dead message; `invalid_request` and
     /// `rate_limit` with the limit; `permission_denied`; `invalid_status` for an answer to an unknown or spent request.
-    pub async fn send(&self, actor: &Actor, input: SendMessageInput, call: Option<&str>) -> Result<Sent, ApiError> {
+    pub async fn send(
+        &self,
+        actor: &Actor,
+        input: SendMessageInput,
+        call: Option<&str>,
+    ) -> Result<Sent, ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(actor, &config)?;
         if speaker.rank == Rank::Outside {
             let name = AgentName::foreign(&speaker.name);
-            if let Some(ended) = self.ended().await?.members.iter().find(|ended| passes_for(&name, &ended.name)) {
+            if let Some(ended) =
+                self.ended().await?.members.iter().find(|ended| passes_for(&name, &ended.name))
+            {
                 return Err(refusal::denied(format!("'{}' was a member of this team", ended.name)));
             }
         }
@@ -70,7 +77,15 @@ impl Team {
                 self.answer_shutdown(&config, &speaker, &request_id, approve, content, call).await
             }
             SendMessageInput::PlanApprovalResponse { request_id, recipient, approve, content } => {
-                self.answer_plan(&config, &speaker, (&request_id, &recipient), approve, content, call).await
+                self.answer_plan(
+                    &config,
+                    &speaker,
+                    (&request_id, &recipient),
+                    approve,
+                    content,
+                    call,
+                )
+                .await
             }
         }
     }
@@ -110,8 +125,12 @@ impl Team {
         call: Option<&str>,
     ) -> Result<Sent, ApiError> {
         self.check_text(speaker, &content, summary.as_deref())?;
-        let to: Vec<&AgentName> =
-            config.members.iter().filter(|m| !m.is_called(&speaker.name)).map(|m| &m.name).collect();
+        let to: Vec<&AgentName> = config
+            .members
+            .iter()
+            .filter(|m| !m.is_called(&speaker.name))
+            .map(|m| &m.name)
+            .collect();
         if !to.is_empty() && !self.was_begun(config, speaker, &to, call).await? {
             self.take_slot(RateScope::Broadcasts(self.dir().clone())).await?;
         }
@@ -127,7 +146,9 @@ impl Team {
             let message = format!("the broadcast did not reach {name}: {}", error.message);
             let delivered: Vec<&str> = receipts.iter().map(|r| r.to.as_str()).collect();
             let failed: Vec<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(ApiError::new(error.code, message).with("delivered", delivered).with("failed", failed));
+            return Err(ApiError::new(error.code, message)
+                .with("delivered", delivered)
+                .with("failed", failed));
         }
         let recipients = receipts.iter().map(|r| r.to.to_string()).collect();
         let answer = BroadcastSent::to(recipients, routing(speaker, None, summary, content));
@@ -164,7 +185,8 @@ impl Team {
         call: Option<&str>,
     ) -> Result<OutgoingMessage, ApiError> {
         // Ours escape what they put into a conversation; other clients put in what stands in the inbox, as it is.
-        let is_foreign = config.member(to.as_str()).is_some_and(|member| !SpawnRecord::is_run_by_us(member));
+        let is_foreign =
+            config.member(to.as_str()).is_some_and(|member| !SpawnRecord::is_run_by_us(member));
         let (text, summary) = match is_foreign {
             true => (neutralised(content), summary.as_deref().map(attribute)),
             false => (content.into(), summary),
@@ -190,19 +212,30 @@ impl Team {
         }
     }
 
-    fn check_text(&self, speaker: &Speaker, content: &str, summary: Option<&str>) -> Result<(), ApiError> {
+    fn check_text(
+        &self,
+        speaker: &Speaker,
+        content: &str,
+        summary: Option<&str>,
+    ) -> Result<(), ApiError> {
         refusal::check_filled("content", content)?;
         refusal::check_filled("summary", summary.unwrap_or("none is needed"))?;
         refusal::check_length("content", content, self.limits().content_chars)?;
         refusal::check_length("summary", summary.unwrap_or_default(), self.limits().summary_chars)?;
         if speaker.rank == Rank::Outside && Frame::detect(content.trim()).is_some() {
-            return Err(refusal::denied("an outside writer may send texts only, not protocol frames"));
+            return Err(refusal::denied(
+                "an outside writer may send texts only, not protocol frames",
+            ));
         }
         Ok(())
     }
 
     /// Finds whom `given` means, in every form that [`named`] knows.
-    pub(crate) async fn recipient(&self, config: &TeamConfig, given: &str) -> Result<Recipient, ApiError> {
+    pub(crate) async fn recipient(
+        &self,
+        config: &TeamConfig,
+        given: &str,
+    ) -> Result<Recipient, ApiError> {
         let name = named::bare_name(given, config);
         if name.is_empty() {
             return Err(refusal::invalid("recipient is empty").with("field", "recipient"));
@@ -217,7 +250,12 @@ impl Team {
     }
 }
 
-fn routing(speaker: &Speaker, target_color: Option<String>, summary: Option<String>, content: String) -> Routing {
+fn routing(
+    speaker: &Speaker,
+    target_color: Option<String>,
+    summary: Option<String>,
+    content: String,
+) -> Routing {
     Routing {
         sender: speaker.name.clone(),
         sender_color: speaker.color.clone(),

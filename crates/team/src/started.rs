@@ -99,7 +99,9 @@ impl Team {
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn forget_started(&self, name: &AgentName) -> Result<(), ApiError> {
         let gone = name.clone();
-        let was = self.edit_document(move |all: &mut StartedMembers| Ok(all.started.remove(&gone))).await?;
+        let was = self
+            .edit_document(move |all: &mut StartedMembers| Ok(all.started.remove(&gone)))
+            .await?;
         if let Some(was) = was {
             let pid = was.process.map(|process| process.pid);
             let pane = was.pane.as_ref().map(PanePlace::to_string);

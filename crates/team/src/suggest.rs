@@ -5,7 +5,10 @@
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let given = given.to_lowercase();
     let most = (given.chars().count() / 3).max(1);
-    let best = known.into_iter().map(|name| (distance(&given, &name.to_lowercase()), name)).min_by_key(|(d, _)| *d)?;
+    let best = known
+        .into_iter()
+        .map(|name| (distance(&given, &name.to_lowercase()), name))
+        .min_by_key(|(d, _)| *d)?;
     (best.0 <= most).then(|| best.1.to_owned())
 }
 
@@ -20,10 +23,13 @@ fn distance(from: &str, to: &str) -> usize {
         now.push(row + 1);
         for (column, t) in to.iter().enumerate() {
             let at = |line: &[usize], n: usize| line.get(n).copied().unwrap_or(usize::MAX - 1);
-            let mut cost =
-                (at(&last, column) + usize::from(c != *t)).min(at(&last, column + 1) + 1).min(at(&now, column) + 1);
+            let mut cost = (at(&last, column) + usize::from(c != *t))
+                .min(at(&last, column + 1) + 1)
+                .min(at(&now, column) + 1);
             let left = column.checked_sub(1);
-            if let Some(left) = left.filter(|left| previous == Some(*t) && to.get(*left) == Some(&c)) {
+            if let Some(left) =
+                left.filter(|left| previous == Some(*t) && to.get(*left) == Some(&c))
+            {
                 cost = cost.min(at(&before, left) + 1);
             }
             now.push(cost);
@@ -55,9 +61,13 @@ mod tests {
 
     #[test]
     fn the_distance_counts_edits() {
-        for (from, to, edits) in
-            [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "", 3), ("kitten", "sitting", 3)]
-        {
+        for (from, to, edits) in [
+            ("", "", 0),
+            ("abc", "abc", 0),
+            ("abc", "acb", 1),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+        ] {
             assert_eq!(distance(from, to), edits, "{from} {to}");
         }
     }

@@ -26,17 +26,26 @@ impl Team {
     /// # Errors
     /// `permission_denied` for everybody but the lead and the user, for the lead itself, and for a member of another client,
     /// whose conversation we do not have; `agent_not_found`.
-    pub async fn begin_take_over(&self, actor: &Actor, member: &AgentName) -> Result<TakeOver, ApiError> {
+    pub async fn begin_take_over(
+        &self,
+        actor: &Actor,
+        member: &AgentName,
+    ) -> Result<TakeOver, ApiError> {
         let config = self.config().await?;
         Speaker::of(actor, &config)?.must_lead("make a member the lead")?;
         let Some(found) = config.member(member.as_str()) else {
             return Err(refusal::unknown_agent(&config, member.as_str()));
         };
         if found.is_called(LEAD_NAME) {
-            return Err(refusal::denied("the lead cannot take over from itself; resume the team instead"));
+            return Err(refusal::denied(
+                "the lead cannot take over from itself; resume the team instead",
+            ));
         }
         if SpawnRecord::of(found).is_none() {
-            let said = format!("'{}' is another client's; its conversation cannot be gone on with", found.name);
+            let said = format!(
+                "'{}' is another client's; its conversation cannot be gone on with",
+                found.name
+            );
             return Err(refusal::denied(said).with("agent", found.name.as_str()));
         }
         self.count_call().await?;

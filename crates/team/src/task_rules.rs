@@ -3,7 +3,8 @@
 //! Everything here is decided on the table alone and leaves it untouched when it refuses.
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, StatusChange, StatusChanged, Task, TaskGraph, TaskId, TaskStatus,
+    AgentName, ApiError, ErrorCode, StatusChange, StatusChanged, Task, TaskGraph, TaskId,
+    TaskStatus,
 };
 use pitcrew_store::TaskTable;
 use serde_json::{Map, Value};
@@ -73,7 +74,10 @@ impl Stamp {
 }
 
 /// The task with that id, as people and models write it.
-pub(crate) fn find<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, given: &str) -> Result<&'a Task, ApiError> {
+pub(crate) fn find<'a>(
+    tasks: impl Iterator<Item = &'a Task> + Clone,
+    given: &str,
+) -> Result<&'a Task, ApiError> {
     let mut shown = tasks.filter(|task| !task.is_internal());
     let id = TaskId::parse(given.trim());
     shown.clone().find(|task| Some(&task.id) == id.as_ref()).ok_or_else(|| {
@@ -86,13 +90,19 @@ pub(crate) fn find<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, given: &st
 /// Refuses metadata keys that are not the caller's.
 pub(crate) fn check_metadata(metadata: &Map<String, Value>) -> Result<(), ApiError> {
     match RESERVED_KEYS.iter().find(|key| metadata.contains_key(**key)) {
-        Some(key) => Err(refusal::invalid(format!("the metadata key '{key}' is reserved")).with("field", "metadata")),
+        Some(key) => Err(refusal::invalid(format!("the metadata key '{key}' is reserved"))
+            .with("field", "metadata")),
         None => Ok(()),
     }
 }
 
 /// Applies an update.
-pub(crate) fn update(table: &mut TaskTable, stamp: &Stamp, id: &str, change: &TaskChange) -> Result<Changed, ApiError> {
+pub(crate) fn update(
+    table: &mut TaskTable,
+    stamp: &Stamp,
+    id: &str,
+    change: &TaskChange,
+) -> Result<Changed, ApiError> {
     let before = find(table.tasks.values(), id)?.clone();
     if change.status == Some(StatusChange::Deleted) {
         return Ok(delete(table, before));
@@ -128,14 +138,20 @@ pub(crate) fn update(table: &mut TaskTable, stamp: &Stamp, id: &str, change: &Ta
         sign(&mut task, stamp, owner_changed)?;
         table.tasks.insert(task.id.clone(), task.clone());
     }
-    let status = (task.status != before.status)
-        .then(|| StatusChanged { from: before.status.as_str().into(), to: task.status.as_str().into() });
+    let status = (task.status != before.status).then(|| StatusChanged {
+        from: before.status.as_str().into(),
+        to: task.status.as_str().into(),
+    });
     let claimed = owner_changed && task.owner.as_deref().is_some_and(|owner| stamp.is_own(owner));
     Ok(Changed { assigned: owner_changed && task.owner.is_some(), claimed, task, fields, status })
 }
 
 /// Gives a task to the caller and starts it: the one it asks for, or the lowest that is ready.
-pub(crate) fn claim(table: &mut TaskTable, stamp: &Stamp, id: Option<&str>) -> Result<Changed, ApiError> {
+pub(crate) fn claim(
+    table: &mut TaskTable,
+    stamp: &Stamp,
+    id: Option<&str>,
+) -> Result<Changed, ApiError> {
     let wanted = match id {
         Some(id) => find(table.tasks.values(), id)?.id.clone(),
         None => lowest_ready(table, stamp)?,
@@ -154,17 +170,28 @@ pub(crate) fn claim(table: &mut TaskTable, stamp: &Stamp, id: Option<&str>) -> R
 }
 
 /// Gives the unfinished tasks of a member back to the pool.
-pub(crate) fn release(table: &mut TaskTable, owner: &AgentName, at_ms: i64) -> Result<Vec<TaskId>, ApiError> {
+pub(crate) fn release(
+    table: &mut TaskTable,
+    owner: &AgentName,
+    at_ms: i64,
+) -> Result<Vec<TaskId>, ApiError> {
     let mut released = Vec::new();
     for task in table.tasks.values_mut() {
-        let held = task.owner.as_deref().is_some_and(|o| o.to_lowercase() == owner.as_str().to_lowercase());
+        let held = task
+            .owner
+            .as_deref()
+            .is_some_and(|o| o.to_lowercase() == owner.as_str().to_lowercase());
         if !held || task.status == TaskStatus::Completed || task.is_internal() {
             continue;
         }
         task.owner = None;
         task.status = TaskStatus::Pending;
-        let record =
-            TaskRecord { assigned_at: None, assigned_by: None, updated_at: Some(at_ms), ..TaskRecord::of(task) };
+        let record = TaskRecord {
+            assigned_at: None,
+            assigned_by: None,
+            updated_at: Some(at_ms),
+            ..TaskRecord::of(task)
+        };
         record.put_on(task)?;
         released.push(task.id.clone());
     }
@@ -178,11 +205,15 @@ fn lowest_ready(table: &TaskTable, stamp: &Stamp) -> Result<TaskId, ApiError> {
             && task.owner.as_deref().is_some_and(|owner| stamp.is_own(owner))
             && graph.open_blockers(&task.id).is_empty()
     };
-    let ready = table.tasks.values().find(|task| !task.is_internal() && (graph.is_ready(&task.id) || own(task)));
+    let ready = table
+        .tasks
+        .values()
+        .find(|task| !task.is_internal() && (graph.is_ready(&task.id) || own(task)));
     if let Some(task) = ready {
         return Ok(task.id.clone());
     }
-    let count = |status| table.tasks.values().filter(|t| t.status == status && !t.is_internal()).count();
+    let count =
+        |status| table.tasks.values().filter(|t| t.status == status && !t.is_internal()).count();
     Err(refusal::wrong_state("no task is ready to be claimed")
         .with("pending", count(TaskStatus::Pending))
         .with("in_progress", count(TaskStatus::InProgress)))
@@ -194,7 +225,10 @@ fn delete(table: &mut TaskTable, task: Task) -> Changed {
         other.blocks.retain(|id| *id != task.id);
         other.blocked_by.retain(|id| *id != task.id);
     }
-    let status = Some(StatusChanged { from: task.status.as_str().into(), to: StatusChange::Deleted.as_str().into() });
+    let status = Some(StatusChanged {
+        from: task.status.as_str().into(),
+        to: StatusChange::Deleted.as_str().into(),
+    });
     Changed { task, fields: vec!["deleted"], status, assigned: false, claimed: false }
 }
 
@@ -235,10 +269,18 @@ fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<(), 
 }
 
 /// Sets the status. A teammate that starts a task nobody owns becomes its owner, and opens no completed one again.
-fn set_status(task: &mut Task, before: &Task, stamp: &Stamp, status: TaskStatus) -> Result<(), ApiError> {
+fn set_status(
+    task: &mut Task,
+    before: &Task,
+    stamp: &Stamp,
+    status: TaskStatus,
+) -> Result<(), ApiError> {
     if stamp.is_teammate() {
         if before.status == TaskStatus::Completed && status != TaskStatus::Completed {
-            let message = format!("Task #{} is completed; only the lead or the user can open it again", before.id);
+            let message = format!(
+                "Task #{} is completed; only the lead or the user can open it again",
+                before.id
+            );
             return Err(refusal::wrong_state(message)
                 .with("task_id", before.id.as_str())
                 .with("status", before.status.as_str()));
@@ -254,7 +296,9 @@ fn set_status(task: &mut Task, before: &Task, stamp: &Stamp, status: TaskStatus)
 
 /// Refuses a task that is another's, and tells whose.
 fn refuse_foreign(task: &Task, stamp: &Stamp) -> Result<(), ApiError> {
-    let Some(owner) = task.owner.as_deref().filter(|owner| !owner.is_empty() && !stamp.is_own(owner)) else {
+    let Some(owner) =
+        task.owner.as_deref().filter(|owner| !owner.is_empty() && !stamp.is_own(owner))
+    else {
         return Ok(());
     };
     let message = format!("Task #{} is owned by '{owner}' ({})", task.id, task.status.as_str());
@@ -267,7 +311,8 @@ fn refuse_foreign(task: &Task, stamp: &Stamp) -> Result<(), ApiError> {
 /// Refuses to start a task with open blockers, those among the new dependencies included.
 fn refuse_blocked(table: &TaskTable, task: &Task, new: &[Edge]) -> Result<(), ApiError> {
     let graph = TaskGraph::of(table.tasks.values());
-    let is_open = |id: &TaskId| table.tasks.get(id).is_some_and(|task| task.status != TaskStatus::Completed);
+    let is_open =
+        |id: &TaskId| table.tasks.get(id).is_some_and(|task| task.status != TaskStatus::Completed);
     let new = new.iter().filter(|(_, blocker, blocked)| *blocked == task.id && is_open(blocker));
     let open = graph.open_blockers(&task.id).into_iter().chain(new.map(|(_, blocker, _)| blocker));
     let open: Vec<&str> = open.map(TaskId::as_str).collect();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskFacts,
-    TaskId, TaskStatus, TaskUpdateInput, TaskUpdated, TeamConfig,
+    AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment,
+    TaskCreateInput, TaskFacts, TaskId, TaskStatus, TaskUpdateInput, TaskUpdated, TeamConfig,
 };
 use pitcrew_store::{Event, RateScope, TaskTable};
 
@@ -32,7 +32,11 @@ impl Team {
         let speaker = Speaker::of(actor, self.config().await?.as_ref())?;
         speaker.must_belong("make tasks")?;
         refusal::check_filled("subject", &input.subject)?;
-        self.check_texts(Some(&input.subject), Some(&input.description), input.active_form.as_deref())?;
+        self.check_texts(
+            Some(&input.subject),
+            Some(&input.description),
+            input.active_form.as_deref(),
+        )?;
         task_rules::check_metadata(&input.metadata.clone().unwrap_or_default())?;
         self.count_call().await?;
         let record = TaskRecord {
@@ -59,7 +63,11 @@ impl Team {
     /// `task_not_found`, `agent_not_found` for an unknown owner, `circular_dependency`, `invalid_request`, and
     /// `invalid_status` with the owner or the blockers for a task that the caller cannot take, and for a completed one that
     /// a teammate would open again.
-    pub async fn update_task(&self, actor: &Actor, input: TaskUpdateInput) -> Result<TaskUpdated, ApiError> {
+    pub async fn update_task(
+        &self,
+        actor: &Actor,
+        input: TaskUpdateInput,
+    ) -> Result<TaskUpdated, ApiError> {
         self.change_task(actor, input, Blockers::Count).await
     }
 
@@ -67,7 +75,11 @@ impl Team {
     ///
     /// # Errors
     /// As [`Team::update_task`], and `permission_denied` for everybody but the user.
-    pub async fn force_task(&self, actor: &Actor, input: TaskUpdateInput) -> Result<TaskUpdated, ApiError> {
+    pub async fn force_task(
+        &self,
+        actor: &Actor,
+        input: TaskUpdateInput,
+    ) -> Result<TaskUpdated, ApiError> {
         if *actor != Actor::User {
             return Err(refusal::denied("only the user may start a task whose blockers are open"));
         }
@@ -86,7 +98,11 @@ impl Team {
         if let Some(subject) = &input.subject {
             refusal::check_filled("subject", subject)?;
         }
-        self.check_texts(input.subject.as_deref(), input.description.as_deref(), input.active_form.as_deref())?;
+        self.check_texts(
+            input.subject.as_deref(),
+            input.description.as_deref(),
+            input.active_form.as_deref(),
+        )?;
         let metadata = input.metadata.unwrap_or_default();
         task_rules::check_metadata(&metadata)?;
         let owner = match &input.owner {
@@ -109,7 +125,10 @@ impl Team {
         let (inner, id) = (stamp.clone(), input.task_id);
         let gives_up = change.status == Some(StatusChange::Deleted);
         let named = id.clone();
-        let changed = match self.edit_tasks(move |table| task_rules::update(table, &inner, &id, &change)).await {
+        let changed = match self
+            .edit_tasks(move |table| task_rules::update(table, &inner, &id, &change))
+            .await
+        {
             Err(error) if gives_up && error.code == ErrorCode::TaskNotFound => {
                 return self.give_up_lost_task(&stamp, &named, error).await;
             }
@@ -142,12 +161,21 @@ impl Team {
     }
 
     /// Notes that a task is deleted of which nothing can be read any more.
-    async fn give_up_lost_task(&self, stamp: &Stamp, id: &str, missing: ApiError) -> Result<TaskUpdated, ApiError> {
-        let Some(task_id) = self.lost_tasks().await?.into_iter().find(|lost| lost.as_str() == id) else {
+    async fn give_up_lost_task(
+        &self,
+        stamp: &Stamp,
+        id: &str,
+        missing: ApiError,
+    ) -> Result<TaskUpdated, ApiError> {
+        let Some(task_id) = self.lost_tasks().await?.into_iter().find(|lost| lost.as_str() == id)
+        else {
             return Err(missing);
         };
         self.note([changed(&task_id, &stamp.by.name, "deleted", &["deleted"])]).await;
-        let facts = TaskFacts { status: Some(StatusChange::Deleted.as_str().to_owned()), ..TaskFacts::default() };
+        let facts = TaskFacts {
+            status: Some(StatusChange::Deleted.as_str().to_owned()),
+            ..TaskFacts::default()
+        };
         let updated_fields = vec!["deleted".to_owned()];
         Ok(TaskUpdated { success: true, task_id, updated_fields, status_change: None, facts })
     }
@@ -161,12 +189,15 @@ impl Team {
         let speaker = Speaker::of(actor, self.config().await?.as_ref())?;
         match speaker.rank {
             Rank::Lead | Rank::Teammate => {}
-            Rank::User | Rank::Outside => return Err(refusal::denied("only a member can own a task")),
+            Rank::User | Rank::Outside => {
+                return Err(refusal::denied("only a member can own a task"));
+            }
         }
         self.count_call().await?;
         let stamp = Stamp { by: speaker, at_ms: self.now_ms(), blockers: Blockers::Count };
         let (inner, id) = (stamp.clone(), id.map(str::to_owned));
-        let changed = self.edit_tasks(move |table| task_rules::claim(table, &inner, id.as_deref())).await?;
+        let changed =
+            self.edit_tasks(move |table| task_rules::claim(table, &inner, id.as_deref())).await?;
         self.tell(&stamp, &changed).await?;
         Ok(changed.task)
     }
@@ -220,8 +251,9 @@ impl Team {
         let (config, mut released) = (self.config().await?, Vec::new());
         let tasks = self.all_tasks().await?;
         for gone in self.ended_members().await? {
-            let is_lost =
-                |task: &Task| task.status != TaskStatus::Completed && task.owner.as_deref() == Some(gone.as_str());
+            let is_lost = |task: &Task| {
+                task.status != TaskStatus::Completed && task.owner.as_deref() == Some(gone.as_str())
+            };
             if config.member(gone.as_str()).is_none() && tasks.iter().any(is_lost) {
                 released.extend(self.release_tasks(&gone).await?);
             }
@@ -233,17 +265,26 @@ impl Team {
     ///
     /// # Errors
     /// `invalid_status` for a member, `team_not_found`, `internal_error`.
-    pub async fn release_tasks_of_stranger(&self, owner: &AgentName) -> Result<Vec<TaskId>, ApiError> {
+    pub async fn release_tasks_of_stranger(
+        &self,
+        owner: &AgentName,
+    ) -> Result<Vec<TaskId>, ApiError> {
         if self.config().await?.member(owner.as_str()).is_some() {
-            return Err(refusal::wrong_state(format!("'{owner}' is a member, and keeps its tasks")));
+            return Err(refusal::wrong_state(format!(
+                "'{owner}' is a member, and keeps its tasks"
+            )));
         }
         self.release_tasks(owner).await
     }
 
     pub(crate) async fn release_tasks(&self, owner: &AgentName) -> Result<Vec<TaskId>, ApiError> {
         let (gone, at_ms) = (owner.clone(), self.now_ms());
-        let released = self.edit_tasks(move |table| task_rules::release(table, &gone, at_ms)).await?;
-        self.note(released.iter().map(|id| changed(id, owner.as_str(), "released", &["owner", "status"]))).await;
+        let released =
+            self.edit_tasks(move |table| task_rules::release(table, &gone, at_ms)).await?;
+        self.note(
+            released.iter().map(|id| changed(id, owner.as_str(), "released", &["owner", "status"])),
+        )
+        .await;
         Ok(released)
     }
 
@@ -257,7 +298,9 @@ impl Team {
             Recipient::Ended(name) => {
                 let error = refusal::unknown_agent(config, name.as_str());
                 Err(ApiError {
-                    message: format!("Agent '{name}' is no longer in the team and cannot own tasks"),
+                    message: format!(
+                        "Agent '{name}' is no longer in the team and cannot own tasks"
+                    ),
                     ..error
                 })
             }
@@ -273,7 +316,11 @@ impl Team {
         let limits = self.limits();
         refusal::check_length("subject", subject.unwrap_or_default(), limits.subject_chars)?;
         refusal::check_length("activeForm", active_form.unwrap_or_default(), limits.subject_chars)?;
-        refusal::check_length("description", description.unwrap_or_default(), limits.description_chars)
+        refusal::check_length(
+            "description",
+            description.unwrap_or_default(),
+            limits.description_chars,
+        )
     }
 
     /// Tells the journal of a change, and an owner of its new task.
@@ -281,8 +328,10 @@ impl Team {
         if done.fields.is_empty() {
             return Ok(());
         }
-        let deleted = done.status.as_ref().is_some_and(|status| status.to == StatusChange::Deleted.as_str());
-        let completed = done.status.as_ref().is_some_and(|status| status.to == TaskStatus::Completed.as_str());
+        let deleted =
+            done.status.as_ref().is_some_and(|status| status.to == StatusChange::Deleted.as_str());
+        let completed =
+            done.status.as_ref().is_some_and(|status| status.to == TaskStatus::Completed.as_str());
         let change = match (deleted, completed, done.claimed) {
             (true, _, _) => "deleted",
             (_, true, _) => "completed",
@@ -317,17 +366,32 @@ impl Team {
 
 /// The letter that tells a task's owner of it; none for a task that was not given through us, and none in a session's team
 /// from its lead, whose frames are signed.
-fn assignment(team: &Team, config: &TeamConfig, task: &Task) -> Result<Option<OutgoingMessage>, ApiError> {
+fn assignment(
+    team: &Team,
+    config: &TeamConfig,
+    task: &Task,
+) -> Result<Option<OutgoingMessage>, ApiError> {
     let record = TaskRecord::of(task);
-    let (Some(owner), Some(by), Some(at_ms)) = (&task.owner, record.assigned_by, record.assigned_at) else {
+    let (Some(owner), Some(by), Some(at_ms)) =
+        (&task.owner, record.assigned_by, record.assigned_at)
+    else {
         return Ok(None);
     };
     let Some(owner) = config.member(owner) else { return Ok(None) };
     let sender = config.member(&by);
-    if config.is_session_dialect() && sender.is_none_or(|m| m.is_called(pitcrew_protocol::LEAD_NAME)) {
+    if config.is_session_dialect()
+        && sender.is_none_or(|m| m.is_called(pitcrew_protocol::LEAD_NAME))
+    {
         return Ok(None);
     }
-    let id = made_id(&[team.dir().as_str(), "task", task.id.as_str(), owner.name.as_str(), &at_ms.to_string(), &by]);
+    let id = made_id(&[
+        team.dir().as_str(),
+        "task",
+        task.id.as_str(),
+        owner.name.as_str(),
+        &at_ms.to_string(),
+        &by,
+    ]);
     let frame = TaskAssignment {
         kind: TaskAssignment::TYPE.into(),
         task_id: task.id.to_string(),
@@ -341,11 +405,20 @@ fn assignment(team: &Team, config: &TeamConfig, task: &Task) -> Result<Option<Ou
     Ok(Some(OutgoingMessage { color: sender.and_then(|m| m.color.clone()), ..letter }))
 }
 
-fn insert(table: &mut TaskTable, input: &TaskCreateInput, record: &TaskRecord, limit: u32) -> Result<Task, ApiError> {
+fn insert(
+    table: &mut TaskTable,
+    input: &TaskCreateInput,
+    record: &TaskRecord,
+    limit: u32,
+) -> Result<Task, ApiError> {
     if let Some(made) = table.tasks.values().find(|task| is_made_by(task, record)) {
         return Ok(made.clone());
     }
-    refusal::check_count("tasks", limit, table.tasks.values().filter(|task| !task.is_internal()).count())?;
+    refusal::check_count(
+        "tasks",
+        limit,
+        table.tasks.values().filter(|task| !task.is_internal()).count(),
+    )?;
     let mut task = Task {
         id: TaskId::from_number(table.next_id),
         subject: input.subject.clone(),

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_protocol::{ApiError, Limits, Member, TeamConfig, TeamDeleted, TeamDir, TeamName};
-use pitcrew_store::{ArchiveName, Backend, Event, JournalEntry, JournalSummary, RateScope, StoreError};
+use pitcrew_store::{
+    ArchiveName, Backend, Event, JournalEntry, JournalSummary, RateScope, StoreError,
+};
 
 use crate::actor::{Actor, Speaker};
 use crate::lead_signer::{LeadSigner, Trust};
@@ -116,7 +118,8 @@ impl Team {
         let place = self.ask(self.backend().archive_team(&self.dir)).await?;
         if let Some(archive) = ArchiveName::of_place(&place) {
             // A journal that cannot be read says nothing of what the team took, as for a run that goes on with it.
-            let summary = summary.map_or_else(|_unread| JournalSummary::default(), |(summary, _position)| summary);
+            let summary = summary
+                .map_or_else(|_unread| JournalSummary::default(), |(summary, _position)| summary);
             self.life.end(Deleted { archive, summary, turns: Vec::new() });
         }
         Ok(TeamDeleted::done(config.name.as_str()))
@@ -139,8 +142,15 @@ impl Team {
     }
 
     /// Awaits the store, its failure in the words of the API.
-    pub(crate) async fn ask<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, ApiError> {
-        let answer = if self.life.is_over() { Err(StoreError::NoTeam { team: self.dir.clone() }) } else { call.await };
+    pub(crate) async fn ask<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, ApiError> {
+        let answer = if self.life.is_over() {
+            Err(StoreError::NoTeam { team: self.dir.clone() })
+        } else {
+            call.await
+        };
         match answer {
             Ok(value) => Ok(value),
             Err(StoreError::NoTeam { .. }) => Err(self.teams.unknown(self.name.as_str()).await),
@@ -161,7 +171,8 @@ impl Team {
     /// happened: it is told to the log.
     pub async fn note(&self, events: impl IntoIterator<Item = Event>) {
         let at_ms = self.now_ms();
-        let entries: Vec<_> = events.into_iter().map(|event| JournalEntry { at_ms, event }).collect();
+        let entries: Vec<_> =
+            events.into_iter().map(|event| JournalEntry { at_ms, event }).collect();
         self.note_entries(entries).await;
     }
 

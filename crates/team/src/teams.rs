@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, LEAD_NAME, Limits, Member, TeamConfig, TeamCreateInput, TeamCreated, TeamDir,
-    TeamName,
+    AgentName, ApiError, ErrorCode, LEAD_NAME, Limits, Member, TeamConfig, TeamCreateInput,
+    TeamCreated, TeamDir, TeamName,
 };
 use pitcrew_store::{Backend, Event, RateScope, Slot, StoreError};
 use serde::Serialize;
@@ -103,7 +103,12 @@ impl Teams {
 
     /// The same, with ids that `seed` decides: for simulations only, since such ids can be guessed.
     #[must_use]
-    pub fn seeded(backend: Arc<dyn Backend>, limits: Limits, clock: Arc<dyn Clock>, seed: u64) -> Self {
+    pub fn seeded(
+        backend: Arc<dyn Backend>,
+        limits: Limits,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+    ) -> Self {
         Self { shared: Arc::new(Shared { backend, limits, clock, entropy: Entropy::seeded(seed) }) }
     }
 
@@ -160,14 +165,18 @@ impl Teams {
             Err(StoreError::NoTeam { .. }) => {
                 // A team of that very name goes before, though it is in the archive.
                 let of_archive = self.archived_named(name).await.unwrap_or_default();
-                let asked_for = if of_archive.is_some() { None } else { self.asked_for(name).await? };
+                let asked_for =
+                    if of_archive.is_some() { None } else { self.asked_for(name).await? };
                 let Some(other) = asked_for else { return Err(self.unknown(name).await) };
                 (dir, is_asked_for) = (other, true);
                 self.backend().team(&dir).await.map_err(refusal::of_store)?
             }
             read => read.map_err(refusal::of_store)?,
         };
-        if !is_asked_for && name != dir.as_str() && config.name.as_str().to_lowercase() != name.to_lowercase() {
+        if !is_asked_for
+            && name != dir.as_str()
+            && config.name.as_str().to_lowercase() != name.to_lowercase()
+        {
             return Err(self.unknown(name).await.with("did_you_mean", config.name.as_str()));
         }
         // Whoever opens a team puts back what other programs undid in its files; the store tells of it. What keeps it from
@@ -195,7 +204,9 @@ impl Teams {
         let mut summaries = Vec::new();
         for dir in self.backend().teams().await.map_err(refusal::of_store)? {
             match self.backend().team(&dir).await {
-                Ok(config) if config.name.dir() != dir => summaries.push(self.misplaced(dir, &config)),
+                Ok(config) if config.name.dir() != dir => {
+                    summaries.push(self.misplaced(dir, &config))
+                }
                 Ok(config) => summaries.push(self.summary(dir, &config)),
                 Err(StoreError::NoTeam { .. }) => {}
                 Err(error) => summaries.push(self.unreadable(dir, error)),
@@ -219,7 +230,10 @@ impl Teams {
     /// A folder with the config of another team: no command finds a team of that name there.
     fn misplaced(&self, dir: TeamDir, config: &TeamConfig) -> TeamSummary {
         let path = self.backend().team_file(&dir);
-        let reason = format!("it is the config of another team, whose folder is {:?}", config.name.dir().as_str());
+        let reason = format!(
+            "it is the config of another team, whose folder is {:?}",
+            config.name.dir().as_str()
+        );
         self.unreadable(dir, StoreError::Corrupt { path, reason })
     }
 
@@ -258,17 +272,25 @@ impl Teams {
             }
             number += 1;
             let numbered = format!("{name}-{number}");
-            config =
-                self.new_config(create, TeamName::new(&numbered).map_err(|e| refusal::bad_name(&numbered, &e))?)?;
+            config = self.new_config(
+                create,
+                TeamName::new(&numbered).map_err(|e| refusal::bad_name(&numbered, &e))?,
+            )?;
         }
     }
 
-    pub(crate) fn new_config(&self, create: &CreateTeam, name: TeamName) -> Result<TeamConfig, ApiError> {
+    pub(crate) fn new_config(
+        &self,
+        create: &CreateTeam,
+        name: TeamName,
+    ) -> Result<TeamConfig, ApiError> {
         let now_ms = self.now_ms();
         let lead = Member {
             agent_id: Some(AgentName::lead().id_in(&name)),
             name: AgentName::lead(),
-            agent_type: Some(create.input.agent_type.clone().unwrap_or_else(|| LEAD_NAME.to_owned())),
+            agent_type: Some(
+                create.input.agent_type.clone().unwrap_or_else(|| LEAD_NAME.to_owned()),
+            ),
             model: Some(create.model.clone()),
             prompt: None,
             color: None,
@@ -324,7 +346,9 @@ impl Teams {
         }
         match self.backend().take_slot(&scope, rate, self.now_ms()).await {
             Ok(Slot::Taken) => Ok(()),
-            Ok(Slot::Full { retry_after }) => Err(refusal::too_soon(what, setting, rate, retry_after)),
+            Ok(Slot::Full { retry_after }) => {
+                Err(refusal::too_soon(what, setting, rate, retry_after))
+            }
             Err(error) => Err(refusal::of_store(error)),
         }
     }
@@ -333,7 +357,11 @@ impl Teams {
     pub(crate) async fn unknown(&self, given: &str) -> ApiError {
         let mut names = Vec::new();
         for dir in self.backend().teams().await.unwrap_or_default().into_iter().take(NAMES_LISTED) {
-            let name = self.backend().team(&dir).await.map_or_else(|_| dir.to_string(), |c| c.name.to_string());
+            let name = self
+                .backend()
+                .team(&dir)
+                .await
+                .map_or_else(|_| dir.to_string(), |c| c.name.to_string());
             // A folder that no name falls on cannot be asked for.
             names.extend(TeamName::new(&name).is_ok().then_some(name));
         }
@@ -347,5 +375,7 @@ pub(crate) fn taken(name: &TeamName, other: &str) -> ApiError {
     } else {
         format!("Team '{name}' would share the folder '{}' with team '{other}'", name.dir())
     };
-    ApiError::new(ErrorCode::TeamAlreadyExists, message).with("team_name", name.as_str()).with("existing_team", other)
+    ApiError::new(ErrorCode::TeamAlreadyExists, message)
+        .with("team_name", name.as_str())
+        .with("existing_team", other)
 }

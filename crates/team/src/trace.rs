@@ -68,9 +68,16 @@ impl Teams {
             let end = end(&journal);
             let team = end.as_ref().map_or_else(|| archive.to_string(), |end| end.team.clone());
             if let Some(trace) = told(&team, &journal, id) {
-                let at =
-                    |is_deletion| end.as_ref().filter(|end| end.is_deletion == is_deletion).map(|end| end.at.clone());
-                return Ok(MessageTrace { team_deleted_at: at(true), team_archived_at: at(false), ..trace });
+                let at = |is_deletion| {
+                    end.as_ref()
+                        .filter(|end| end.is_deletion == is_deletion)
+                        .map(|end| end.at.clone())
+                };
+                return Ok(MessageTrace {
+                    team_deleted_at: at(true),
+                    team_archived_at: at(false),
+                    ..trace
+                });
             }
         }
         let said = format!("there is no message '{id}'");
@@ -86,7 +93,8 @@ impl Teams {
     ) -> Option<MessageTrace> {
         let told = told(config.name.as_str(), journal, id);
         let members = config.members.iter().map(|m| &m.name);
-        let boxes: Vec<&AgentName> = told.as_ref().map_or_else(|| members.collect(), |told| vec![&told.to]);
+        let boxes: Vec<&AgentName> =
+            told.as_ref().map_or_else(|| members.collect(), |told| vec![&told.to]);
         for name in boxes {
             let inbox = self.backend().inbox(dir, &name.inbox_file()).await.unwrap_or_default();
             if let Some(stored) = inbox.into_iter().find(|stored| stored.id == *id) {
@@ -97,12 +105,18 @@ impl Teams {
         // A later client takes out what it has taken, in its own team and in one that we lead.
         let is_clients = |name: &AgentName| {
             config.is_session_dialect()
-                || config.member(name.as_str()).is_some_and(|member| !SpawnRecord::is_run_by_us(member))
+                || config
+                    .member(name.as_str())
+                    .is_some_and(|member| !SpawnRecord::is_run_by_us(member))
         };
         let is_taken = |trace: &MessageTrace| trace.dead.is_none() && is_clients(&trace.to);
-        told.map(
-            |trace| if is_taken(&trace) { MessageTrace { state: DeliveryState::Acknowledged, ..trace } } else { trace },
-        )
+        told.map(|trace| {
+            if is_taken(&trace) {
+                MessageTrace { state: DeliveryState::Acknowledged, ..trace }
+            } else {
+                trace
+            }
+        })
     }
 }
 
@@ -145,7 +159,8 @@ fn blank(team: &str, id: &MessageId, to: &AgentName) -> MessageTrace {
 
 /// What the journal tells.
 fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageTrace> {
-    let mut about = journal.iter().filter_map(|entry| Some((entry, receiver(&entry.event, id)?))).peekable();
+    let mut about =
+        journal.iter().filter_map(|entry| Some((entry, receiver(&entry.event, id)?))).peekable();
     let mut trace = blank(team, id, about.peek()?.1);
     for (JournalEntry { at_ms, event }, _) in about {
         let at = wire_time(*at_ms);
@@ -167,7 +182,10 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
                 trace.from.get_or_insert_with(|| from.clone());
                 // What was delivered stays delivered, whatever is written under its id later.
                 if trace.injected_at.is_none() {
-                    trace.dead.get_or_insert_with(|| DeadLetter { reason: format!("refused: {reason}"), at });
+                    trace.dead.get_or_insert_with(|| DeadLetter {
+                        reason: format!("refused: {reason}"),
+                        at,
+                    });
                 }
             }
             Event::TeamCreated { .. }

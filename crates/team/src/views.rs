@@ -70,10 +70,18 @@ impl TaskView {
 #[must_use]
 pub fn task_times(task: &Task) -> TaskTimes {
     let record = TaskRecord::of(task);
-    let in_file = |fields: [&str; 2]| fields.into_iter().find_map(|field| time_in(task.foreign.get(field)?.get()));
+    let in_file = |fields: [&str; 2]| {
+        fields.into_iter().find_map(|field| time_in(task.foreign.get(field)?.get()))
+    };
     TaskTimes {
-        created_at: record.created_at.map(wire_time).or_else(|| in_file(["created_at", "createdAt"])),
-        updated_at: record.updated_at.map(wire_time).or_else(|| in_file(["updated_at", "updatedAt"])),
+        created_at: record
+            .created_at
+            .map(wire_time)
+            .or_else(|| in_file(["created_at", "createdAt"])),
+        updated_at: record
+            .updated_at
+            .map(wire_time)
+            .or_else(|| in_file(["updated_at", "updatedAt"])),
     }
 }
 
@@ -175,7 +183,8 @@ impl Serialize for SentView<'_> {
         let Sent { receipts, answer } = self.0;
         let recipients = receipts.iter().map(|receipt| &receipt.to).collect();
         let mut shown = serde_json::to_value(answer).map_err(S::Error::custom)?;
-        let more = serde_json::to_value(Receipts { recipients, receipts }).map_err(S::Error::custom)?;
+        let more =
+            serde_json::to_value(Receipts { recipients, receipts }).map_err(S::Error::custom)?;
         if let (Value::Object(shown), Value::Object(more)) = (&mut shown, more) {
             shown.extend(more);
         }

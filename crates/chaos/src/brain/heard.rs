@@ -85,7 +85,8 @@ impl Heard {
     /// What came of a step of the agent.
     #[must_use]
     pub fn came_of(&self, step: &str) -> Came {
-        let tries: Vec<&Call> = self.calls.iter().filter(|call| step_of(&call.id) == Some(step)).collect();
+        let tries: Vec<&Call> =
+            self.calls.iter().filter(|call| step_of(&call.id) == Some(step)).collect();
         let done = tries.iter().find_map(|call| match &call.result {
             Some((text, false)) => Some(text.clone()),
             Some((_, true)) | None => None,
@@ -106,7 +107,8 @@ impl Heard {
         let mut found: Vec<String> = Vec::new();
         for (at, _) in self.told.match_indices(start) {
             let rest = self.told.get(at..).unwrap_or_default();
-            let end = rest.find(|sign: char| !(sign.is_ascii_alphanumeric() || "-_@.".contains(sign)));
+            let end =
+                rest.find(|sign: char| !(sign.is_ascii_alphanumeric() || "-_@.".contains(sign)));
             let word = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default().to_owned();
             if !found.contains(&word) {
                 found.push(word);

@@ -6,7 +6,8 @@ use super::{Came, GO_ON, Heard, LAST_WORDS, Say, Wanted, World, all, number_in, 
 use crate::plan::{Place, Worker};
 
 /// What the lead reads of a member that ended.
-const ENDS: [&str; 5] = ["has failed", "was stopped", "has shut down", "was not started", "cannot go on in this run"];
+const ENDS: [&str; 5] =
+    ["has failed", "was stopped", "has shut down", "was not started", "cannot go on in this run"];
 
 pub(super) fn decide(heard: &Heard, world: World<'_>) -> Say {
     match next(heard, world) {
@@ -22,7 +23,9 @@ fn next(heard: &Heard, world: World<'_>) -> Result<(), Say> {
     let parts: Vec<(&Worker, Vec<String>)> =
         workers.iter().map(|worker| (worker, ids.by_ref().take(worker.tasks).collect())).collect();
     all(heard, parts.iter().map(|(worker, ids)| spawn(worker, ids, 1, world)))?;
-    let go = |worker: &Worker| Wanted::note(format!("go-{}", worker.role), &given_name(heard, worker, 1), "go");
+    let go = |worker: &Worker| {
+        Wanted::note(format!("go-{}", worker.role), &given_name(heard, worker, 1), "go")
+    };
     all(heard, workers.iter().map(go))?;
     all(heard, successors(heard, &parts, world))?;
     all(heard, nudges(heard, workers))?;
@@ -73,7 +76,10 @@ fn open_tasks(list: &str) -> Vec<String> {
 /// A word to everybody each time the run goes on after a model has failed, for those who rest since.
 fn nudges(heard: &Heard, workers: &[Worker]) -> Vec<Wanted> {
     let times = heard.told.matches(GO_ON).count();
-    let names = workers.iter().map(|worker| last_name(heard, worker)).filter(|name| !has_ended(heard, name));
+    let names = workers
+        .iter()
+        .map(|worker| last_name(heard, worker))
+        .filter(|name| !has_ended(heard, name));
     let names: Vec<String> = names.collect();
     let nudge = |nth: usize| {
         let note = move |name: &String| Wanted::note(format!("k-{nth}-{name}"), name, "go on");
@@ -170,8 +176,10 @@ fn ends_before(heard: &Heard, name: &str) -> usize {
 
 /// The members that the last run could not start again; they are in the team until they are asked to leave.
 fn lame(heard: &Heard) -> Vec<String> {
-    let ends =
-        heard.told.match_indices(" cannot go on in this run").map(|(at, _)| heard.told.get(..at).unwrap_or_default());
+    let ends = heard
+        .told
+        .match_indices(" cannot go on in this run")
+        .map(|(at, _)| heard.told.get(..at).unwrap_or_default());
     ends.filter_map(|text| text.rsplit(char::is_whitespace).next()).map(str::to_owned).collect()
 }
 
@@ -192,7 +200,8 @@ fn successors(heard: &Heard, parts: &[(&Worker, Vec<String>)], world: World<'_>)
         let reported_at = heard.told.find(&report).unwrap_or(usize::MAX);
         loop {
             let name = given_name(heard, worker, nth);
-            let ended = ENDS.iter().filter_map(|end| heard.told.find(&format!("{name} {end}"))).min();
+            let ended =
+                ENDS.iter().filter_map(|end| heard.told.find(&format!("{name} {end}"))).min();
             if ended.is_none_or(|at| at > reported_at) {
                 break;
             }
@@ -228,7 +237,8 @@ fn replies(heard: &Heard) -> Vec<Wanted> {
 
 /// The request to shut down, a new one after each refusal, and after each failure: it may have been lost with the answer.
 fn shutdown(heard: &Heard, name: &str) -> Wanted {
-    let refused = heard.words_with("shutdown-").into_iter().filter(|id| id.contains(&format!("@{name}")));
+    let refused =
+        heard.words_with("shutdown-").into_iter().filter(|id| id.contains(&format!("@{name}")));
     let refused = heard.told.matches("shutdown_rejected").count().min(refused.count());
     let nth = refused + heard.told.matches(&format!("Teammate \"{name}\" failed")).count();
     let input = json!({"type": "shutdown_request", "recipient": name, "content": "All is done."});

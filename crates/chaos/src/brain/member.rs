@@ -34,12 +34,18 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
     };
     all(heard, answers(heard, name, worker.refuses))?;
     if worker.plans {
-        all(heard, [Wanted::new("plan", "ExitPlanMode", json!({"plan": "1. Do it.\n2. Say so."}))])?;
+        all(
+            heard,
+            [Wanted::new("plan", "ExitPlanMode", json!({"plan": "1. Do it.\n2. Say so."}))],
+        )?;
         if !heard.told.contains("plan_approval_response") && !heard.told.contains("approved") {
             return Err(Say::Text("I wait for the approval.".to_owned()));
         }
     }
-    if !(heard.told.contains(" go\n") || heard.told.contains("\ngo [[") || heard.told.contains(" go [[")) {
+    if !(heard.told.contains(" go\n")
+        || heard.told.contains("\ngo [[")
+        || heard.told.contains(" go [["))
+    {
         return Err(Say::Text("I wait for the word.".to_owned()));
     }
     let tasks = tasks(heard);
@@ -58,7 +64,8 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
     // Whoever rests is woken by mail only, and the run ends when all rest.
     for nth in (0..PAUSES_MOST).take_while(|_| world.plan.stale.is_some() && !world.may_end) {
         // Each another command: who makes the same call again and again is stopped.
-        let pause = json!({"command": format!("sleep 0.3 # {nth}"), "description": "Wait a moment"});
+        let pause =
+            json!({"command": format!("sleep 0.3 # {nth}"), "description": "Wait a moment"});
         all(heard, [Wanted::new(format!("w-{nth}"), "Bash", pause)])?;
     }
     // The notes of before the end count too, so that the report is the last of them.
@@ -92,16 +99,19 @@ fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
         return Ok(());
     }
     // A namesake may have completed it since; then there is nothing to claim.
-    if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(_, why) if why.contains("(completed)")) {
+    if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(_, why) if why.contains("(completed)"))
+    {
         return Ok(());
     }
     // A predecessor that could not be taken out of the team on a full disk keeps its tasks; the lead completes them.
-    if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(3.., why) if why.contains("is owned by")) {
+    if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(3.., why) if why.contains("is owned by"))
+    {
         return Ok(());
     }
     let claim = json!({"taskId": id, "owner": name, "status": "in_progress"});
     all(heard, [Wanted::new(format!("c-{id}"), "TaskUpdate", claim)])?;
-    let command = json!({"command": "echo '{token}' >> commands.log", "description": "Write a line"});
+    let command =
+        json!({"command": "echo '{token}' >> commands.log", "description": "Write a line"});
     all(heard, [Wanted::new(format!("b-{id}"), "Bash", command)])?;
     let done = json!({"taskId": id, "status": "completed"});
     all(heard, [Wanted::new(format!("d-{id}"), "TaskUpdate", done)])?;
@@ -112,9 +122,18 @@ fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
 fn note(name: &str, nth: usize, world: World<'_>) -> Wanted {
     let mut chance = Chance::of(world.plan.seed, &format!("{name} {nth}"));
     let role = name.split('-').next().unwrap_or_default();
-    let peers: Vec<&str> =
-        world.plan.workers.iter().map(|worker| worker.role.as_str()).filter(|peer| *peer != role).collect();
-    let to = if chance.percent(35) { "team-lead" } else { chance.pick(&peers).copied().unwrap_or("team-lead") };
+    let peers: Vec<&str> = world
+        .plan
+        .workers
+        .iter()
+        .map(|worker| worker.role.as_str())
+        .filter(|peer| *peer != role)
+        .collect();
+    let to = if chance.percent(35) {
+        "team-lead"
+    } else {
+        chance.pick(&peers).copied().unwrap_or("team-lead")
+    };
     Wanted::note(format!("n-{nth}"), to, "a note")
 }
 
@@ -129,8 +148,7 @@ fn answers(heard: &Heard, name: &str, refuses: bool) -> Vec<Wanted> {
     };
     // One that a run made on its way out is void in the next; the member learns so, or its answer is refused.
     let is_void = |index: usize, id: &str| {
-        let is_refused =
-            matches!(heard.came_of(&format!("a-{index}")), Came::Failed(_, why) if why.contains("is void"));
+        let is_refused = matches!(heard.came_of(&format!("a-{index}")), Came::Failed(_, why) if why.contains("is void"));
         is_refused || heard.told.contains(&format!("({id}) is void"))
     };
     requests.enumerate().filter(|(index, id)| !is_void(*index, id)).map(answer).collect()

@@ -60,7 +60,8 @@ impl Wanted {
     /// A message; its text is made unique.
     fn note(step: impl Into<String>, to: &str, words: &str) -> Self {
         let content = format!("{words} {{token}}");
-        let input = json!({"type": "message", "recipient": to, "content": content, "summary": "a note"});
+        let input =
+            json!({"type": "message", "recipient": to, "content": content, "summary": "a note"});
         Self::new(step, "SendMessage", input)
     }
 }
@@ -93,9 +94,10 @@ fn try_step(heard: &Heard, wanted: Wanted) -> Next {
         Came::Done(text) => Next::Done(text),
         Came::Nothing => Next::Do(wanted),
         Came::Failed(_, text) if text.contains(IS_DEAD) => Next::Done(text),
-        Came::Failed(tries, text) if tries >= tries_most(&text) => {
-            Next::GiveUp(format!("{} cannot do {} in {tries} tries: {text}", heard.agent, wanted.step))
-        }
+        Came::Failed(tries, text) if tries >= tries_most(&text) => Next::GiveUp(format!(
+            "{} cannot do {} in {tries} tries: {text}",
+            heard.agent, wanted.step
+        )),
         Came::Failed(..) => Next::Do(wanted),
     }
 }

@@ -67,14 +67,21 @@ pub struct LifeEnd<'a> {
 #[must_use]
 pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
     let mut untrue = Vec::new();
-    let documents: Vec<Value> =
-        serde_json::Deserializer::from_str(end.printed).into_iter().filter_map(Result::ok).collect();
+    let documents: Vec<Value> = serde_json::Deserializer::from_str(end.printed)
+        .into_iter()
+        .filter_map(Result::ok)
+        .collect();
     let document = match documents.as_slice() {
         [document] => Some(document.clone()),
         // A signal in its first moments ends the process before it listens, and there is no team yet.
         [] if is_killed_at_start(end) => None,
         _ => {
-            untrue.push(format!("{} documents, code {:?}: {}", documents.len(), end.code, end.printed));
+            untrue.push(format!(
+                "{} documents, code {:?}: {}",
+                documents.len(),
+                end.code,
+                end.printed
+            ));
             None
         }
     };
@@ -91,7 +98,8 @@ pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
             untrue.extend(end.previous.into_iter().flat_map(|previous| sums(previous, document)));
         }
     }
-    let finding = |text: String| Finding::new("an end is untrue", format!("{text}; {}", end.last_words));
+    let finding =
+        |text: String| Finding::new("an end is untrue", format!("{text}; {}", end.last_words));
     (document, untrue.into_iter().map(finding).collect())
 }
 
@@ -132,7 +140,9 @@ fn own_truth(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
 
 /// Something that was done to the run explains its end.
 fn cause(end: &LifeEnd<'_>, document: &Value) -> Option<String> {
-    let lead_met = |name: &str| end.met.iter().any(|(agent, fault)| agent == "team-lead" && fault.end() == name);
+    let lead_met = |name: &str| {
+        end.met.iter().any(|(agent, fault)| agent == "team-lead" && fault.end() == name)
+    };
     let anybody_met = |name: &str| end.met.iter().any(|(_, fault)| fault.end() == name);
     let is_interrupted = end.signals.contains(&EndSignal::Interrupt);
     let is_terminated = end.signals.iter().any(|signal| *signal != EndSignal::Interrupt);
@@ -150,7 +160,9 @@ fn cause(end: &LifeEnd<'_>, document: &Value) -> Option<String> {
         Some("broken") => end.disk_was_full,
         Some("model_unavailable") => anybody_met("model_unavailable"),
         Some(name @ ("truncated" | "refused" | "empty")) => lead_met(name),
-        Some("failed_to_start" | "stalled") => !end.met.is_empty() || end.member_killed || end.disk_was_full,
+        Some("failed_to_start" | "stalled") => {
+            !end.met.is_empty() || end.member_killed || end.disk_was_full
+        }
         Some(_) => false,
         // A first request that is refused undoes the team; a signal or a full disk may come before there is one.
         None => match end.code {
@@ -161,10 +173,17 @@ fn cause(end: &LifeEnd<'_>, document: &Value) -> Option<String> {
             Some(_) | None => false,
         },
     };
-    let met: BTreeSet<String> = end.met.iter().map(|(agent, fault)| format!("{agent} {fault:?}")).collect();
+    let met: BTreeSet<String> =
+        end.met.iter().map(|(agent, fault)| format!("{agent} {fault:?}")).collect();
     (!is_caused).then(|| {
-        let known = format!("signals {:?}, bad answers {met:?}, full disk {}", end.signals, end.disk_was_full);
-        format!("nothing explains the end {name:?} ({:?}): {known}: {}", end.code, document["message"])
+        let known = format!(
+            "signals {:?}, bad answers {met:?}, full disk {}",
+            end.signals, end.disk_was_full
+        );
+        format!(
+            "nothing explains the end {name:?} ({:?}): {known}: {}",
+            end.code, document["message"]
+        )
     })
 }
 
@@ -183,10 +202,16 @@ fn by_files(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
         untrue.push(format!("it is completed, and the team is there: {is_there}"));
     }
     if document["team_deleted"] != json!(is_deleted) {
-        untrue.push(format!("team_deleted is {}, and the team is there: {is_there}", document["team_deleted"]));
+        untrue.push(format!(
+            "team_deleted is {}, and the team is there: {is_there}",
+            document["team_deleted"]
+        ));
     }
     if document["resume"].is_string() == is_deleted {
-        untrue.push(format!("resume is {}, and the team is deleted: {is_deleted}", document["resume"]));
+        untrue.push(format!(
+            "resume is {}, and the team is deleted: {is_deleted}",
+            document["resume"]
+        ));
     }
     let found = tasks(end.stage);
     untrue.extend(by_task_files(document, &found));
@@ -195,7 +220,8 @@ fn by_files(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
         untrue.push(format!("it is completed, and tasks are open: {open:?}"));
     }
     let words = document["open"].to_string();
-    let is_unnamed = |task: &&&Value| !words.contains(&format!("#{} ", task["id"].as_str().unwrap_or_default()));
+    let is_unnamed =
+        |task: &&&Value| !words.contains(&format!("#{} ", task["id"].as_str().unwrap_or_default()));
     if end.code == Some(8) && open.iter().any(|task| is_unnamed(&task)) {
         untrue.push(format!("open tasks are not named: {words}"));
     }
@@ -209,9 +235,16 @@ fn by_task_files(document: &Value, found: &[Value]) -> Option<String> {
     let lines = |tasks: &[Value]| tasks.iter().map(task_line).collect::<BTreeSet<String>>();
     let (said, filed) = (lines(list(&document["tasks"])), lines(found));
     let is_behind = |line: &&String| {
-        let same = |task: &&Value| line.starts_with(&format!("#{} ", task["id"].as_str().unwrap_or_default()));
-        let step = |status: &str| ["pending", "in_progress", "completed"].iter().position(|name| *name == status);
-        let now = found.iter().find(same).and_then(|task| step(task["status"].as_str().unwrap_or_default()));
+        let same = |task: &&Value| {
+            line.starts_with(&format!("#{} ", task["id"].as_str().unwrap_or_default()))
+        };
+        let step = |status: &str| {
+            ["pending", "in_progress", "completed"].iter().position(|name| *name == status)
+        };
+        let now = found
+            .iter()
+            .find(same)
+            .and_then(|task| step(task["status"].as_str().unwrap_or_default()));
         is_cut_off && line.split(' ').nth(1).and_then(step) < now
     };
     let only_said: Vec<&String> = said.difference(&filed).filter(|line| !is_behind(line)).collect();
@@ -220,14 +253,20 @@ fn by_task_files(document: &Value, found: &[Value]) -> Option<String> {
     };
     let only_filed: Vec<String> = ids(&filed).difference(&ids(&said)).cloned().collect();
     let agrees = only_said.is_empty() && (only_filed.is_empty() || is_cut_off);
-    (!agrees).then(|| format!("tasks: it says {only_said:?}, and the files have besides {only_filed:?}: {filed:?}"))
+    (!agrees).then(|| {
+        format!(
+            "tasks: it says {only_said:?}, and the files have besides {only_filed:?}: {filed:?}"
+        )
+    })
 }
 
 fn by_config(end: &LifeEnd<'_>, document: &Value, is_success: bool) -> Vec<String> {
     let mut untrue = Vec::new();
     let present = members(end.stage);
     let said = list(&document["members"]);
-    let state = |name: &str| said.iter().find(|member| member["name"] == name).map(|member| &member["state"]);
+    let state = |name: &str| {
+        said.iter().find(|member| member["name"] == name).map(|member| &member["state"])
+    };
     for name in &present {
         match state(name) {
             None => untrue.push(format!("{name} is a member, and the document does not name it")),
@@ -249,14 +288,20 @@ fn sums(previous: &Value, document: &Value) -> Vec<String> {
     let number = |document: &Value, field: &str| document[field].as_f64().unwrap_or_default();
     let fewer = |field: &&str| number(document, field) + 1e-9 < number(previous, field);
     let fields = ["num_turns", "total_cost_usd", "duration_ms"].into_iter().filter(fewer);
-    fields.map(|field| format!("{field} is {}, and was {} before", document[field], previous[field])).collect()
+    fields
+        .map(|field| format!("{field} is {}, and was {} before", document[field], previous[field]))
+        .collect()
 }
 
 /// Processes and panes that a run has left running.
 fn left_running(end: &LifeEnd<'_>) -> Vec<String> {
     let since = Instant::now();
     loop {
-        let processes = end.stage.processes().into_iter().filter(|process| !process.line.contains(" send --team "));
+        let processes = end
+            .stage
+            .processes()
+            .into_iter()
+            .filter(|process| !process.line.contains(" send --team "));
         let panes = end.stage.panes().into_iter().filter(|pane| !pane.ends_with(" mine"));
         let left: Vec<String> = processes.map(|process| process.line).chain(panes).collect();
         if left.is_empty() {
@@ -270,7 +315,9 @@ fn left_running(end: &LifeEnd<'_>) -> Vec<String> {
 }
 
 fn tasks(stage: &Stage) -> Vec<Value> {
-    let paths = files(&stage.tasks()).into_iter().filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let paths = files(&stage.tasks())
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "json"));
     paths.filter_map(|path| serde_json::from_str(&fs::read_to_string(path).ok()?).ok()).collect()
 }
 

@@ -41,14 +41,16 @@ pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     let post = MessageTraces::read(stage);
     let sent = acknowledged.iter().filter(|written| written.writer == Writer::Cli);
     let lost = sent.filter(|written| !post.known.contains(&written.token));
-    lost.map(|written| Finding::new("an acknowledged message is gone", format!("{written:?}"))).collect()
+    lost.map(|written| Finding::new("an acknowledged message is gone", format!("{written:?}")))
+        .collect()
 }
 
 /// What stands twice where it must stand once.
 fn doubles(counts: &BTreeMap<(String, String), usize>, place: &str) -> Vec<Finding> {
     let twice = counts.iter().filter(|(_, count)| **count > 1);
-    let text =
-        |((agent, token), count): (&(String, String), &usize)| format!("{agent} has {token} {count} times {place}");
+    let text = |((agent, token), count): (&(String, String), &usize)| {
+        format!("{agent} has {token} {count} times {place}")
+    };
     twice.map(text).map(|text| Finding::new("a message is doubled", text)).collect()
 }
 
@@ -62,15 +64,17 @@ fn sent(scene: &Scene<'_>) -> Vec<Sent> {
         let (token, from, to) = (tried.token.clone(), tried.from.clone(), tried.to.clone()?);
         Some(Sent { token, from, to, id: None, may_vanish: false })
     });
-    let written = scene.written.iter().filter(|written| matches!(written.writer, Writer::Honouring | Writer::Cli)).map(
-        |written| Sent {
+    let written = scene
+        .written
+        .iter()
+        .filter(|written| matches!(written.writer, Writer::Honouring | Writer::Cli))
+        .map(|written| Sent {
             token: written.token.clone(),
             from: "outside".to_owned(),
             to: written.to.clone(),
             id: written.id.clone(),
             may_vanish: written.writer == Writer::Honouring && scene.plan.writers.ignoring,
-        },
-    );
+        });
     tried.chain(written).collect()
 }
 
@@ -92,13 +96,21 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
         // Another client may write to a member that has just left; `doctor` tells of such mail.
         let is_late = post.unread.contains(&sent.token) && post.left.contains(&sent.to);
         let is_lost = !(sent.may_vanish || may_be_dead || may_be_unread || is_late);
-        return is_lost.then(|| format!("not in a conversation; it is in the inbox: {is_in_inbox}"));
+        return is_lost
+            .then(|| format!("not in a conversation; it is in the inbox: {is_in_inbox}"));
     };
     if let Some(reason) = post.dead.get(id) {
         let is_told = sent.from == "outside"
             || !scene.seen.latest.contains_key(&sent.from)
-            || scene.seen.latest.get(&sent.from).is_some_and(|heard| heard.told.contains(id.as_str()))
-            || post.texts.iter().any(|text| text.contains(id.as_str()) && text.contains("was not delivered"));
+            || scene
+                .seen
+                .latest
+                .get(&sent.from)
+                .is_some_and(|heard| heard.told.contains(id.as_str()))
+            || post
+                .texts
+                .iter()
+                .any(|text| text.contains(id.as_str()) && text.contains("was not delivered"));
         return (!is_told).then(|| format!("dead ({reason}), and {} is not told", sent.from));
     }
     // The lead has said its last words, and who resumes the team reads what came after them.
@@ -109,7 +121,10 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
         return None;
     }
     let steps: Vec<String> = post.steps.get(id).cloned().unwrap_or_default();
-    Some(format!("not in a conversation; the journal has {steps:?}, unread: {}", post.unread.contains(&sent.token)))
+    Some(format!(
+        "not in a conversation; the journal has {steps:?}, unread: {}",
+        post.unread.contains(&sent.token)
+    ))
 }
 
 /// What the files tell of messages.
@@ -140,7 +155,10 @@ impl MessageTraces {
         let mut post = Self::default();
         let folder = stage.team_or_archive();
         for path in files(&folder.join("pitcrew/transcripts")) {
-            let agent = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let agent = path
+                .file_stem()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             post.add_transcript(&agent, &fs::read_to_string(&path).unwrap_or_default());
         }
         for path in files(&folder.join("inboxes")) {
@@ -153,7 +171,8 @@ impl MessageTraces {
         // What was read long ago is moved out of the inbox.
         for path in files(&folder.join("pitcrew/read")) {
             let text = fs::read_to_string(&path).unwrap_or_default();
-            for message in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            for message in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            {
                 post.add(&message);
             }
         }

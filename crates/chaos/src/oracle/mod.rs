@@ -53,7 +53,9 @@ pub struct Scene<'a> {
 pub fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !has_met_its_limit(scene) {
-        findings.extend(scene.seen.given_up.iter().map(|why| Finding::new("a step cannot be done", why)));
+        findings.extend(
+            scene.seen.given_up.iter().map(|why| Finding::new("a step cannot be done", why)),
+        );
         findings.extend(report(scene));
     }
     findings.extend(orphans::judge(scene));
@@ -67,7 +69,13 @@ fn has_met_its_limit(scene: &Scene<'_>) -> bool {
     let cause = match scene.plan.fault {
         Some(Fault::Descriptors { life, .. }) if life == scene.life => "os error 24",
         Some(Fault::FileSize { life, .. }) if life == scene.life => "os error 27",
-        Some(Fault::Descriptors { .. } | Fault::FileSize { .. } | Fault::FullDisk { .. } | Fault::PowerCuts) | None => {
+        Some(
+            Fault::Descriptors { .. }
+            | Fault::FileSize { .. }
+            | Fault::FullDisk { .. }
+            | Fault::PowerCuts,
+        )
+        | None => {
             return false;
         }
     };
@@ -96,8 +104,14 @@ fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let tasks: Vec<&Value> = report["tasks"].as_array().into_iter().flatten().collect();
     let is_open = tasks.iter().any(|task| task["status"] != "completed");
     let (code, name) = if is_open { (UNFINISHED, "stalled") } else { (0, "completed") };
-    check(end.code == Some(code), format!("the exit code is {:?}, and its tasks are {tasks:?}", end.code));
-    check(report["end"] == name && report["exit_code"] == code, format!("the end is {}", report["end"]));
+    check(
+        end.code == Some(code),
+        format!("the exit code is {:?}, and its tasks are {tasks:?}", end.code),
+    );
+    check(
+        report["end"] == name && report["exit_code"] == code,
+        format!("the end is {}", report["end"]),
+    );
     check(report["result"] == LAST_WORDS, format!("the result is {}", report["result"]));
     check(report["is_error"] == is_open, format!("is_error is {}", report["is_error"]));
     let asked = scene.seen.counts.get("team-lead").copied().unwrap_or_default();
@@ -106,6 +120,9 @@ fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let is_there = scene.stage.team().join("config.json").exists();
     // One whose work is done goes to the archive, unless somebody outside made a task since.
     let stays = is_open || (is_there && tasks::is_any_open(scene.stage));
-    check(is_there == (stays && !scene.plan.deletes_team), format!("the team is there: {is_there}"));
+    check(
+        is_there == (stays && !scene.plan.deletes_team),
+        format!("the team is there: {is_there}"),
+    );
     findings
 }

@@ -28,15 +28,21 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
             return temporary(scene.stage).into_iter().chain(doctor(scene)).collect();
         }
         if since.elapsed() > PATIENCE {
-            return left.into_iter().map(|text| Finding::new("something is left over", text)).collect();
+            return left
+                .into_iter()
+                .map(|text| Finding::new("something is left over", text))
+                .collect();
         }
         thread::park_timeout(Duration::from_millis(50));
     }
 }
 
 fn left(stage: &Stage) -> Vec<String> {
-    let mut left: Vec<String> =
-        stage.processes().into_iter().map(|process| format!("process {}: {}", process.pid, process.line)).collect();
+    let mut left: Vec<String> = stage
+        .processes()
+        .into_iter()
+        .map(|process| format!("process {}: {}", process.pid, process.line))
+        .collect();
     let panes = stage.panes().into_iter().filter(|pane| !pane.ends_with(" mine"));
     left.extend(panes.map(|pane| format!("pane {pane}")));
     let mut found = Vec::new();
@@ -47,7 +53,8 @@ fn left(stage: &Stage) -> Vec<String> {
     let started = fs::read(stage.team().join("pitcrew/started.json")).unwrap_or_default();
     let started: Value = serde_json::from_slice(&started).unwrap_or_default();
     // The first version of the file held the records alone.
-    let records = started.get("started").unwrap_or(&started).as_object().cloned().unwrap_or_default();
+    let records =
+        started.get("started").unwrap_or(&started).as_object().cloned().unwrap_or_default();
     left.extend(records.iter().map(|(name, record)| format!("record of {name}: {record}")));
     left
 }
@@ -72,14 +79,17 @@ fn temporary(stage: &Stage) -> Vec<Finding> {
     let mut found = Vec::new();
     walk(&stage.root(), &mut found);
     let left = found.iter().filter(|path| name(path).starts_with(".pitcrew-"));
-    left.map(|path| Finding::new("a temporary file is left over", path.display().to_string())).collect()
+    left.map(|path| Finding::new("a temporary file is left over", path.display().to_string()))
+        .collect()
 }
 
 /// The worktrees that hold nothing that would be lost.
 fn idle_worktrees(stage: &Stage) -> Vec<String> {
     let git = |at: &Path, args: &[&str]| {
         let output = stage.tool("git").current_dir(at).args(args).output();
-        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+        output
+            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+            .unwrap_or_default()
     };
     let listed = git(&stage.work(), &["worktree", "list", "--porcelain"]);
     let paths = listed.lines().filter_map(|line| line.strip_prefix("worktree ")).skip(1);
@@ -96,10 +106,13 @@ fn doctor(scene: &Scene<'_>) -> Vec<Finding> {
     if output.status.success() {
         return Vec::new();
     }
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     // A worktree that holds work is kept and named.
-    let is_kept = scene.plan.workers.iter().any(|worker| worker.has_worktree) && text.contains("worktree");
+    let is_kept =
+        scene.plan.workers.iter().any(|worker| worker.has_worktree) && text.contains("worktree");
     // Another client may write to a member that has just left, which nobody reads.
-    let is_late = (scene.plan.writers.honouring || scene.plan.writers.ignoring) && text.contains("dead mail");
+    let is_late =
+        (scene.plan.writers.honouring || scene.plan.writers.ignoring) && text.contains("dead mail");
     if is_kept || is_late { Vec::new() } else { vec![Finding::new("doctor finds something", text)] }
 }

@@ -28,16 +28,22 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
             Some(_) => {}
         }
     }
-    let reported = scene.end.iter().flat_map(|end| end.report["tasks"].as_array().into_iter().flatten());
+    let reported =
+        scene.end.iter().flat_map(|end| end.report["tasks"].as_array().into_iter().flatten());
     for reported in reported {
-        let found = reported["id"].as_str().and_then(|id| tasks.get(id)).map_or(&Value::Null, |task| &task["status"]);
+        let found = reported["id"]
+            .as_str()
+            .and_then(|id| tasks.get(id))
+            .map_or(&Value::Null, |task| &task["status"]);
         if (reported["status"] == "completed") != (found == "completed") {
             untrue(format!("the report says that {reported} stands so, and the files {found}"));
         }
     }
     let members = members(scene.stage);
     for (id, task) in &tasks {
-        let Some(owner) = task["owner"].as_str().filter(|_| task["status"] != "completed") else { continue };
+        let Some(owner) = task["owner"].as_str().filter(|_| task["status"] != "completed") else {
+            continue;
+        };
         if !owner.is_empty() && !members.iter().any(|name| name == owner) {
             untrue(format!("task {id} is {} and {owner}'s, who is no member", task["status"]));
         }
@@ -53,11 +59,14 @@ pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
         let task = written.id.as_ref().and_then(|id| tasks.get(id));
         let is_there = task.is_some_and(|task| task["subject"] == written.token);
         // The lead completes it at the end.
-        let is_begun = |task: &Value| task["status"] == "in_progress" || task["status"] == "completed";
+        let is_begun =
+            |task: &Value| task["status"] == "in_progress" || task["status"] == "completed";
         let is_claimed = task.is_some_and(|task| task["owner"] == "team-lead" && is_begun(task));
         !is_there || (written.is_claimed && !is_claimed)
     };
-    made.filter(is_gone).map(|written| Finding::new("an acknowledged task is gone", format!("{written:?}"))).collect()
+    made.filter(is_gone)
+        .map(|written| Finding::new("an acknowledged task is gone", format!("{written:?}")))
+        .collect()
 }
 
 /// Whether a task of the team is open.
@@ -66,7 +75,8 @@ pub(super) fn is_any_open(stage: &Stage) -> bool {
 }
 
 fn tasks(folder: &Path) -> BTreeMap<String, Value> {
-    let paths = files(folder).into_iter().filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let paths =
+        files(folder).into_iter().filter(|path| path.extension().is_some_and(|end| end == "json"));
     let task = |path: PathBuf| {
         let task: Value = serde_json::from_str(&fs::read_to_string(&path).ok()?).ok()?;
         Some((task["id"].as_str()?.to_owned(), task))
@@ -88,7 +98,10 @@ fn commands(scene: &Scene<'_>) -> Vec<Finding> {
         let count = lines.get(&tried.token).copied().unwrap_or_default();
         let is_done = matches!(scene.seen.results.get(&tried.call), Some(Some((_, false))));
         if count > 1 || (is_done && count == 0) {
-            let text = format!("{} ran {count} times; the agent was told that it is done: {is_done}", tried.token);
+            let text = format!(
+                "{} ran {count} times; the agent was told that it is done: {is_done}",
+                tried.token
+            );
             findings.push(Finding::new("a command did not run once", text));
         }
     }

@@ -91,7 +91,9 @@ impl Driver<'_> {
             match (signal, &lead.terminal) {
                 (EndSignal::Interrupt, Some(terminal)) => terminal.interrupt(),
                 (EndSignal::HangUp, Some(_)) => lead.terminal = None,
-                (EndSignal::Interrupt | EndSignal::HangUp | EndSignal::Terminate, _) => send(lead.child.id(), signal),
+                (EndSignal::Interrupt | EndSignal::HangUp | EndSignal::Terminate, _) => {
+                    send(lead.child.id(), signal)
+                }
             }
             self.harmed.signals.push(signal);
         }
@@ -138,9 +140,14 @@ impl Driver<'_> {
         let (document, findings) = judge_end(&end);
         let is_over = !findings.is_empty() || status.code() == Some(0);
         let disk_was_full = end.disk_was_full;
-        let name =
-            document.as_ref().and_then(|document| document["end"].as_str()).unwrap_or("before a team").to_owned();
-        let open = document.as_ref().map(|document| format!("{} {}", document["message"], document["open"]));
+        let name = document
+            .as_ref()
+            .and_then(|document| document["end"].as_str())
+            .unwrap_or("before a team")
+            .to_owned();
+        let open = document
+            .as_ref()
+            .map(|document| format!("{} {}", document["message"], document["open"]));
         self.findings.extend(findings);
         self.note(format!("its end is {name}, {}", open.unwrap_or_default()));
         *self.harmed.ends.entry(name).or_default() += 1;

@@ -38,7 +38,9 @@ fn a_step_is_known_by_the_ids_of_its_calls() {
 fn a_lead_begins_with_its_tasks() {
     let plan = Plan::of(3, Some(Place::Panes));
     let heard = Heard { agent: "team-lead".to_owned(), tools: 1, ..Heard::default() };
-    let Say::Calls(calls) = decide(&heard, World { plan: &plan, may_end: false }) else { panic!("no calls") };
+    let Say::Calls(calls) = decide(&heard, World { plan: &plan, may_end: false }) else {
+        panic!("no calls")
+    };
     let tasks: usize = plan.workers.iter().map(|worker| worker.tasks).sum();
     assert_eq!(calls.iter().filter(|call| call.tool == "TaskCreate").count(), tasks);
 }

@@ -34,7 +34,11 @@ fn the_long_run_has_a_thousand_crashes_in_all_places() {
         assert!(plans.iter().filter(|plan| plan.place == place).count() > 30, "{place:?}");
     }
     let in_process = plans.iter().filter(|plan| plan.place == Place::InProcess);
-    assert!(in_process.flat_map(|plan| &plan.crashes).all(|crash| crash.harm == Harm::Kill(Victim::Lead)));
+    assert!(
+        in_process
+            .flat_map(|plan| &plan.crashes)
+            .all(|crash| crash.harm == Harm::Kill(Victim::Lead))
+    );
 }
 
 #[test]
@@ -51,9 +55,15 @@ fn seeds_that_failed_once_are_read() {
 #[test]
 fn two_hundred_runs_with_looked_at_ends_have_every_harm_in_all_places() {
     let plans: Vec<Plan> = (0..200).map(Plan::of_ends).collect();
-    let harms: Vec<&Harm> = plans.iter().flat_map(|plan| &plan.crashes).map(|crash| &crash.harm).collect();
+    let harms: Vec<&Harm> =
+        plans.iter().flat_map(|plan| &plan.crashes).map(|crash| &crash.harm).collect();
     for fault in ModelFault::ALL {
-        assert!(harms.iter().any(|harm| matches!(harm, Harm::Model { fault: met, .. } if *met == fault)), "{fault:?}");
+        assert!(
+            harms
+                .iter()
+                .any(|harm| matches!(harm, Harm::Model { fault: met, .. } if *met == fault)),
+            "{fault:?}"
+        );
     }
     let has = |kind: &str| harms.iter().filter(|harm| harm.kind() == kind).count() >= 3;
     let kinds = [

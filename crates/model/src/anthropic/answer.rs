@@ -87,7 +87,9 @@ impl Events {
         let block = block?.as_object()?.clone();
         let text = |key| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let told = match text("type").as_str() {
-            "text" => Some(text("text")).filter(|text| !text.is_empty()).map(StreamEvent::TextDelta),
+            "text" => {
+                Some(text("text")).filter(|text| !text.is_empty()).map(StreamEvent::TextDelta)
+            }
             "tool_use" => Some(StreamEvent::ToolStarted { name: text("name") }),
             _ => None,
         };
@@ -218,7 +220,12 @@ mod tests {
             json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"input_tokens": 11, "output_tokens": 30, "cache_creation_input_tokens": null}}),
             json!({"type": "message_stop"}),
         ]);
-        let expected = Usage { input_tokens: 11, output_tokens: 30, cache_read_input_tokens: 5, ..Usage::default() };
+        let expected = Usage {
+            input_tokens: 11,
+            output_tokens: 30,
+            cache_read_input_tokens: 5,
+            ..Usage::default()
+        };
         assert_eq!(response.usage, expected);
         assert_eq!(response.stop, StopReason::EndTurn);
     }
@@ -238,8 +245,11 @@ mod tests {
             call(3),
             json!({"type": "message_stop"}),
         ]);
-        let inputs: Vec<Value> =
-            response.blocks.iter().map(|b| serde_json::to_value(b).unwrap()["input"].clone()).collect();
+        let inputs: Vec<Value> = response
+            .blocks
+            .iter()
+            .map(|b| serde_json::to_value(b).unwrap()["input"].clone())
+            .collect();
         assert_eq!(inputs, [json!({}), json!({"a": 1}), json!("{\"a\""), json!({})]);
         assert_eq!(response.blocks[2].invalid_input(), Some("{\"a\""));
     }
@@ -257,7 +267,8 @@ mod tests {
 
     #[test]
     fn a_thought_is_put_together_with_its_signature() {
-        let delta = |delta: Value| json!({"type": "content_block_delta", "index": 0, "delta": delta});
+        let delta =
+            |delta: Value| json!({"type": "content_block_delta", "index": 0, "delta": delta});
         let response = finished(&[
             json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
             delta(json!({"type": "thinking_delta", "thinking": "let me "})),
@@ -270,13 +281,16 @@ mod tests {
 
     #[test]
     fn a_stream_that_ends_without_its_stop_is_no_answer() {
-        let (_, mut answer) = feed(&[json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})]);
+        let (_, mut answer) =
+            feed(&[json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})]);
         assert_eq!(answer.end(), None);
     }
 
     #[test]
     fn an_error_inside_the_stream_is_sorted_by_its_type() {
-        let error = |kind: &str| error_event(&json!({"type": "error", "error": {"type": kind, "message": "m"}}));
+        let error = |kind: &str| {
+            error_event(&json!({"type": "error", "error": {"type": kind, "message": "m"}}))
+        };
         assert!(matches!(error("overloaded_error"), ModelError::Overloaded { .. }));
         assert!(matches!(error("rate_limit_error"), ModelError::RateLimited { .. }));
         assert!(error("api_error").is_retryable());

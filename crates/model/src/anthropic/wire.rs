@@ -71,7 +71,11 @@ const EPHEMERAL: CacheMark = CacheMark { kind: "ephemeral" };
 /// Calls `write` with the body of a request.
 ///
 /// Three marks say what to cache: the tools, the system prompt, and the conversation up to the last user message.
-pub(super) fn with_body<T>(model: &str, request: &Request, write: impl FnOnce(&RequestBody<'_>) -> T) -> T {
+pub(super) fn with_body<T>(
+    model: &str,
+    request: &Request,
+    write: impl FnOnce(&RequestBody<'_>) -> T,
+) -> T {
     let sendable = sendable(request);
     let texts = request.system.iter().filter(|text| !text.trim().is_empty());
     let mut system: Vec<SystemText<'_>> =
@@ -84,11 +88,23 @@ pub(super) fn with_body<T>(model: &str, request: &Request, write: impl FnOnce(&R
         last.cache_control = Some(EPHEMERAL);
     }
     let messages = messages(&sendable);
-    write(&RequestBody { model, max_tokens: request.max_output_tokens, stream: true, messages, system, tools })
+    write(&RequestBody {
+        model,
+        max_tokens: request.max_output_tokens,
+        stream: true,
+        messages,
+        system,
+        tools,
+    })
 }
 
 fn tool(tool: &ToolSpec) -> Tool<'_> {
-    Tool { name: &tool.name, description: &tool.description, input_schema: &tool.input_schema, cache_control: None }
+    Tool {
+        name: &tool.name,
+        description: &tool.description,
+        input_schema: &tool.input_schema,
+        cache_control: None,
+    }
 }
 
 fn messages(messages: &[Message]) -> Vec<SentMessage<'_>> {
@@ -116,14 +132,23 @@ fn block(block: &Block) -> Option<Cow<'_, Block>> {
     match block {
         Block::Text { text, .. } if text.trim().is_empty() => None,
         Block::Thinking { signature, .. } if signature.is_empty() => None,
-        Block::ToolUse { id, name, input, extra } if !input.is_object() => Some(Cow::Owned(Block::ToolUse {
-            id: id.clone(),
-            name: name.clone(),
-            input: input_for_wire(input),
-            extra: extra.clone(),
-        })),
-        Block::ToolResult { tool_use_id, content: Some(ToolContent::Blocks(inner)), is_error, extra } => {
-            let inner = inner.iter().filter(|block| block.as_text().is_none_or(|text| !text.trim().is_empty()));
+        Block::ToolUse { id, name, input, extra } if !input.is_object() => {
+            Some(Cow::Owned(Block::ToolUse {
+                id: id.clone(),
+                name: name.clone(),
+                input: input_for_wire(input),
+                extra: extra.clone(),
+            }))
+        }
+        Block::ToolResult {
+            tool_use_id,
+            content: Some(ToolContent::Blocks(inner)),
+            is_error,
+            extra,
+        } => {
+            let inner = inner
+                .iter()
+                .filter(|block| block.as_text().is_none_or(|text| !text.trim().is_empty()));
             Some(Cow::Owned(Block::ToolResult {
                 tool_use_id: tool_use_id.clone(),
                 content: Some(ToolContent::Blocks(inner.cloned().collect())),
@@ -179,8 +204,16 @@ mod tests {
             system: vec!["one".into(), "two".into()],
             messages: Arc::new(messages),
             tools: Arc::new([
-                ToolSpec { name: "A".to_owned(), description: "a".to_owned(), input_schema: json!({"type": "object"}) },
-                ToolSpec { name: "B".to_owned(), description: "b".to_owned(), input_schema: json!({"type": "object"}) },
+                ToolSpec {
+                    name: "A".to_owned(),
+                    description: "a".to_owned(),
+                    input_schema: json!({"type": "object"}),
+                },
+                ToolSpec {
+                    name: "B".to_owned(),
+                    description: "b".to_owned(),
+                    input_schema: json!({"type": "object"}),
+                },
             ]),
             max_output_tokens: 100,
         }
@@ -193,7 +226,10 @@ mod tests {
             &request(vec![
                 Message::user(vec![Block::text("go")]),
                 Message::assistant(vec![Block::tool_use("t", "A", json!({}))]),
-                Message::user(vec![Block::tool_result("t", "ok"), Block::Other(json!({"type": "new"}))]),
+                Message::user(vec![
+                    Block::tool_result("t", "ok"),
+                    Block::Other(json!({"type": "new"})),
+                ]),
             ]),
         );
         let mark = json!({"type": "ephemeral"});
@@ -214,7 +250,8 @@ mod tests {
             Message::user(vec![Block::text("c")]),
         ]);
         assert_eq!(sent.as_array().unwrap().len(), 1);
-        let texts: Vec<_> = sent[0]["content"].as_array().unwrap().iter().map(|b| b["text"].clone()).collect();
+        let texts: Vec<_> =
+            sent[0]["content"].as_array().unwrap().iter().map(|b| b["text"].clone()).collect();
         assert_eq!(texts, ["a", "b", "c"]);
     }
 

@@ -172,7 +172,9 @@ impl Call {
     /// Tells whether a piece belongs to this call: by its index, or, on servers that send none, by its id or lack of a name.
     fn is_continued_by(&self, index: Option<u64>, id: &str, name: &str) -> bool {
         match (self.index, index) {
-            (Some(mine), Some(index)) => mine == index && (id.is_empty() || self.id == id || name.is_empty()),
+            (Some(mine), Some(index)) => {
+                mine == index && (id.is_empty() || self.id == id || name.is_empty())
+            }
             (None, None) => (!id.is_empty() && self.id == id) || (id.is_empty() && name.is_empty()),
             (Some(_), None) | (None, Some(_)) => false,
         }

@@ -12,7 +12,8 @@ use crate::{Block, Message, Request, Role, ToolContent};
 /// Writes the body of a request; `limit_field` is the server's name for the limit of the answer.
 pub(super) fn body(model: &str, limit_field: &str, request: &Request) -> Value {
     let mut messages = Vec::new();
-    let system: Vec<&str> = request.system.iter().map(AsRef::as_ref).filter(|text| !text.is_empty()).collect();
+    let system: Vec<&str> =
+        request.system.iter().map(AsRef::as_ref).filter(|text| !text.is_empty()).collect();
     if !system.is_empty() {
         messages.push(json!({"role": "system", "content": system.join("\n\n")}));
     }
@@ -57,7 +58,10 @@ fn write_user(message: &Message, messages: &mut Vec<Value>) {
             Block::Text { text, .. } if text.is_empty() => {}
             Block::Text { text, .. } => parts.push(json!({"type": "text", "text": text})),
             Block::Image { .. } => parts.extend(image_part(block)),
-            Block::Thinking { .. } | Block::RedactedThinking { .. } | Block::ToolUse { .. } | Block::Other(_) => {}
+            Block::Thinking { .. }
+            | Block::RedactedThinking { .. }
+            | Block::ToolUse { .. }
+            | Block::Other(_) => {}
         }
     }
     if let Some(content) = content_of(parts) {
@@ -67,7 +71,8 @@ fn write_user(message: &Message, messages: &mut Vec<Value>) {
 
 /// Writes texts alone as one string, which every server takes, and parts only where there are pictures.
 fn content_of(parts: Vec<Value>) -> Option<Value> {
-    let texts: Vec<&str> = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
+    let texts: Vec<&str> =
+        parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
     match parts.len() {
         0 => None,
         all if all == texts.len() => Some(json!(texts.join("\n\n"))),
@@ -165,7 +170,11 @@ mod tests {
                 Block::tool_use("a", "Bash", json!({"command": "ls"})),
                 Block::tool_use("b", "Bash", json!("{\"comm")),
             ]),
-            Message::user(vec![Block::text("mail"), Block::tool_result("a", "ok"), Block::tool_error("b", "no JSON")]),
+            Message::user(vec![
+                Block::text("mail"),
+                Block::tool_result("a", "ok"),
+                Block::tool_error("b", "no JSON"),
+            ]),
         ]);
         let expected = json!([
             {"role": "system", "content": "one\n\ntwo"},
@@ -210,7 +219,10 @@ mod tests {
     #[test]
     fn unsigned_thoughts_go_back_with_the_calls_they_led_to() {
         let body = body_of(vec![
-            Message::assistant(vec![Block::thinking("hm", ""), Block::tool_use("a", "Bash", json!({}))]),
+            Message::assistant(vec![
+                Block::thinking("hm", ""),
+                Block::tool_use("a", "Bash", json!({})),
+            ]),
             Message::assistant(vec![Block::thinking("hm", ""), Block::text("done")]),
         ]);
         assert_eq!(body["messages"][1]["reasoning_content"], "hm");

@@ -198,7 +198,11 @@ impl Capture {
     ///
     /// # Errors
     /// When it names a variable that has no value.
-    pub(super) fn take(&self, hearing: Hearing<'_>, vars: &Variables) -> Result<Option<Value>, String> {
+    pub(super) fn take(
+        &self,
+        hearing: Hearing<'_>,
+        vars: &Variables,
+    ) -> Result<Option<Value>, String> {
         let Self(this) = self;
         let told = hearing.told.iter().rev().filter(|told| told.at < hearing.end);
         let heard = told.filter(|told| this.from.includes(told, this.tool.as_deref()));
@@ -253,7 +257,11 @@ impl TryFrom<WrittenCondition> for Condition {
             || written.not.is_some()
             || !written.all.is_empty()
             || !written.any.is_empty();
-        if asks { Ok(Self(written)) } else { Err("a condition needs contains, matches, all, any or not") }
+        if asks {
+            Ok(Self(written))
+        } else {
+            Err("a condition needs contains, matches, all, any or not")
+        }
     }
 }
 

@@ -193,7 +193,9 @@ impl TryFrom<WrittenStep> for Step {
             (None, None, None) => {
                 return Err("a step needs text, thinking or tools, or wait_for, choose or repeat");
             }
-            (Some(condition), None, None) if !calls && turn.capture.is_empty() => Act::WaitFor { condition, turn },
+            (Some(condition), None, None) if !calls && turn.capture.is_empty() => {
+                Act::WaitFor { condition, turn }
+            }
             (None, Some(branches), None) if bare => Act::Choose(branches),
             (None, None, Some(repeat)) if bare => Act::Repeat(repeat),
             _ => return Err("a step is one thing: an answer, a wait_for, a choose or a repeat"),

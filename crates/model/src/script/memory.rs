@@ -116,7 +116,10 @@ impl Memory {
 
     /// Writes it as a summary. No sign that means something in a conversation stands in it plainly, so it stays as it is.
     pub(super) fn summary(&self) -> String {
-        let json = serde_json::to_string(self).unwrap_or_default().replace('<', "\\u003c").replace('&', "\\u0026");
+        let json = serde_json::to_string(self)
+            .unwrap_or_default()
+            .replace('<', "\\u003c")
+            .replace('&', "\\u0026");
         format!("I have played {} turns of my script.\n{MARK}{json}", self.turns)
     }
 }

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{AgentTag, Block, Model, ModelError, Request, Response, ResponseStream, StreamEvent, Usage, emit};
+use crate::{
+    AgentTag, Block, Model, ModelError, Request, Response, ResponseStream, StreamEvent, Usage, emit,
+};
 
 pub use memory::COMPACTION;
 pub use replay::INTERRUPTED;
@@ -105,7 +107,9 @@ impl Script {
         let options = serde_saphyr::options! { with_snippet: false };
         match serde_saphyr::from_str_with_options(text, options) {
             Ok(content) => Ok(Self { file: file.to_owned(), content }),
-            Err(error) => Err(ScriptError::Form { file: file.to_owned(), reason: error.to_string() }),
+            Err(error) => {
+                Err(ScriptError::Form { file: file.to_owned(), reason: error.to_string() })
+            }
         }
     }
 
@@ -171,7 +175,8 @@ impl Model for Scripted {
             }
             let id = format!("msg_script_{}_{}", plain(&request.agent), answer.position);
             let stop = answer.stop();
-            let response = Response { id, model, blocks: answer.blocks, stop, usage: Usage::default() };
+            let response =
+                Response { id, model, blocks: answer.blocks, stop, usage: Usage::default() };
             out.emit(StreamEvent::Finished(response)).await;
             Ok(())
         })
@@ -184,7 +189,10 @@ fn told(block: &Block) -> Option<StreamEvent> {
         Block::Text { text, .. } => Some(StreamEvent::TextDelta(text.clone())),
         Block::Thinking { thinking, .. } => Some(StreamEvent::ThinkingDelta(thinking.clone())),
         Block::ToolUse { name, .. } => Some(StreamEvent::ToolStarted { name: name.clone() }),
-        Block::RedactedThinking { .. } | Block::ToolResult { .. } | Block::Image { .. } | Block::Other(_) => None,
+        Block::RedactedThinking { .. }
+        | Block::ToolResult { .. }
+        | Block::Image { .. }
+        | Block::Other(_) => None,
     }
 }
 

@@ -59,7 +59,11 @@ pub(super) struct Fault {
 ///
 /// # Errors
 /// When a capture finds nothing, a variable has no value, or the script goes in circles.
-pub(super) fn answer(steps: &[Step], agent: &AgentTag, messages: &[Message]) -> Result<Answer, Fault> {
+pub(super) fn answer(
+    steps: &[Step],
+    agent: &AgentTag,
+    messages: &[Message],
+) -> Result<Answer, Fault> {
     let to_summarise = memory::to_summarise(messages);
     let mut replay = Replay::new(agent, to_summarise.as_deref().unwrap_or(messages));
     let due = match replay.play(steps) {
@@ -69,7 +73,9 @@ pub(super) fn answer(steps: &[Step], agent: &AgentTag, messages: &[Message]) -> 
     };
     let due = match due {
         // What the next turn lacks may still be told before it is due.
-        Ok(_) | Err(_) if to_summarise.is_some() && replay.position == replay.answered() => Ok(replay.summary()),
+        Ok(_) | Err(_) if to_summarise.is_some() && replay.position == replay.answered() => {
+            Ok(replay.summary())
+        }
         due => due,
     };
     due.map_err(|reason| Fault { turn: replay.position + 1, reason })
@@ -111,8 +117,10 @@ impl<'a> Replay<'a> {
         let first = usize::from(recalled.is_some());
         let (memory, briefing) = recalled.unwrap_or_default();
         let recalled = (memory.told.len(), briefing);
-        let told = told::listen(memory.told.into_iter().map(Remembered::told).collect(), messages, first);
-        let answers = (first..).zip(messages).filter(|(_, message)| message.role == Role::Assistant);
+        let told =
+            told::listen(memory.told.into_iter().map(Remembered::told).collect(), messages, first);
+        let answers =
+            (first..).zip(messages).filter(|(_, message)| message.role == Role::Assistant);
         Self {
             agent: super::plain(agent),
             messages,
@@ -156,12 +164,19 @@ impl<'a> Replay<'a> {
             again: self.interrupted_calls(),
             told: kept.map(|(_, told)| Remembered::of(told, self.latest)).collect(),
         };
-        Answer { position: self.position, blocks: vec![Block::text(memory.summary())], delay: Duration::ZERO }
+        Answer {
+            position: self.position,
+            blocks: vec![Block::text(memory.summary())],
+            delay: Duration::ZERO,
+        }
     }
 
     fn play(&mut self, steps: &[Step]) -> Played {
         for step in steps {
-            self.steps_left = self.steps_left.checked_sub(1).ok_or("the script goes in circles without an answer")?;
+            self.steps_left = self
+                .steps_left
+                .checked_sub(1)
+                .ok_or("the script goes in circles without an answer")?;
             if let Some(when) = &step.when
                 && !self.holds(when)?
             {
@@ -313,7 +328,8 @@ impl<'a> Replay<'a> {
             let is_last = self.position == self.before && self.path.is_empty();
             return if is_last { self.again.clone() } else { Vec::new() };
         }
-        let Some(at) = self.answers.get(self.position - self.before - 1).map(|at| at - self.first) else {
+        let Some(at) = self.answers.get(self.position - self.before - 1).map(|at| at - self.first)
+        else {
             return Vec::new();
         };
         let results: Vec<&str> = self
@@ -380,7 +396,9 @@ impl<'a> Replay<'a> {
 
 fn interrupted_id(block: &Block) -> Option<&str> {
     match block {
-        Block::ToolResult { tool_use_id, content: Some(content), .. } if content.text().contains(INTERRUPTED) => {
+        Block::ToolResult { tool_use_id, content: Some(content), .. }
+            if content.text().contains(INTERRUPTED) =>
+        {
             Some(tool_use_id)
         }
         Block::ToolResult { .. }

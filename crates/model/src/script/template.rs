@@ -62,7 +62,9 @@ impl Variables {
             }
             Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
             Value::Object(fields) => {
-                let fill = |(key, value): (&String, &Value)| self.fill_value(value).map(|value| (key.clone(), value));
+                let fill = |(key, value): (&String, &Value)| {
+                    self.fill_value(value).map(|value| (key.clone(), value))
+                };
                 fields.iter().map(fill).collect()
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value.clone()),
@@ -80,11 +82,11 @@ impl Variables {
                 continue;
             }
             filled.push_str(before);
-            let (name, after) = after.split_once('}').ok_or_else(|| format!("a ${{ in {text:?} is not closed"))?;
-            let value = self
-                .values
-                .get(name)
-                .ok_or_else(|| format!("${{{name}}} has no value; capture it first, or write $${{ for a plain ${{"))?;
+            let (name, after) =
+                after.split_once('}').ok_or_else(|| format!("a ${{ in {text:?} is not closed"))?;
+            let value = self.values.get(name).ok_or_else(|| {
+                format!("${{{name}}} has no value; capture it first, or write $${{ for a plain ${{")
+            })?;
             match value {
                 Value::String(value) => filled.push_str(&write(value)),
                 other => filled.push_str(&write(&other.to_string())),
@@ -102,7 +104,8 @@ mod tests {
     use serde_json::json;
 
     fn variables() -> Variables {
-        let mut variables = Variables::of(&AgentTag { name: "bob".to_owned(), team: Some("t".to_owned()) });
+        let mut variables =
+            Variables::of(&AgentTag { name: "bob".to_owned(), team: Some("t".to_owned()) });
         variables.set("n", json!(7));
         variables.set("dot", json!("a.b"));
         variables

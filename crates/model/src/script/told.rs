@@ -26,7 +26,8 @@ pub(super) const NEVER: usize = usize::MAX;
 /// what is known already, and `first` where the first message stands.
 pub(super) fn listen(mut told: Vec<Told>, messages: &[Message], first: usize) -> Vec<Told> {
     let open = told.iter().enumerate().filter(|(_, told)| told.at == NEVER);
-    let mut calls: Vec<Call<'_>> = open.map(|(at, _)| Call { id: "", tool: "", place: Some(at) }).collect();
+    let mut calls: Vec<Call<'_>> =
+        open.map(|(at, _)| Call { id: "", tool: "", place: Some(at) }).collect();
     for (at, message) in (first..).zip(messages) {
         match message.role {
             Role::Assistant => calls = calls_of(message, &interrupted(&calls, &told)),

@@ -1,7 +1,9 @@
 //! The Messages API against a fake server.
 
 use futures_util::StreamExt;
-use pitcrew_model::{Block, Endpoints, Message, ModelError, Pace, RetryPolicy, StopReason, StreamEvent, Usage};
+use pitcrew_model::{
+    Block, Endpoints, Message, ModelError, Pace, RetryPolicy, StopReason, StreamEvent, Usage,
+};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -41,15 +43,22 @@ async fn a_call_sends_the_conversation_and_returns_text_thoughts_calls_and_usage
     );
     assert_eq!(response.stop, StopReason::ToolUse);
     assert_eq!((response.id.as_str(), response.model.as_str()), ("msg_1", "claude-x-1"));
-    let usage =
-        Usage { input_tokens: 7, output_tokens: 20, cache_creation_input_tokens: 2, cache_read_input_tokens: 3 };
+    let usage = Usage {
+        input_tokens: 7,
+        output_tokens: 20,
+        cache_creation_input_tokens: 2,
+        cache_read_input_tokens: 3,
+    };
     assert_eq!(response.usage, usage);
 
     let seen = &fake.seen()[0];
     assert_eq!(seen.path, "/v1/messages");
     assert_eq!(seen.headers["x-api-key"], "sk-ant");
     assert_eq!(seen.headers["content-type"], "application/json");
-    assert!(!seen.headers.contains_key("transfer-encoding"), "not every server takes a body in chunks");
+    assert!(
+        !seen.headers.contains_key("transfer-encoding"),
+        "not every server takes a body in chunks"
+    );
     assert_eq!(seen.headers["content-length"], seen.body.to_string().len().to_string().as_str());
     assert_eq!(seen.headers["anthropic-version"], "2023-06-01");
     let cached = json!({"type": "ephemeral"});
@@ -72,7 +81,8 @@ async fn text_is_told_while_the_server_still_writes() {
     let whole = message_saying("héllo").concat();
     let inside_letter = whole.find("\"héllo").unwrap() + 3;
     let bytes = whole.as_bytes();
-    let delta_length = bytes[inside_letter..].windows(2).position(|two| two == b"\n\n").unwrap() + 2;
+    let delta_length =
+        bytes[inside_letter..].windows(2).position(|two| two == b"\n\n").unwrap() + 2;
     let after_delta = inside_letter + delta_length;
     server.send(bytes[..inside_letter].to_vec()).unwrap();
     server.send(bytes[inside_letter..after_delta].to_vec()).unwrap();
@@ -92,7 +102,8 @@ async fn a_bearer_token_serves_where_there_is_no_key() {
         ..Endpoints::default()
     };
     let spec = MODEL.parse().unwrap();
-    let model = pitcrew_model::open(&spec, &endpoints, &Pace::new(), &RetryPolicy::default()).unwrap();
+    let model =
+        pitcrew_model::open(&spec, &endpoints, &Pace::new(), &RetryPolicy::default()).unwrap();
     call(model.as_ref(), hello()).await.unwrap();
     let seen = &fake.seen()[0];
     assert_eq!(seen.headers["authorization"], "Bearer tok");
@@ -102,7 +113,8 @@ async fn a_bearer_token_serves_where_there_is_no_key() {
 #[tokio::test]
 async fn a_missing_key_is_told_before_anything_is_called() {
     let spec = MODEL.parse().unwrap();
-    let opened = pitcrew_model::open(&spec, &Endpoints::default(), &Pace::new(), &RetryPolicy::default());
+    let opened =
+        pitcrew_model::open(&spec, &Endpoints::default(), &Pace::new(), &RetryPolicy::default());
     insta::assert_snapshot!(opened.err().unwrap(), @"anthropic needs a key: set ANTHROPIC_API_KEY");
 }
 
@@ -129,7 +141,8 @@ async fn a_stream_cut_in_the_middle_is_asked_for_again_as_a_whole() {
 
 #[tokio::test]
 async fn an_overloaded_service_is_called_again_whether_it_says_so_by_status_or_in_the_stream() {
-    let body = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let body =
+        json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     check_cut(Reply::Status(529, vec![], body.clone())).await;
     check_cut(Reply::Stream(messages(&[body]))).await;
     check_cut(Reply::Status(503, vec![], json!("bad gateway"))).await;
@@ -137,7 +150,8 @@ async fn an_overloaded_service_is_called_again_whether_it_says_so_by_status_or_i
 
 #[tokio::test]
 async fn a_rate_limit_of_one_model_makes_the_others_of_its_team_wait() {
-    let body = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}});
+    let body =
+        json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}});
     let limited = Reply::Status(429, vec![("retry-after", "60")], body);
     let fake = Fake::start([limited, Reply::Stream(message_saying("hi"))]).await;
     let pace = Pace::new();
@@ -178,7 +192,8 @@ async fn what_waiting_does_not_mend_is_not_tried_again() {
 #[tokio::test]
 async fn an_over_long_conversation_is_an_error_of_its_own() {
     let message = "prompt is too long: 210000 tokens > 200000 maximum";
-    let body = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+    let body =
+        json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
     let error = check_final(400, body).await;
     assert!(matches!(error, ModelError::ContextTooLong { .. }), "{error:?}");
 }
@@ -220,9 +235,15 @@ async fn an_answer_with_thoughts_unknown_blocks_and_a_broken_call_goes_back_as_i
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_with_its_cause() {
     let fake = Fake::start([]).await;
-    let endpoints = Endpoints { anthropic_base_url: Some("http://127.0.0.1:1".to_owned()), ..fake.endpoints() };
-    let model =
-        pitcrew_model::open(&MODEL.parse().unwrap(), &endpoints, &Pace::new(), &RetryPolicy::default()).unwrap();
+    let endpoints =
+        Endpoints { anthropic_base_url: Some("http://127.0.0.1:1".to_owned()), ..fake.endpoints() };
+    let model = pitcrew_model::open(
+        &MODEL.parse().unwrap(),
+        &endpoints,
+        &Pace::new(),
+        &RetryPolicy::default(),
+    )
+    .unwrap();
     let told = model.respond(request(hello())).next().await;
     let Some(Ok(StreamEvent::Waiting { reason, .. })) = told else {
         panic!("the call waits for the server, but: {told:?}");

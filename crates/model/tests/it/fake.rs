@@ -11,7 +11,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Response, Uri};
 use futures_util::{Stream, StreamExt, stream};
 use pitcrew_model::{
-    AgentTag, Endpoints, Message, Model, ModelError, ModelSpec, Pace, Request, RetryPolicy, StreamEvent, ToolSpec,
+    AgentTag, Endpoints, Message, Model, ModelError, ModelSpec, Pace, Request, RetryPolicy,
+    StreamEvent, ToolSpec,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -49,8 +50,10 @@ struct Shared {
 
 impl Fake {
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
-        let shared =
-            Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), seen: Mutex::new(Vec::new()) });
+        let shared = Arc::new(Shared {
+            replies: Mutex::new(replies.into_iter().collect()),
+            seen: Mutex::new(Vec::new()),
+        });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
@@ -83,7 +86,10 @@ impl Fake {
 
     pub(crate) fn model_at_pace(&self, spec: &str, pace: &Pace) -> Arc<dyn Model> {
         let spec: ModelSpec = spec.parse().unwrap();
-        let quick = RetryPolicy { first_delay: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
+        let quick = RetryPolicy {
+            first_delay: std::time::Duration::from_millis(1),
+            ..RetryPolicy::default()
+        };
         pitcrew_model::open(&spec, &self.endpoints(), pace, &quick).unwrap()
     }
 }
@@ -94,7 +100,12 @@ impl Drop for Fake {
     }
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
     let body = serde_json::from_slice(&body).unwrap_or_default();
     shared.seen.lock().unwrap().push(SeenRequests { path: uri.path().to_owned(), headers, body });
     let reply = shared.replies.lock().unwrap().pop_front().expect("a reply for every request");
@@ -102,10 +113,14 @@ async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap,
         Reply::Status(status, headers, body) => {
             let response = headers
                 .into_iter()
-                .fold(Response::builder().status(status), |response, (name, value)| response.header(name, value));
+                .fold(Response::builder().status(status), |response, (name, value)| {
+                    response.header(name, value)
+                });
             response.body(Body::from(body.to_string())).unwrap()
         }
-        Reply::Stream(pieces) => streaming(stream::iter(pieces.into_iter().map(Ok::<_, Infallible>))),
+        Reply::Stream(pieces) => {
+            streaming(stream::iter(pieces.into_iter().map(Ok::<_, Infallible>)))
+        }
         Reply::Cut(pieces) => {
             let pieces = pieces.into_iter().map(Ok);
             streaming(stream::iter(pieces.chain([Err(io::Error::other("cut"))])))
@@ -122,7 +137,10 @@ where
     P: Into<Bytes> + 'static,
     E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
 {
-    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).unwrap()
+    Response::builder()
+        .header("content-type", "text/event-stream")
+        .body(Body::from_stream(pieces))
+        .unwrap()
 }
 
 /// Writes events of the Messages API, one piece each.
@@ -166,7 +184,10 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
 }
 
 /// Makes a call and returns all its events.
-pub(crate) async fn call(model: &dyn Model, messages: Vec<Message>) -> Result<Vec<StreamEvent>, ModelError> {
+pub(crate) async fn call(
+    model: &dyn Model,
+    messages: Vec<Message>,
+) -> Result<Vec<StreamEvent>, ModelError> {
     let events: Vec<_> = model.respond(request(messages)).collect().await;
     events.into_iter().collect()
 }

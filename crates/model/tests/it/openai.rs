@@ -62,9 +62,15 @@ async fn a_call_returns_text_and_parallel_tool_calls_and_usage() {
     );
     assert_eq!(response.blocks[2].invalid_input(), Some("{\"oops"));
     assert_eq!(response.stop, StopReason::ToolUse);
-    let usage = Usage { input_tokens: 40, output_tokens: 9, cache_read_input_tokens: 60, ..Usage::default() };
+    let usage = Usage {
+        input_tokens: 40,
+        output_tokens: 9,
+        cache_read_input_tokens: 60,
+        ..Usage::default()
+    };
     assert_eq!(response.usage, usage);
-    let told: Vec<_> = events.iter().filter(|event| matches!(event, StreamEvent::ToolStarted { .. })).collect();
+    let told: Vec<_> =
+        events.iter().filter(|event| matches!(event, StreamEvent::ToolStarted { .. })).collect();
     assert_eq!(told.len(), 2);
 
     let seen = &fake.seen()[0];
@@ -79,8 +85,12 @@ async fn a_server_that_sends_no_ids_no_indexes_no_usage_and_no_end_mark_is_under
     let call = |name: &str, arguments: Value| {
         delta(json!({"tool_calls": [{"function": {"name": name, "arguments": arguments}}]}))
     };
-    let events =
-        play(chunks(&[call("Bash", json!("{}")), call("Read", json!({"file_path": "x"})), stop("stop")])).await;
+    let events = play(chunks(&[
+        call("Bash", json!("{}")),
+        call("Read", json!({"file_path": "x"})),
+        stop("stop"),
+    ]))
+    .await;
     let response = finished(&events);
     assert_eq!(response.stop, StopReason::ToolUse);
     assert_eq!(response.usage, Usage::default());
@@ -101,10 +111,13 @@ async fn a_server_that_sends_no_ids_no_indexes_no_usage_and_no_end_mark_is_under
 #[tokio::test]
 async fn parallel_calls_that_share_an_index_are_told_apart_by_their_ids() {
     let call = |id: &str| {
-        delta(json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "Bash", "arguments": "{}"}}]}))
+        delta(
+            json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "Bash", "arguments": "{}"}}]}),
+        )
     };
     let events = play(chunks(&[call("a"), call("b"), stop("tool_calls")])).await;
-    let expected = [Block::tool_use("a", "Bash", json!({})), Block::tool_use("b", "Bash", json!({}))];
+    let expected =
+        [Block::tool_use("a", "Bash", json!({})), Block::tool_use("b", "Bash", json!({}))];
     assert_eq!(finished(&events).blocks, expected);
 }
 
@@ -113,8 +126,12 @@ async fn thoughts_are_kept_under_either_name() {
     for name in ["reasoning_content", "reasoning"] {
         let mut thought = serde_json::Map::new();
         thought.insert(name.to_owned(), json!("hm"));
-        let events =
-            play(chunks(&[delta(Value::Object(thought)), delta(json!({"content": "hi"})), stop("stop")])).await;
+        let events = play(chunks(&[
+            delta(Value::Object(thought)),
+            delta(json!({"content": "hi"})),
+            stop("stop"),
+        ]))
+        .await;
         assert_eq!(events[0], StreamEvent::ThinkingDelta("hm".to_owned()));
         assert_eq!(finished(&events).blocks, [Block::thinking("hm", ""), Block::text("hi")]);
     }
@@ -172,7 +189,10 @@ async fn a_local_ollama_lists_its_models_and_answers_without_a_key() {
     assert_eq!(model.id(), "ollama/qwen3:8b");
     call(model.as_ref(), hello()).await.unwrap();
     let seen = fake.seen();
-    assert_eq!((seen[0].path.as_str(), seen[1].path.as_str()), ("/api/tags", "/v1/chat/completions"));
+    assert_eq!(
+        (seen[0].path.as_str(), seen[1].path.as_str()),
+        ("/api/tags", "/v1/chat/completions")
+    );
     assert!(!seen[1].headers.contains_key("authorization"));
 }
 

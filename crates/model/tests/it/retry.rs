@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use pitcrew_model::{
-    Block, Model, ModelError, Pace, Request, Response, ResponseStream, RetryPolicy, Retrying, StopReason, StreamEvent,
-    Usage,
+    Block, Model, ModelError, Pace, Request, Response, ResponseStream, RetryPolicy, Retrying,
+    StopReason, StreamEvent, Usage,
 };
 use tokio::time::Instant;
 
@@ -84,7 +84,9 @@ async fn a_partial_answer_is_voided_by_a_wait_and_never_finished() {
             StreamEvent::TextDelta(_) => "text",
             StreamEvent::Waiting { .. } => "wait",
             StreamEvent::Finished(_) => "finished",
-            StreamEvent::Silent { .. } | StreamEvent::ThinkingDelta(_) | StreamEvent::ToolStarted { .. } => "other",
+            StreamEvent::Silent { .. }
+            | StreamEvent::ThinkingDelta(_)
+            | StreamEvent::ToolStarted { .. } => "other",
         })
         .collect();
     assert_eq!(shape, ["text", "wait", "text", "wait", "text", "finished"]);
@@ -149,15 +151,22 @@ async fn pauses_grow_up_to_the_longest_until_the_patience_is_over() {
     for (i, pause) in others.iter().enumerate() {
         let longest = Duration::from_millis((500 << i.min(10)).min(32_000));
         // Timers count in whole milliseconds, rounded up.
-        assert!(*pause >= longest / 2 && *pause <= longest + Duration::from_millis(1), "{i}: {pause:?}");
+        assert!(
+            *pause >= longest / 2 && *pause <= longest + Duration::from_millis(1),
+            "{i}: {pause:?}"
+        );
     }
     assert!(*last <= Duration::from_millis(32_001), "{last:?}");
     let took = start.elapsed();
-    assert!(took >= RetryPolicy::PATIENCE && took < RetryPolicy::PATIENCE + Duration::from_secs(1), "{took:?}");
+    assert!(
+        took >= RetryPolicy::PATIENCE && took < RetryPolicy::PATIENCE + Duration::from_secs(1),
+        "{took:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vendor_that_asks_for_no_wait_or_a_short_one_is_not_asked_more_often_than_by_our_own_pauses() {
+async fn a_vendor_that_asks_for_no_wait_or_a_short_one_is_not_asked_more_often_than_by_our_own_pauses()
+ {
     for retry_after_s in [0, 1] {
         let inner = failing(|| limited(retry_after_s));
         let outcome = call(&retrying(&inner, &Pace::new()), Vec::new()).await;
@@ -178,7 +187,10 @@ async fn a_rate_limit_that_lasts_shorter_than_the_patience_does_not_end_the_call
     for retry_after_s in [0, 1] {
         let start = Instant::now();
         let limited = (0..5_000).map(|_| vec![Err(limited(retry_after_s))]);
-        let inner = Arc::new(Until { end: start + Duration::from_secs(590), inner: Prepared::new(limited) });
+        let inner = Arc::new(Until {
+            end: start + Duration::from_secs(590),
+            inner: Prepared::new(limited),
+        });
         let model = Retrying::new(inner, Pace::new(), RetryPolicy::default());
         finished(&call(&model, Vec::new()).await.unwrap());
         assert!(start.elapsed() <= Duration::from_secs(601), "{:?}", start.elapsed());
@@ -201,7 +213,11 @@ impl Model for Until {
     }
 
     fn respond(&self, request: Request) -> ResponseStream {
-        if Instant::now() < self.end { self.inner.respond(request) } else { Box::pin(stream::iter([answer()])) }
+        if Instant::now() < self.end {
+            self.inner.respond(request)
+        } else {
+            Box::pin(stream::iter([answer()]))
+        }
     }
 }
 

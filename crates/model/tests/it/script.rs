@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use pitcrew_model::{
-    AgentTag, Block, INTERRUPTED, Message, Model, ModelError, Request, Response, Role, Script, Scripted, StopReason,
-    StreamEvent,
+    AgentTag, Block, INTERRUPTED, Message, Model, ModelError, Request, Response, Role, Script,
+    Scripted, StopReason, StreamEvent,
 };
 use serde_json::{Value, json};
 
@@ -37,7 +37,8 @@ impl Talk {
             Block::ToolUse { id, .. } => Some(id.clone()),
             _ => None,
         });
-        let results: Vec<Block> = calls.zip(texts).map(|(id, text)| Block::tool_result(id, *text)).collect();
+        let results: Vec<Block> =
+            calls.zip(texts).map(|(id, text)| Block::tool_result(id, *text)).collect();
         assert_eq!(results.len(), texts.len());
         self.messages.push(Message::user(results));
         self
@@ -99,8 +100,7 @@ impl Talk {
 
 #[tokio::test]
 async fn turns_come_in_order_and_then_the_script_is_over() {
-    let script =
-        "agents: {bob: [{thinking: hm, text: first}, {tools: [{name: Bash, input: {command: ls}}, {name: TaskList}]}]}";
+    let script = "agents: {bob: [{thinking: hm, text: first}, {tools: [{name: Bash, input: {command: ls}}, {name: TaskList}]}]}";
     let mut talk = Talk::new(script, "bob");
     let first = talk.respond(&talk.messages).await.unwrap();
     assert_eq!(first.blocks, [Block::thinking("hm", ""), Block::text("first")]);
@@ -117,9 +117,10 @@ async fn turns_come_in_order_and_then_the_script_is_over() {
 
 #[tokio::test]
 async fn an_agent_plays_its_own_name_before_the_longest_pattern_before_the_default() {
-    let script =
-        "agents: {'*-1': [{text: short}], worker-*: [{text: long}], worker-2: [{text: own}], default: [{text: other}]}";
-    for (agent, expected) in [("worker-2", "own"), ("worker-1", "long"), ("x-1", "short"), ("lead", "other")] {
+    let script = "agents: {'*-1': [{text: short}], worker-*: [{text: long}], worker-2: [{text: own}], default: [{text: other}]}";
+    for (agent, expected) in
+        [("worker-2", "own"), ("worker-1", "long"), ("x-1", "short"), ("lead", "other")]
+    {
         assert_eq!(Talk::new(script, agent).turn().await, expected);
     }
 }
@@ -143,7 +144,10 @@ agents:
     let mut talk = Talk::new(script, "bob");
     talk.turn().await;
     talk.results(&["Task #7 created", r#"{"n": [3], "Task": "Task #8"}"#]);
-    assert_eq!(talk.turn().await, r#"Use{"id":"task-7","count":3,"none":"nothing","who":"bob@crew","sh":"${HOME}"}"#);
+    assert_eq!(
+        talk.turn().await,
+        r#"Use{"id":"task-7","count":3,"none":"nothing","who":"bob@crew","sh":"${HOME}"}"#
+    );
     talk.results(&["ok"]);
     talk.tell("<teammate-message teammate_id=\"alice\">\nplain &lt;b&gt;\n</teammate-message>\n\n<teammate-message teammate_id=\"team-lead\">\n{&quot;type&quot;:&quot;shutdown_request&quot;,&quot;requestId&quot;:&quot;r-1&quot;}\n</teammate-message>");
     assert_eq!(talk.turn().await, "r-1 r-1");
@@ -199,7 +203,9 @@ agents:
       text: skipped
     - text: end
 ";
-    for (result, expected) in [("exit code 2", "failed"), ("ok, passed", "passed"), ("ok, passed, but", "unclear")] {
+    for (result, expected) in
+        [("exit code 2", "failed"), ("ok, passed", "passed"), ("ok, passed, but", "unclear")]
+    {
         let mut talk = Talk::new(script, "bob");
         talk.turn().await;
         assert_eq!(talk.results(&[result]).turn().await, expected);
@@ -283,12 +289,16 @@ async fn a_turn_takes_the_time_it_is_given() {
 async fn what_cannot_be_played_names_the_file_the_agent_and_the_turn() {
     let unknown = Talk::new("agents: {alice: [], worker-*: []}", "bob");
     insta::assert_snapshot!(unknown.error().await, @r#"the script test.yaml has no turns for the agent "bob"; it knows alice, worker-*"#);
-    let mut lost = Talk::new("agents: {bob: [{text: a}, {capture: {plan: {pointer: /x}}, text: '${plan}'}]}", "bob");
+    let mut lost = Talk::new(
+        "agents: {bob: [{text: a}, {capture: {plan: {pointer: /x}}, text: '${plan}'}]}",
+        "bob",
+    );
     lost.turn().await;
     insta::assert_snapshot!(lost.error().await, @r#"the script test.yaml cannot play turn 2 of the agent "bob": nothing the agent was told fits the capture "plan""#);
     let unset = Talk::new("agents: {bob: [{text: '${plan}'}]}", "bob");
     insta::assert_snapshot!(unset.error().await, @r#"the script test.yaml cannot play turn 1 of the agent "bob": ${plan} has no value; capture it first, or write $${ for a plain ${"#);
-    let circle = "agents: {bob: [{repeat: {at_most: 4000000000, turns: [{when: {contains: x}, text: y}]}}]}";
+    let circle =
+        "agents: {bob: [{repeat: {at_most: 4000000000, turns: [{when: {contains: x}, text: y}]}}]}";
     insta::assert_snapshot!(Talk::new(circle, "bob").error().await, @r#"the script test.yaml cannot play turn 1 of the agent "bob": the script goes in circles without an answer"#);
 }
 

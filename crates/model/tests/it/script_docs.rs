@@ -35,7 +35,8 @@ fn the_examples_are_scripts_and_fit_the_schema() {
     for example in examples {
         Script::parse(Path::new("scripts.md"), &example).unwrap();
         let value: Value = serde_saphyr::from_str(&example).unwrap();
-        let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+        let errors: Vec<String> =
+            schema.iter_errors(&value).map(|error| error.to_string()).collect();
         assert_eq!(errors, Vec::<String>::new());
     }
 }

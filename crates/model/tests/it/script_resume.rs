@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use pitcrew_model::{
-    AgentTag, Block, COMPACTION, INTERRUPTED, Message, Model, Request, Role, Script, Scripted, StopReason, StreamEvent,
+    AgentTag, Block, COMPACTION, INTERRUPTED, Message, Model, Request, Role, Script, Scripted,
+    StopReason, StreamEvent,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -21,7 +22,8 @@ fn script() -> impl Strategy<Value = String> {
         .prop_map(|(word, scope, times)| json!({"contains": word, "in": scope, "times": times}));
     let call = Just(json!({"name": "Paint", "input": {"seen": "${seen}"}}));
     let capture = json!({"seen": {"regex": "red|green|blue", "default": "nothing"}});
-    let calls = prop::collection::vec(call, 1..4).prop_map(move |tools| json!({"tools": tools, "capture": capture}));
+    let calls = prop::collection::vec(call, 1..4)
+        .prop_map(move |tools| json!({"tools": tools, "capture": capture}));
     let leaf = prop_oneof![
         3 => calls,
         1 => Just(json!({"text": "said"})),
@@ -130,8 +132,10 @@ async fn summarised(model: &Scripted, mut messages: Vec<Message>) -> Vec<Message
     let is_text = |block: &Block| block.as_text().is_some();
     let is_first = messages.len() == 1;
     let unanswered = messages.last().filter(|last| last.role == Role::User && !is_first);
-    let tail: Vec<Block> =
-        unanswered.iter().flat_map(|last| last.blocks.iter().filter(|b| is_text(b)).cloned()).collect();
+    let tail: Vec<Block> = unanswered
+        .iter()
+        .flat_map(|last| last.blocks.iter().filter(|b| is_text(b)).cloned())
+        .collect();
     let instruction = Block::text(format!("{COMPACTION} Sum up."));
     match messages.last_mut().filter(|last| last.role == Role::User) {
         Some(last) => last.blocks.push(instruction),

@@ -28,7 +28,8 @@ pub(crate) fn run() {
     let mates = stage.mates();
     assert_eq!(mates.len(), TEAMMATES, "every teammate has a pane");
     tell("in panes, with a terminal's view", &mates);
-    let mut joined: Vec<Child> = (0..TEAMMATES).map(|n| join(&mut stage, &format!("j{n}"))).collect();
+    let mut joined: Vec<Child> =
+        (0..TEAMMATES).map(|n| join(&mut stage, &format!("j{n}"))).collect();
     tell("joined, with a log", &joined.iter().map(Child::id).collect::<Vec<_>>());
     for child in &mut joined {
         child.kill().and_then(|()| child.wait().map(|_| ())).expect("it ends");
@@ -37,7 +38,16 @@ pub(crate) fn run() {
 
 fn join(stage: &mut Stage, name: &str) -> Child {
     let mut join = stage.pitcrew();
-    join.args(["join", "bench", "--as", name, "--model", "anthropic/mate", "--permission-mode", "bypassPermissions"]);
+    join.args([
+        "join",
+        "bench",
+        "--as",
+        name,
+        "--model",
+        "anthropic/mate",
+        "--permission-mode",
+        "bypassPermissions",
+    ]);
     let child = join.stderr(Stdio::null()).spawn().expect("it joins");
     stage.model.asked("mate").say(crate::model::Say::Text("Done."));
     stage.wait_for_idle(name);

@@ -46,7 +46,8 @@ impl Model {
     pub(crate) fn start() -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let (sender, asked) = mpsc::channel(REQUESTS);
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port");
+        let listener =
+            runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let router = Router::new().fallback(serve).with_state(sender);
         runtime.spawn(async move { axum::serve(listener, router).await });
@@ -85,7 +86,10 @@ async fn serve(State(requests): State<mpsc::Sender<Asked>>, body: Bytes) -> Resp
     requests.send(asked).await.expect("the benchmark goes on");
     let said = said.await.unwrap_or(Say::Text("Done."));
     let pieces = stream::iter(events(said).into_iter().map(Ok::<_, Infallible>));
-    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).expect("an answer")
+    Response::builder()
+        .header("content-type", "text/event-stream")
+        .body(Body::from_stream(pieces))
+        .expect("an answer")
 }
 
 fn events(say: Say) -> Vec<String> {
@@ -93,9 +97,11 @@ fn events(say: Say) -> Vec<String> {
     let id = uuid::Uuid::new_v4();
     let message = json!({"id": format!("msg_{id}"), "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage});
     let (block, delta, reason) = match say {
-        Say::Text(text) => {
-            (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": text}), "end_turn")
-        }
+        Say::Text(text) => (
+            json!({"type": "text", "text": ""}),
+            json!({"type": "text_delta", "text": text}),
+            "end_turn",
+        ),
         Say::Call(name, input) => (
             json!({"type": "tool_use", "id": format!("toolu_{id}"), "name": name, "input": {}}),
             json!({"type": "input_json_delta", "partial_json": input.to_string()}),

@@ -18,14 +18,19 @@ impl Memory {
     pub(crate) fn of(pid: u32) -> Self {
         let text = read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("the process lives");
         let mb = |name: &str| field(&text, name) as f64 / 1024.0;
-        Self { resident: mb("Rss:"), proportional: mb("Pss:"), private: mb("Private_Clean:") + mb("Private_Dirty:") }
+        Self {
+            resident: mb("Rss:"),
+            proportional: mb("Pss:"),
+            private: mb("Private_Clean:") + mb("Private_Dirty:"),
+        }
     }
 }
 
 /// How often all threads of a process gave up the processor of their own accord: each time they had been woken.
 pub(crate) fn wake_ups(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
-    let texts = threads.filter_map(|thread| read_to_string(thread.ok()?.path().join("status")).ok());
+    let texts =
+        threads.filter_map(|thread| read_to_string(thread.ok()?.path().join("status")).ok());
     texts.map(|text| field(&text, "voluntary_ctxt_switches:")).sum()
 }
 
@@ -35,6 +40,8 @@ pub(crate) fn threads(pid: u32) -> u64 {
 }
 
 fn field(text: &str, name: &str) -> u64 {
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
     value.unwrap_or_else(|| panic!("the kernel says no {name}"))
 }

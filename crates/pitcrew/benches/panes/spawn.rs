@@ -19,7 +19,13 @@ pub(crate) fn run() {
         let mut stage = Stage::new();
         for _ in 0..TEAMMATES {
             spawns.push(stage.spawn());
-            panes.push(succeeds(tmux(stage.path()).args(["split-window", "-d", "-t", "user:", "true"])));
+            panes.push(succeeds(tmux(stage.path()).args([
+                "split-window",
+                "-d",
+                "-t",
+                "user:",
+                "true",
+            ])));
             starts.push(succeeds(stage.pitcrew().arg("--version")));
         }
     }
@@ -28,7 +34,10 @@ pub(crate) fn run() {
     }
     let (p50, p95) = (percentile(&spawns, 50), percentile(&spawns, 95));
     let (pane, start) = (percentile(&panes, 50), percentile(&starts, 50));
-    println!("spawn to first model request, teammate in a tmux pane, {} spawns in teams of {TEAMMATES}", spawns.len());
+    println!(
+        "spawn to first model request, teammate in a tmux pane, {} spawns in teams of {TEAMMATES}",
+        spawns.len()
+    );
     println!(
         "  p50 {p50:.1?}   p95 {p95:.1?}   fastest {:.1?}   limit {LIMIT:.0?}   p95/limit {:.2}",
         percentile(&spawns, 0),

@@ -35,7 +35,17 @@ impl Stage {
         let settings = r#"{"pitcrew": {"limits": {"callRate": {"count": 1000000, "seconds": 1}, "spawnRate": {"count": 1000000, "seconds": 1}}}}"#;
         std::fs::write(root.join("settings.json"), settings).expect("settings");
         let mut model = Model::start();
-        succeeds(tmux(folder.path()).args(["new-session", "-d", "-s", "user", "-x", "200", "-y", "50", "cat"]));
+        succeeds(tmux(folder.path()).args([
+            "new-session",
+            "-d",
+            "-s",
+            "user",
+            "-x",
+            "200",
+            "-y",
+            "50",
+            "cat",
+        ]));
         let mut run = pitcrew(folder.path(), &model.url);
         run.args(["run", "spawn", "--team", "bench", "--teammate-mode", "tmux"]);
         run.args(["--model", "anthropic/lead", "--teammate-model", "anthropic/mate"]);
@@ -69,7 +79,9 @@ impl Stage {
     /// Waits until the journal says that the member is idle.
     pub(crate) fn wait_for_idle(&self, name: &str) {
         let journal = self.folder.path().join("root/teams/bench/pitcrew/journal.ndjson");
-        let says = |entry: &Value, field: &str, text: &str| entry.get(field).is_some_and(|value| value == text);
+        let says = |entry: &Value, field: &str, text: &str| {
+            entry.get(field).is_some_and(|value| value == text)
+        };
         let is_it = |entry: Value| says(&entry, "member", name) && says(&entry, "state", "idle");
         let start = Instant::now();
         loop {
@@ -87,7 +99,10 @@ impl Stage {
         let mut list = tmux(self.path());
         list.args(["list-panes", "-s", "-t", "pitcrew", "-f", "#{@pitcrew}", "-F", "#{pane_pid}"]);
         let listed = list.output().expect("tmux");
-        String::from_utf8_lossy(&listed.stdout).lines().filter_map(|line| line.parse().ok()).collect()
+        String::from_utf8_lossy(&listed.stdout)
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect()
     }
 
     pub(crate) fn pitcrew(&self) -> Command {
@@ -106,7 +121,12 @@ impl Drop for Stage {
 /// A command to the benchmark's own tmux server.
 pub(crate) fn tmux(folder: &Path) -> Command {
     let mut command = Command::new("tmux");
-    command.arg("-S").arg(socket(folder)).args(["-f", "/dev/null"]).env_remove("TMUX").current_dir(folder);
+    command
+        .arg("-S")
+        .arg(socket(folder))
+        .args(["-f", "/dev/null"])
+        .env_remove("TMUX")
+        .current_dir(folder);
     command
 }
 

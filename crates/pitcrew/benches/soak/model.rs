@@ -118,7 +118,8 @@ enum Say {
 
 /// Serves until the benchmark closes the standard input: the address first, then an answer to each line.
 pub(crate) fn serve(options: &Options) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let server = Server { soak: Arc::default(), agents: options.agents, think: options.think };
     let soak = Arc::clone(&server.soak);
@@ -131,8 +132,11 @@ pub(crate) fn serve(options: &Options) {
         let question = question.expect("a question");
         let mut soak = soak.lock().unwrap_or_else(PoisonError::into_inner);
         soak.stats.teammates = soak.spoken.len();
-        soak.stats.lost = soak.on_their_way.values().filter(|mail| mail.sent.elapsed() > LOST_AFTER).count() as u64;
-        let stats = if question == "take" { std::mem::take(&mut soak.stats) } else { soak.stats.clone() };
+        soak.stats.lost =
+            soak.on_their_way.values().filter(|mail| mail.sent.elapsed() > LOST_AFTER).count()
+                as u64;
+        let stats =
+            if question == "take" { std::mem::take(&mut soak.stats) } else { soak.stats.clone() };
         drop(soak);
         println!("{}", serde_json::to_string(&stats).expect("plain numbers"));
         std::io::stdout().flush().expect("the benchmark listens");
@@ -149,11 +153,18 @@ async fn answer(State(server): State<Server>, body: Bytes) -> Response<Body> {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     tokio::time::sleep(server.think.mul_f64(0.75 + 0.5 * drawn)).await;
-    let say = if wants_summary { Say::Text(words(SUMMARY_CHARS)) } else { server.soak().say(&agent, server.agents) };
+    let say = if wants_summary {
+        Say::Text(words(SUMMARY_CHARS))
+    } else {
+        server.soak().say(&agent, server.agents)
+    };
     let events = events(&say, body.len());
     server.soak().answered(&agent, &say);
     let pieces = stream::iter(events.into_iter().map(Ok::<_, Infallible>));
-    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).expect("an answer")
+    Response::builder()
+        .header("content-type", "text/event-stream")
+        .body(Body::from_stream(pieces))
+        .expect("an answer")
 }
 
 impl Server {
@@ -181,7 +192,9 @@ impl Soak {
             self.stats.step_us.push(micros(at.duration_since(answered.at)));
         }
         for mail in mails_in(last_user_message(body)) {
-            let Some(found) = self.on_their_way.get(&mail).filter(|found| found.to == agent) else { continue };
+            let Some(found) = self.on_their_way.get(&mail).filter(|found| found.to == agent) else {
+                continue;
+            };
             let since = state.answered.map_or(found.sent, |answered| answered.at.max(found.sent));
             self.stats.mail_us.push(micros(at.saturating_duration_since(since)));
             self.stats.arrived += 1;
@@ -203,7 +216,9 @@ impl Soak {
         }
         let mut calls = Vec::new();
         for nth in 0..owes {
-            let to = teammate((me - 1 + 1 + (round * 7 + nth * 13 + me) % (agents - 2)) % (agents - 1) + 1);
+            let to = teammate(
+                (me - 1 + 1 + (round * 7 + nth * 13 + me) % (agents - 2)) % (agents - 1) + 1,
+            );
             calls.push(("SendMessage", self.message(&to)));
         }
         let task = json!({"taskId": me.to_string(), "description": format!("Round {round}. {}", words(100))});
@@ -212,14 +227,20 @@ impl Soak {
             (7, "Bash", json!({"command": "seq 1 200", "description": "Count"})),
             (11, "TaskList", json!({})),
         ];
-        calls.extend(extras.into_iter().filter(|(each, ..)| round % each == 0).map(|(_, tool, input)| (tool, input)));
+        calls.extend(
+            extras
+                .into_iter()
+                .filter(|(each, ..)| round % each == 0)
+                .map(|(_, tool, input)| (tool, input)),
+        );
         Say::Calls(calls)
     }
 
     fn message(&mut self, to: &str) -> Value {
         self.next_mail += 1;
         let content = format!("{MAIL_MARK}{}; {}", self.next_mail, words(MESSAGE_CHARS));
-        self.on_their_way.insert(self.next_mail, MailOnItsWay { to: to.to_owned(), sent: Instant::now() });
+        self.on_their_way
+            .insert(self.next_mail, MailOnItsWay { to: to.to_owned(), sent: Instant::now() });
         self.stats.sent += 1;
         json!({"type": "message", "recipient": to, "content": content, "summary": "Passing it on"})
     }
@@ -245,9 +266,9 @@ impl AgentState {
         };
         let spawn = |nth: usize| {
             let name = teammate(nth);
-            let prompt = format!("{AGENT_MARK}{name}; Answer whoever writes to you. {}", words(200));
-            let input =
-                json!({"name": name, "subagent_type": "general-purpose", "description": "Work", "prompt": prompt});
+            let prompt =
+                format!("{AGENT_MARK}{name}; Answer whoever writes to you. {}", words(200));
+            let input = json!({"name": name, "subagent_type": "general-purpose", "description": "Work", "prompt": prompt});
             ("Task", input)
         };
         let tasks: Vec<_> = next.iter().map(|nth| task(*nth)).collect();
@@ -319,7 +340,11 @@ fn rfind(text: &[u8], mark: &[u8]) -> Option<usize> {
 
 /// Some words of the given length.
 fn words(chars: usize) -> String {
-    "the build is green and the next part is on its way to review ".chars().cycle().take(chars).collect()
+    "the build is green and the next part is on its way to review "
+        .chars()
+        .cycle()
+        .take(chars)
+        .collect()
 }
 
 fn events(say: &Say, request_bytes: usize) -> Vec<String> {

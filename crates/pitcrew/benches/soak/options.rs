@@ -42,10 +42,13 @@ impl Options {
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().unwrap_or_else(|| panic!("{argument} needs a value"));
+            let mut value =
+                || arguments.next().unwrap_or_else(|| panic!("{argument} needs a value"));
             match argument.as_str() {
                 "--seconds" => options.seconds = number(&value()),
-                "--agents" => options.agents = usize::try_from(number(&value())).expect("a small number"),
+                "--agents" => {
+                    options.agents = usize::try_from(number(&value())).expect("a small number")
+                }
                 "--think-ms" => options.think = Duration::from_millis(number(&value())),
                 "--context-window" => options.context_window = number(&value()),
                 "--binary" => options.binary = value().into(),

@@ -24,7 +24,8 @@ impl ProcessReading {
     pub(crate) fn of(pid: u32) -> Self {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let read = |name: &str| {
-            read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("process {pid} has ended: {error}"))
+            read_to_string(folder.join(name))
+                .unwrap_or_else(|error| panic!("process {pid} has ended: {error}"))
         };
         let tasks = std::fs::read_dir(folder.join("task")).expect("the process lives");
         let thread = |id: u32| {
@@ -50,7 +51,8 @@ impl ProcessReading {
             let before = earlier.by_thread.get(id).map_or(0, |(_, before)| *before);
             *sums.entry(name).or_default() += now.saturating_sub(before);
         }
-        let seconds = |(name, ticks): (&str, u64)| (name.to_owned(), ticks as f64 / TICKS_PER_SECOND);
+        let seconds =
+            |(name, ticks): (&str, u64)| (name.to_owned(), ticks as f64 / TICKS_PER_SECOND);
         let mut sums: Vec<_> = sums.into_iter().map(seconds).collect();
         sums.sort_by(|a, b| b.1.total_cmp(&a.1));
         sums
@@ -64,6 +66,8 @@ fn ticks(stat: &str) -> Option<u64> {
 }
 
 fn field(text: &str, name: &str) -> u64 {
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
     value.unwrap_or_else(|| panic!("the kernel says no {name}"))
 }

@@ -135,13 +135,21 @@ impl Report {
             mb(start.files.transcripts),
             mb(end.files.transcripts)
         );
-        println!("  p50 of messages, last to first {mail:.2}, of steps {step:.2}   limit {LATENCY_LIMIT}");
+        println!(
+            "  p50 of messages, last to first {mail:.2}, of steps {step:.2}   limit {LATENCY_LIMIT}"
+        );
         assert!(sent > 0 && last.arrived > 0, "messages were sent and arrived");
         assert_eq!(end.model.lost, 0, "messages were lost");
         if self.options.is_judged() {
             assert!(summaries > 0, "conversations were compacted");
-            assert!(memory <= MEMORY_LIMIT, "memory grew by more than {MEMORY_LIMIT} times the transcripts");
-            assert!(mail <= LATENCY_LIMIT && step <= LATENCY_LIMIT, "the last minute is slower than the first");
+            assert!(
+                memory <= MEMORY_LIMIT,
+                "memory grew by more than {MEMORY_LIMIT} times the transcripts"
+            );
+            assert!(
+                mail <= LATENCY_LIMIT && step <= LATENCY_LIMIT,
+                "the last minute is slower than the first"
+            );
         }
     }
 
@@ -156,9 +164,11 @@ impl Report {
 
 impl Span {
     fn of(samples: &[Sample], from: Duration) -> Self {
-        let sum = |part: fn(&ModelStats) -> u64| samples.iter().map(|sample| part(&sample.model)).sum();
+        let sum =
+            |part: fn(&ModelStats) -> u64| samples.iter().map(|sample| part(&sample.model)).sum();
         let sorted = |part: fn(&ModelStats) -> &[u64]| {
-            let mut all: Vec<u64> = samples.iter().flat_map(|sample| part(&sample.model)).copied().collect();
+            let mut all: Vec<u64> =
+                samples.iter().flat_map(|sample| part(&sample.model)).copied().collect();
             all.sort_unstable();
             all
         };

@@ -50,7 +50,8 @@ impl SoakTeam {
         std::fs::create_dir_all(&root).expect("a root");
         let many = json!({"count": 1_000_000, "seconds": 1});
         let limits = json!({"agents": options.agents, "callRate": many, "spawnRate": many, "taskRate": many});
-        let settings = json!({"pitcrew": {"contextWindow": options.context_window, "limits": limits}});
+        let settings =
+            json!({"pitcrew": {"contextWindow": options.context_window, "limits": limits}});
         std::fs::write(root.join("settings.json"), settings.to_string()).expect("settings");
         let model = ModelProcess::start(options);
         let mut run = Command::new(&options.binary);
@@ -61,8 +62,16 @@ impl SoakTeam {
         run.args(["--teammate-model", &format!("anthropic/{TEAMMATE_MODEL}")]);
         run.args(["--permission-mode", "bypassPermissions"]);
         let errors = std::fs::File::create(folder.join("stderr")).expect("a file for warnings");
-        let run = run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().expect("a run");
-        Self { model, run, root, start: Instant::now(), teammates: options.agents - 1, _folder: temporary }
+        let run =
+            run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().expect("a run");
+        Self {
+            model,
+            run,
+            root,
+            start: Instant::now(),
+            teammates: options.agents - 1,
+            _folder: temporary,
+        }
     }
 
     /// Waits until every teammate has called its model.
@@ -103,7 +112,8 @@ impl SoakTeam {
 
     fn assert_running(&mut self) {
         if let Some(status) = self.run.try_wait().expect("a child") {
-            let errors = std::fs::read_to_string(self.root.with_file_name("stderr")).unwrap_or_default();
+            let errors =
+                std::fs::read_to_string(self.root.with_file_name("stderr")).unwrap_or_default();
             panic!("the run has ended: {status}\n{errors}");
         }
     }
@@ -123,7 +133,8 @@ impl ModelProcess {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args(["--serve-model", "--agents", &options.agents.to_string()]);
         command.args(["--think-ms", &options.think.as_millis().to_string()]);
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a model");
+        let mut process =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a model");
         let questions = process.stdin.take().expect("a pipe");
         let mut answers = BufReader::new(process.stdout.take().expect("a pipe"));
         let mut url = String::new();

@@ -85,11 +85,16 @@ pub(crate) struct Agent {
 impl Agent {
     pub(crate) fn run(mut self, context: &Context) -> Result<(), Failure> {
         if self.dangerously_skip_permissions {
-            self.permissions.permission_mode = Some(PermissionMode::BypassPermissions.as_str().to_owned());
+            self.permissions.permission_mode =
+                Some(PermissionMode::BypassPermissions.as_str().to_owned());
         }
         let (name, team) = self.who()?;
         let format = OutputFormat::chosen(self.output_format, context);
-        let resume = format!("pitcrew agent --team-name {} --agent-name {}", shell_word(&team), shell_word(&name));
+        let resume = format!(
+            "pitcrew agent --team-name {} --agent-name {}",
+            shell_word(&team),
+            shell_word(&name)
+        );
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         let settings = self.settings(context, &team, &name)?;
         let lead_key = self.lead_key(context, &team)?;
@@ -98,7 +103,11 @@ impl Agent {
             name,
             entry: Entry::Placed,
             settings,
-            mode: if self.plan_mode_required { Some("plan".to_owned()) } else { self.permissions.mode() },
+            mode: if self.plan_mode_required {
+                Some("plan".to_owned())
+            } else {
+                self.permissions.mode()
+            },
             model: self.model,
             agent_type: self.agent_type,
             color: self.agent_color,
@@ -113,7 +122,12 @@ impl Agent {
     }
 
     /// The command line's layer of settings. Nobody is asked for trust in a pane: its lead has settled that.
-    fn settings(&self, context: &Context, team: &str, name: &str) -> Result<Map<String, Value>, Failure> {
+    fn settings(
+        &self,
+        context: &Context,
+        team: &str,
+        name: &str,
+    ) -> Result<Map<String, Value>, Failure> {
         let mut layer = self.permissions.settings(self.settings.as_deref())?;
         if self.permissions.trust {
             let folder = context.briefly(run_options::member_folder(context, team, name))?;
@@ -140,13 +154,14 @@ impl Agent {
         let id = match self.agent_id.as_deref() {
             None => None,
             Some(id) => Some(AgentId::split(id).ok_or_else(|| {
-                Failure::usage(format!("{id:?} is no agent id")).hint("an agent id is NAME@TEAM, such as bob@backend")
+                Failure::usage(format!("{id:?} is no agent id"))
+                    .hint("an agent id is NAME@TEAM, such as bob@backend")
             })?),
         };
         let part = |given: &Option<String>, in_id: Option<&str>| match (given, in_id) {
-            (Some(given), Some(in_id)) if given != in_id => {
-                Err(Failure::usage(format!("--agent-id says {in_id:?}, and another flag says {given:?}")))
-            }
+            (Some(given), Some(in_id)) if given != in_id => Err(Failure::usage(format!(
+                "--agent-id says {in_id:?}, and another flag says {given:?}"
+            ))),
             (Some(given), _) => Ok(given.clone()),
             (None, in_id) => Ok(in_id.unwrap_or_default().to_owned()),
         };
@@ -169,7 +184,8 @@ pub(crate) fn live_alone(
             let (handle, team) = run_options::start_alone(context, plan).await?;
             of_agents.get_or_init(|| handle.team.clone());
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
-                agent_screen::watch(handle, team, AgentName::foreign(&name), signals, questions).await?
+                agent_screen::watch(handle, team, AgentName::foreign(&name), signals, questions)
+                    .await?
             } else {
                 watch(handle, team, face(context, format, false), signals, questions).await?
             };

@@ -23,7 +23,8 @@ pub(crate) struct Broadcast {
 
 impl Broadcast {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        let input = SendMessageInput::Broadcast { content: content(self.text)?, summary: self.summary };
+        let input =
+            SendMessageInput::Broadcast { content: content(self.text)?, summary: self.summary };
         let sender = self.sender.actor();
         let sent = context.briefly(async {
             let team = self.team.open(context).await?;

@@ -27,8 +27,7 @@ use crate::run_options::{self, Plan, StartedRun};
 const TEAM: &str = "demo";
 
 /// What is said of a demo that was stopped in a temporary folder.
-const GONE: &str =
-    "its temporary folder is removed; with `pitcrew demo --dir DIR` a demo can go on after it was stopped";
+const GONE: &str = "its temporary folder is removed; with `pitcrew demo --dir DIR` a demo can go on after it was stopped";
 
 /// What its lead is told.
 const GOAL: &str = "Three modules of this crate are wrong. Make all tests pass.";
@@ -85,7 +84,8 @@ impl Demo {
         let place = self.place(context)?;
         let root = context.given_root.clone().unwrap_or_else(|| Showcase::root(place.path()));
         let context = context.at_root(root);
-        let (shown, ended) = context.with_agents(|_| context.at_length(self.play(&context, &place)))?;
+        let (shown, ended) =
+            context.with_agents(|_| context.at_length(self.play(&context, &place)))?;
         context.output.last_answer(&shown, Shown::text, ended)
     }
 
@@ -93,13 +93,16 @@ impl Demo {
     /// command.
     fn settings(&self) -> Result<Map<String, Value>, Failure> {
         let file = include_str!("../../demo/settings.json");
-        let mut settings: Map<String, Value> = serde_json::from_str(file).map_err(Failure::internal)?;
+        let mut settings: Map<String, Value> =
+            serde_json::from_str(file).map_err(Failure::internal)?;
         if self.sandbox {
-            let rules =
-                settings.get_mut("permissions").and_then(|it| it.get_mut("allow")).and_then(Value::as_array_mut);
-            rules
-                .into_iter()
-                .for_each(|rules| rules.retain(|rule| !rule.as_str().is_some_and(|it| it.starts_with("Bash"))));
+            let rules = settings
+                .get_mut("permissions")
+                .and_then(|it| it.get_mut("allow"))
+                .and_then(Value::as_array_mut);
+            rules.into_iter().for_each(|rules| {
+                rules.retain(|rule| !rule.as_str().is_some_and(|it| it.starts_with("Bash")))
+            });
             settings.insert("sandbox".to_owned(), json!({"autoAllow": true}));
         }
         Ok(settings)
@@ -111,9 +114,8 @@ impl Demo {
                 let dir = context.cwd.join(dir);
                 if std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
                     let said = format!("{} is not empty", dir.display());
-                    return Err(
-                        Failure::new(FailureKind::Conflict, said).hint("--resume goes on with a demo that was killed")
-                    );
+                    return Err(Failure::new(FailureKind::Conflict, said)
+                        .hint("--resume goes on with a demo that was killed"));
                 }
                 Ok(Place::Named(dir))
             }
@@ -136,7 +138,11 @@ impl Demo {
         }
     }
 
-    async fn play(&self, context: &Context, place: &Place) -> Result<(Shown, Result<(), Failure>), Failure> {
+    async fn play(
+        &self,
+        context: &Context,
+        place: &Place,
+    ) -> Result<(Shown, Result<(), Failure>), Failure> {
         let signals = Signals::listen()?;
         let showcase = match self.resume {
             Some(_) => Showcase::find(place.path()).await?,
@@ -156,16 +162,20 @@ impl Demo {
         let plan = plan(begin, &showcase, asks, self.hosting.clone(), self.settings()?);
         let StartedRun { handle, team, .. } = run_options::start(context, plan).await?;
         let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
-        let Watched { outcome, signal, tally, unwritten: _ } = watch(handle, team, face, signals, None).await?;
+        let Watched { outcome, signal, tally, unwritten: _ } =
+            watch(handle, team, face, signals, None).await?;
         let questions = stand_in.await.map_err(Failure::internal)?;
         let tests_after = showcase.test().await?;
-        let is_good = matches!(outcome.end, RunEnd::Success { .. }) && tests_after.failed == 0 && outcome.team_deleted;
+        let is_good = matches!(outcome.end, RunEnd::Success { .. })
+            && tests_after.failed == 0
+            && outcome.team_deleted;
         let is_good = is_good && (questions == 0 || !self.sandbox);
         let resume = self.resume_command(context, place, &outcome);
-        let ended = report::ended(&outcome, signal, resume.as_deref()).and_then(|()| match is_good {
-            true => Ok(()),
-            false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
-        });
+        let ended =
+            report::ended(&outcome, signal, resume.as_deref()).and_then(|()| match is_good {
+                true => Ok(()),
+                false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
+            });
         let ended = ended.map_err(|failure| match &resume {
             None if !outcome.team_deleted => failure.hint(GONE),
             Some(_) | None => failure,
@@ -178,11 +188,20 @@ impl Demo {
     }
 
     /// The command that goes on with the demo; none where nothing is left to go on with.
-    fn resume_command(&self, context: &Context, place: &Place, outcome: &RunOutcome) -> Option<String> {
+    fn resume_command(
+        &self,
+        context: &Context,
+        place: &Place,
+        outcome: &RunOutcome,
+    ) -> Option<String> {
         let is_kept = self.keep || matches!(place, Place::Named(_));
-        let root = context.given_root.as_ref().map(|root| format!(" --root {}", shell_word(&root.to_string_lossy())));
+        let root = context
+            .given_root
+            .as_ref()
+            .map(|root| format!(" --root {}", shell_word(&root.to_string_lossy())));
         let folder = place.path().to_string_lossy();
-        let command = || format!("pitcrew{} demo --resume {}", root.unwrap_or_default(), shell_word(&folder));
+        let command =
+            || format!("pitcrew{} demo --resume {}", root.unwrap_or_default(), shell_word(&folder));
         (is_kept && !outcome.team_deleted).then(command)
     }
 
@@ -194,7 +213,8 @@ impl Demo {
         (tests_before, tests_after): (Tests, Tests),
         run: Option<(Sums, String)>,
     ) -> Result<Shown, Failure> {
-        let (sums, table) = run.unwrap_or_else(|| (Sums::default(), "nothing was left to do".to_owned()));
+        let (sums, table) =
+            run.unwrap_or_else(|| (Sums::default(), "nothing was left to do".to_owned()));
         Ok(Shown {
             success: true,
             scripted: true,
@@ -239,7 +259,10 @@ async fn begin(context: &Context) -> Result<Begin, Failure> {
 fn must_be_new(context: &Context, folder: &Path) -> Result<(), Failure> {
     let archive = context.root.join("pitcrew/archive");
     if std::fs::read_dir(archive).is_ok_and(|mut kept| kept.next().is_some()) {
-        let said = format!("the team of the demo in {} was deleted before the tests passed", folder.display());
+        let said = format!(
+            "the team of the demo in {} was deleted before the tests passed",
+            folder.display()
+        );
         return Err(Failure::new(FailureKind::Conflict, said).hint("`pitcrew demo` starts anew"));
     }
     Ok(())
@@ -276,9 +299,9 @@ async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) -> usize {
         let command = ask.input.get("command").and_then(Value::as_str);
         let said = match command {
             Some("cargo fmt --check") => Choice::Once,
-            Some(_) | None => {
-                Choice::No { reason: Some("the demo answers for the user, and says no to this".to_owned()) }
-            }
+            Some(_) | None => Choice::No {
+                reason: Some("the demo answers for the user, and says no to this".to_owned()),
+            },
         };
         ask.reply(said);
     }
@@ -297,11 +320,18 @@ impl Shown {
         let Tests { passed, failed } = self.tests_after;
         let _ = writeln!(text, "after        {passed} of {} tests pass", passed + failed);
         let sums = &self.sums;
-        let _ = writeln!(text, "tasks        {} made, {} completed", sums.tasks_made, sums.tasks_completed);
+        let _ = writeln!(
+            text,
+            "tasks        {} made, {} completed",
+            sums.tasks_made, sums.tasks_completed
+        );
         let _ = writeln!(text, "messages     {} delivered", sums.messages);
         let _ = writeln!(text, "plans        {} handed in", sums.plans);
-        let _ =
-            writeln!(text, "permissions  {} asked for, {} refused", sums.permissions_asked, sums.permissions_refused);
+        let _ = writeln!(
+            text,
+            "permissions  {} asked for, {} refused",
+            sums.permissions_asked, sums.permissions_refused
+        );
         let _ = writeln!(text, "commits      {}", self.commits.join("\n             "));
         let _ = writeln!(text, "time         {:.1} s", sums.duration_ms as f64 / 1000.0);
         if self.kept {

@@ -76,7 +76,8 @@ impl Doctor {
     async fn report(&self, context: &Context) -> Result<Report, Failure> {
         let (rooms, of_settings) = Rooms::open(context)?;
         let mut keep = rooms.files.keep();
-        let mut findings: Vec<Finding> = of_settings.into_iter().map(|fault| fault.finding).collect();
+        let mut findings: Vec<Finding> =
+            of_settings.into_iter().map(|fault| fault.finding).collect();
         findings.extend(self.settled(&rooms, planted::look(&context.root), &mut keep).await);
         let mut files = check::files(&rooms);
         let of_files = std::mem::take(&mut files.faults);

@@ -62,7 +62,11 @@ impl Inbox {
                 InboxOwner::Departed(name) => (name, true),
             };
             if has_left {
-                output::remark(&format!("{} is no member of {} any more", printable(agent.as_str()), team.name()));
+                output::remark(&format!(
+                    "{} is no member of {} any more",
+                    printable(agent.as_str()),
+                    team.name()
+                ));
             }
             if self.follow {
                 return self.follow(context, &team, &agent).await;
@@ -78,19 +82,30 @@ impl Inbox {
         })
     }
 
-    async fn entries(&self, team: &Team, agent: &AgentName, past: Option<Past>) -> Result<Vec<MessageView>, Failure> {
+    async fn entries(
+        &self,
+        team: &Team,
+        agent: &AgentName,
+        past: Option<Past>,
+    ) -> Result<Vec<MessageView>, Failure> {
         let mut mail = team.shown_mail(agent, past).await?;
         mail.retain(|mail| !self.unread || !mail.message.is_read());
         Ok(mail.into_iter().map(MessageView::from).collect())
     }
 
-    async fn follow(&self, context: &Context, team: &Team, agent: &AgentName) -> Result<(), Failure> {
+    async fn follow(
+        &self,
+        context: &Context,
+        team: &Team,
+        agent: &AgentName,
+    ) -> Result<(), Failure> {
         // Watch first, so that nothing falls between the first look and the first change.
         let mut changes = team.backend().watch(team.dir()).await.map_err(Failure::internal)?;
         // One that comes while something is shown is heard when it was.
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
         let inbox = agent.inbox_file();
-        let mut shown: HashSet<MessageId> = past(team, agent).await?.into_iter().map(|entry| entry.id).collect();
+        let mut shown: HashSet<MessageId> =
+            past(team, agent).await?.into_iter().map(|entry| entry.id).collect();
         loop {
             let there = self.entries(team, agent, None).await?;
             // Another client may have taken what came since the last look.
@@ -111,10 +126,15 @@ impl Inbox {
                     Some(Change::Unsure | Change::Journal) => break,
                     Some(Change::Inbox(_) | Change::Config | Change::Tasks | Change::Lease(_)) => {}
                     Some(Change::Unwatched { reason }) => {
-                        output::remark(&format!("warning: {reason}; changes are looked for every second"));
+                        output::remark(&format!(
+                            "warning: {reason}; changes are looked for every second"
+                        ));
                     }
                     Some(Change::Gone) | None => {
-                        return Err(Failure::new(FailureKind::NotFound, format!("team {} is gone", team.name())));
+                        return Err(Failure::new(
+                            FailureKind::NotFound,
+                            format!("team {} is gone", team.name()),
+                        ));
                     }
                 }
             }
@@ -143,7 +163,8 @@ fn text(message: &MessageView) -> String {
     }
     let at = message.timestamp.as_deref().unwrap_or("at no known time");
     let state = if message.read { "read" } else { "unread" };
-    let _ = writeln!(text, "  {FAINT}{} {state} {}{FAINT:#}", printable(at), printable(&message.id.0));
+    let _ =
+        writeln!(text, "  {FAINT}{} {state} {}{FAINT:#}", printable(at), printable(&message.id.0));
     if let Some(frame) = message.frame {
         let _ = writeln!(text, "  [{frame}]");
     }

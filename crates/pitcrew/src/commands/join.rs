@@ -59,7 +59,11 @@ pub(crate) struct Join {
 impl Join {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
-        let resume = format!("pitcrew join {} --as {}", shell_word(self.team.name()), shell_word(&self.name));
+        let resume = format!(
+            "pitcrew join {} --as {}",
+            shell_word(self.team.name()),
+            shell_word(&self.name)
+        );
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         context.briefly(async {
             // A team that is not there is told when it is joined.
@@ -70,7 +74,8 @@ impl Join {
             }
             Ok(())
         })?;
-        let folder = context.briefly(run_options::member_folder(context, self.team.name(), &self.name))?;
+        let folder =
+            context.briefly(run_options::member_folder(context, self.team.name(), &self.name))?;
         let mut settings = self.permissions.settings(self.settings.as_deref())?;
         self.permissions.settle_trust(context, &folder, format, &mut settings)?;
         let plan = SoloPlan {
@@ -84,7 +89,11 @@ impl Join {
             color: None,
             session_id: None,
             asks,
-            limits: RunLimits { max_turns: self.max_turns, max_cost_usd: self.max_cost_usd, max_teammates: None },
+            limits: RunLimits {
+                max_turns: self.max_turns,
+                max_cost_usd: self.max_cost_usd,
+                max_teammates: None,
+            },
             append_system_prompt: self.append_system_prompt,
             lead_key: None,
             lead_process: None,

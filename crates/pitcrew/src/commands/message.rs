@@ -18,15 +18,20 @@ pub(crate) struct Message {
 
 impl Message {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        let trace = context.briefly(async { Ok(context.teams()?.message(&MessageId(self.id)).await?) })?;
+        let trace =
+            context.briefly(async { Ok(context.teams()?.message(&MessageId(self.id)).await?) })?;
         context.output.answer(&trace, text)
     }
 }
 
 fn text(trace: &MessageTrace) -> String {
     let from = trace.from.as_deref().unwrap_or("somebody");
-    let mut text =
-        format!("from {} to {} in team {}\n", printable(from), printable(trace.to.as_str()), printable(&trace.team));
+    let mut text = format!(
+        "from {} to {} in team {}\n",
+        printable(from),
+        printable(trace.to.as_str()),
+        printable(&trace.team)
+    );
     let steps = [
         ("persisted", &trace.persisted_at),
         ("injected", &trace.injected_at),

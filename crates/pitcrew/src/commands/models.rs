@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pitcrew_model::{ALIASES, Endpoints, LISTED_IN, ModelSpec, Price, PriceSource, PriceTable, known_window};
+use pitcrew_model::{
+    ALIASES, Endpoints, LISTED_IN, ModelSpec, Price, PriceSource, PriceTable, known_window,
+};
 use pitcrew_runtime::settings::Settings;
 use serde::Serialize;
 
@@ -57,7 +59,8 @@ impl Models {
             // A machine without Ollama is the usual case.
             Ok(pitcrew_model::ollama_models(&endpoints).await.unwrap_or_default())
         })?;
-        let default = pitcrew_model::default_spec(run_options::model_of(&settings), &endpoints, Some(&local));
+        let default =
+            pitcrew_model::default_spec(run_options::model_of(&settings), &endpoints, Some(&local));
         let answer = Answer {
             default: default.ok().map(|spec| spec.to_string()),
             models: entries(&settings, &endpoints, &prices, &local),
@@ -66,7 +69,12 @@ impl Models {
     }
 }
 
-fn entries(settings: &Settings, endpoints: &Endpoints, prices: &PriceTable, local: &[String]) -> Vec<Entry> {
+fn entries(
+    settings: &Settings,
+    endpoints: &Endpoints,
+    prices: &PriceTable,
+    local: &[String],
+) -> Vec<Entry> {
     let windows = settings.context_windows();
     let window = |name: &str| match windows.named(name) {
         Some(tokens) => (Some(tokens), "settings"),
@@ -128,10 +136,13 @@ impl Answer {
             .iter()
             .map(|entry| {
                 let [input, output, written, read] = match entry.price {
-                    Some(price) => [price.input, price.output, price.cache_write, price.cache_read].map(dollars),
+                    Some(price) => [price.input, price.output, price.cache_write, price.cache_read]
+                        .map(dollars),
                     None => ["-", "-", "-", "-"].map(str::to_owned),
                 };
-                let window = entry.context_window.map_or_else(|| "-".to_owned(), |tokens| tokens.to_string());
+                let window = entry
+                    .context_window
+                    .map_or_else(|| "-".to_owned(), |tokens| tokens.to_string());
                 [
                     entry.name.clone(),
                     entry.aliases.join(" "),
@@ -145,7 +156,17 @@ impl Answer {
                 ]
             })
             .collect();
-        let heading = ["MODEL", "ALIAS", "USABLE", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "WINDOW", "SOURCE"];
+        let heading = [
+            "MODEL",
+            "ALIAS",
+            "USABLE",
+            "INPUT",
+            "OUTPUT",
+            "CACHE WRITE",
+            "CACHE READ",
+            "WINDOW",
+            "SOURCE",
+        ];
         let default = match &self.default {
             Some(default) => format!("a run that names no model uses {default}"),
             None => {

@@ -19,16 +19,21 @@ pub(crate) struct PaneExec {
 
 impl PaneExec {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let not_taken = |e| Failure::internal(format!("cannot take the launch {}: {e}", self.file.display()));
+        let not_taken =
+            |e| Failure::internal(format!("cannot take the launch {}: {e}", self.file.display()));
         let launch = Launch::take(&self.file).map_err(not_taken)?;
         let Some((program, arguments)) = launch.argv.split_first() else {
-            return Err(Failure::usage(format!("the launch {} names no program", self.file.display())));
+            return Err(Failure::usage(format!(
+                "the launch {} names no program",
+                self.file.display()
+            )));
         };
         if let Some(path) = &launch.tell_pid {
             let told = std::fs::write(path, format!("{}\n", std::process::id()));
             told.map_err(|e| Failure::internal(format!("cannot write {}: {e}", path.display())))?;
         }
-        let error = Command::new(program).args(arguments).current_dir(&launch.cwd).envs(launch.env).exec();
+        let error =
+            Command::new(program).args(arguments).current_dir(&launch.cwd).envs(launch.env).exec();
         Err(Failure::internal(format!("cannot start {program}: {error}")))
     }
 }

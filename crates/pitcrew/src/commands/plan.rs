@@ -35,7 +35,8 @@ async fn find(team: &Team, which: &str) -> Result<PlanView, Failure> {
     if let Some(at) = plans.iter().position(|plan| plan.request_id == which) {
         return Ok(plans.swap_remove(at));
     }
-    let open: Vec<String> = plans.iter().filter(|plan| plan.state == PlanState::Open).map(named).collect();
+    let open: Vec<String> =
+        plans.iter().filter(|plan| plan.state == PlanState::Open).map(named).collect();
     plans.retain(|plan| plan.member.as_str().eq_ignore_ascii_case(which));
     let waits = plans.iter().rposition(|plan| plan.state == PlanState::Open);
     match waits.or(plans.len().checked_sub(1)) {
@@ -44,7 +45,9 @@ async fn find(team: &Team, which: &str) -> Result<PlanView, Failure> {
             let said = format!("no plan of '{which}' is known in team {}", team.name());
             let failure = Failure::new(FailureKind::NotFound, said);
             Err(match open.is_empty() {
-                true => failure.hint("no plan waits for an answer; `pitcrew plan list --all` shows those of before"),
+                true => failure.hint(
+                    "no plan waits for an answer; `pitcrew plan list --all` shows those of before",
+                ),
                 false => failure.hint(format!("these wait: {}", open.join(", "))),
             })
         }

@@ -63,7 +63,10 @@ impl Prune {
         let teams = context.teams()?;
         let mut pruned = context.briefly(self.found(&teams))?;
         for id in &pruned.unreadable {
-            output::remark(&format!("warning: {} cannot be read, and is left alone", printable(id)));
+            output::remark(&format!(
+                "warning: {} cannot be read, and is left alone",
+                printable(id)
+            ));
         }
         if !self.dry_run && !pruned.archives.is_empty() && !self.is_wanted(context, &pruned)? {
             return Err(Failure::usage("nothing was removed: nobody confirmed it")
@@ -91,7 +94,13 @@ impl Prune {
                 Err(_) => unreadable.push(entry.name.to_string()),
             }
         }
-        Ok(Pruned { success: false, dry_run: self.dry_run, total: archives.len(), archives, unreadable })
+        Ok(Pruned {
+            success: false,
+            dry_run: self.dry_run,
+            total: archives.len(),
+            archives,
+            unreadable,
+        })
     }
 
     fn is_old(&self, team: &ArchivedTeam, now_ms: i64) -> bool {

@@ -159,9 +159,10 @@ impl Run {
         let goal = self.goal.map(goal).transpose()?;
         let begin = match (self.resume, goal) {
             (Some(team), goal) => Begin::Resume { team, goal },
-            (None, goal) => {
-                Begin::New { team: self.team.unwrap_or_else(|| team_name(context)), goal: goal.unwrap_or_default() }
-            }
+            (None, goal) => Begin::New {
+                team: self.team.unwrap_or_else(|| team_name(context)),
+                goal: goal.unwrap_or_default(),
+            },
         };
         self.how.run(context, begin)
     }
@@ -187,9 +188,15 @@ impl RunArgs {
     }
 
     /// Runs a team that is where it belongs; `started` is set as soon as it runs.
-    fn run_there(&self, context: &Context, begin: Begin, started: &OnceCell<String>) -> Result<(), Failure> {
+    fn run_there(
+        &self,
+        context: &Context,
+        begin: Begin,
+        started: &OnceCell<String>,
+    ) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
-        let folder = context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
+        let folder =
+            context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
         let mut layer = self.permissions.settings(self.settings.as_deref())?;
         let (how, bounds) = self.bounded(context, &begin, &folder, &mut layer)?;
         how.permissions.settle_trust(context, &folder, format, &mut layer)?;
@@ -234,7 +241,8 @@ impl RunArgs {
             let signals = Signals::listen()?;
             let (asks, questions) = self.permissions.asks(context, format, Questions::open);
             let face = face(context, format, self.include_team_events);
-            let StartedRun { handle, team: of_run, is_kept } = run_options::start(context, plan(asks)).await?;
+            let StartedRun { handle, team: of_run, is_kept } =
+                run_options::start(context, plan(asks)).await?;
             if is_kept {
                 team.get_or_init(|| handle.team.clone());
             }
@@ -242,8 +250,10 @@ impl RunArgs {
             // Nothing of it is left that could go on, or into the archive.
             watched.outcome.team_deleted |= !is_kept;
             let archive = archive::put_away(context, &watched.outcome).await;
-            let (summary, resume) =
-                (report::summary(&watched.outcome, archive.as_deref()), report::resume(&watched.outcome));
+            let (summary, resume) = (
+                report::summary(&watched.outcome, archive.as_deref()),
+                report::resume(&watched.outcome),
+            );
             shown(watched, format, &summary, resume.as_deref())
         })
     }
@@ -348,12 +358,14 @@ impl PermissionArgs {
         let permissions = layer.entry("permissions").or_insert_with(|| json!({}));
         for (list, rules) in [("allow", &self.allow), ("deny", &self.deny)] {
             let Some(permissions) = permissions.as_object_mut() else { continue };
-            if let Some(list) = permissions.entry(list).or_insert_with(|| json!([])).as_array_mut() {
+            if let Some(list) = permissions.entry(list).or_insert_with(|| json!([])).as_array_mut()
+            {
                 list.extend(rules.iter().map(|rule| json!(rule)));
             }
         }
         if self.sandbox
-            && let Some(sandbox) = layer.entry("sandbox").or_insert_with(|| json!({})).as_object_mut()
+            && let Some(sandbox) =
+                layer.entry("sandbox").or_insert_with(|| json!({})).as_object_mut()
         {
             sandbox.insert("autoAllow".to_owned(), json!(true));
         }
@@ -393,9 +405,11 @@ pub(crate) fn shown(
                 output::remark(summary);
             }
             Err(match ended {
-                Ok(()) => failure.hint("the run itself is completed; only its answer could not be written"),
+                Ok(()) => failure
+                    .hint("the run itself is completed; only its answer could not be written"),
                 Err(ended) => {
-                    let failure = failure.hint(format!("the end of the run itself: {}", ended.chain()));
+                    let failure =
+                        failure.hint(format!("the end of the run itself: {}", ended.chain()));
                     ended.hints().into_iter().fold(failure, Failure::hint)
                 }
             })
@@ -422,7 +436,8 @@ fn json_result(
 fn goal(given: String) -> Result<String, Failure> {
     let goal = content(given)?;
     if goal.trim().is_empty() {
-        return Err(Failure::usage("the goal is empty").hint("say what the team is to do; - reads it from stdin"));
+        return Err(Failure::usage("the goal is empty")
+            .hint("say what the team is to do; - reads it from stdin"));
     }
     Ok(goal)
 }

@@ -5,7 +5,9 @@ use std::io::Read as _;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::client_socket::ClientSockets;
-use pitcrew_team::{Actor, DeliveryState, OPERATOR, Receipt, Sent, SentView, Team, lead_reads_inbox};
+use pitcrew_team::{
+    Actor, DeliveryState, OPERATOR, Receipt, Sent, SentView, Team, lead_reads_inbox,
+};
 use serde::Serialize;
 
 use crate::completing;
@@ -58,7 +60,11 @@ impl Send {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let content = content(self.text)?;
         let recipient = self.recipient;
-        let input = SendMessageInput::Message { recipient: recipient.clone(), content, summary: self.summary };
+        let input = SendMessageInput::Message {
+            recipient: recipient.clone(),
+            content,
+            summary: self.summary,
+        };
         let sender = self.sender.actor();
         let sent = context.briefly(async {
             let team = self.team.open_of(context, &recipient).await?;
@@ -81,7 +87,11 @@ struct Answer<'a> {
 }
 
 /// Brings messages that were sent to clients that offer a socket, unless the settings do without.
-pub(crate) async fn through_sockets(context: &Context, team: &Team, sent: &mut Sent) -> Result<(), Failure> {
+pub(crate) async fn through_sockets(
+    context: &Context,
+    team: &Team,
+    sent: &mut Sent,
+) -> Result<(), Failure> {
     if context.usable_settings().uses_client_sockets() {
         ClientSockets::new(&context.root).push(team, &mut sent.receipts).await;
     }
@@ -116,12 +126,21 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
     let Ok(config) = team.config().await else { return Vec::new() };
     let reads = match Running::of(team, &config).await {
         Ok(Running::No) => "the next run of the team reads it",
-        Ok(Running::Stale { .. }) => "the session that led the team is gone too, and the message waits in the inbox",
-        Ok(Running::ByPitcrew { .. } | Running::BySession { .. } | Running::Elsewhere { .. } | Running::Unknown)
+        Ok(Running::Stale { .. }) => {
+            "the session that led the team is gone too, and the message waits in the inbox"
+        }
+        Ok(
+            Running::ByPitcrew { .. }
+            | Running::BySession { .. }
+            | Running::Elsewhere { .. }
+            | Running::Unknown,
+        )
         | Err(_) => return Vec::new(),
     };
     // The members of a team of ours outlive a lead that was killed, in panes and as guests.
-    let Ok(all) = Whereabouts::of(team, &config, &Running::without_lease(&config)).await else { return Vec::new() };
+    let Ok(all) = Whereabouts::of(team, &config, &Running::without_lease(&config)).await else {
+        return Vec::new();
+    };
     let (mut absent, mut unknown) = (Vec::new(), Vec::new());
     for Receipt { to, .. } in &sent.receipts {
         match all.iter().find(|it| it.name() == to).map(Whereabouts::state) {
@@ -130,7 +149,8 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
             Some(MemberStatus::Unknown) => unknown.push(to.as_str()),
         }
     }
-    let absent = (!absent.is_empty()).then(|| format!("no process runs {} now; {reads}", absent.join(", ")));
+    let absent =
+        (!absent.is_empty()).then(|| format!("no process runs {} now; {reads}", absent.join(", ")));
     let unknown = (!unknown.is_empty()).then(|| {
         format!(
             "whether {} runs is not known: another client started it, and nobody leads the team now",
@@ -151,13 +171,19 @@ pub(crate) fn content(text: String) -> Result<String, Failure> {
 }
 
 /// Tells that a message was sent, with the ids it can be asked for by.
-pub(crate) fn answered(context: &Context, (sent, warnings): &(Sent, Vec<String>)) -> Result<(), Failure> {
+pub(crate) fn answered(
+    context: &Context,
+    (sent, warnings): &(Sent, Vec<String>),
+) -> Result<(), Failure> {
     let answer = Answer { sent: SentView(sent), warnings };
     context.output.answer(&answer, |Answer { warnings, .. }| {
         warnings.iter().for_each(|warning| output::remark(&format!("warning: {warning}")));
-        let state = |receipt: &Receipt| serde_json::to_value(receipt.state).ok()?.as_str().map(str::to_owned);
-        let line =
-            |receipt: &Receipt| format!("{}: {} as {}", receipt.to, state(receipt).unwrap_or_default(), receipt.id);
+        let state = |receipt: &Receipt| {
+            serde_json::to_value(receipt.state).ok()?.as_str().map(str::to_owned)
+        };
+        let line = |receipt: &Receipt| {
+            format!("{}: {} as {}", receipt.to, state(receipt).unwrap_or_default(), receipt.id)
+        };
         sent.receipts.iter().map(line).collect::<Vec<_>>().join("\n")
     })
 }

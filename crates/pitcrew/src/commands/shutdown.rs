@@ -99,7 +99,8 @@ impl Shutdown {
         }
         let members = left_in(&team).await;
         let is_gone = stopped.iter().all(|it| it.is_gone);
-        let was_ended = self.force || lead.as_ref().is_none_or(LeadEnd::ends_team) || members.is_empty();
+        let was_ended =
+            self.force || lead.as_ref().is_none_or(LeadEnd::ends_team) || members.is_empty();
         let message = match is_gone {
             true => ended_so(&team, lead.as_ref(), &members, was_ended),
             false => format!("something of team {} still runs", team.name()),
@@ -110,7 +111,11 @@ impl Shutdown {
 
     /// Ends the process that runs the team, and says which that was; nothing when there is none.
     async fn end_lead(&self, team: &Team) -> Result<Option<LeadEnd>, Failure> {
-        let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
+        let holder = team
+            .backend()
+            .lease_holder(team.dir(), &LeaseName::Run)
+            .await
+            .map_err(Failure::internal)?;
         let Some(process) = holder.as_ref().map(ProcessIdentity::from) else { return Ok(None) };
         if self.force && is_agents(process) {
             let said = "a tool of an agent started this, and agents ask their lead by mail";
@@ -126,14 +131,25 @@ impl Shutdown {
             let _gone_or_sent = signal(process)?;
             let ended = tokio::time::timeout(FORCE_GRACE, process.ended()).await;
             if ended.is_err() && process.stop(FORCE_GRACE).await == Stopped::StillRunning {
-                let said = format!("process {} of team {} cannot be killed", process.pid, team.name());
+                let said =
+                    format!("process {} of team {} cannot be killed", process.pid, team.name());
                 return Err(Failure::new(FailureKind::Failed, said));
             }
         } else if tokio::time::timeout(self.patience(), process.ended()).await.is_err() {
-            let said = format!("process {} still runs team {} after {} s", process.pid, team.name(), self.wait);
-            return Err(Failure::new(FailureKind::Failed, said).hint("--force does not wait for the agents"));
+            let said = format!(
+                "process {} still runs team {} after {} s",
+                process.pid,
+                team.name(),
+                self.wait
+            );
+            return Err(Failure::new(FailureKind::Failed, said)
+                .hint("--force does not wait for the agents"));
         }
-        let ending = answer.as_ref().and_then(|answer| answer.get(ENDING)).and_then(Value::as_str).map(str::to_owned);
+        let ending = answer
+            .as_ref()
+            .and_then(|answer| answer.get(ENDING))
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         Ok(Some(LeadEnd { pid: process.pid, is_asked, ending }))
     }
 
@@ -169,7 +185,9 @@ fn ended_so(team: &Team, lead: Option<&LeadEnd>, members: &[AgentName], was_ende
         (Some(ending), true) if members.is_empty() => {
             format!("team {name} was ending already, and has ended: {ending}")
         }
-        (_, true) => format!("team {name} runs no more; still in it: {}; {goes_on}", names.join(", ")),
+        (_, true) => {
+            format!("team {name} runs no more; still in it: {}; {goes_on}", names.join(", "))
+        }
         (Some(ending), false) => {
             let said = format!(
                 "the run of team {name} was ending already ({ending}), and its teammates were not asked to leave"
@@ -188,32 +206,57 @@ fn ended_so(team: &Team, lead: Option<&LeadEnd>, members: &[AgentName], was_ende
 /// The teammates of ours that are in the team; none in one that is gone.
 async fn left_in(team: &Team) -> Vec<AgentName> {
     let Ok(config) = team.config().await else { return Vec::new() };
-    config.teammates().filter(|member| SpawnRecord::of(member).is_some()).map(|member| member.name.clone()).collect()
+    config
+        .teammates()
+        .filter(|member| SpawnRecord::of(member).is_some())
+        .map(|member| member.name.clone())
+        .collect()
 }
 
 /// Why there is nothing here that could be ended.
 async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failure> {
     if !still_there(team).await? {
         // It was deleted or archived since it was opened; the refusal says where it is.
-        return Ok(match selection::open(context, Some(team.name().as_str()), Purpose::Change).await {
-            Err(failure) => failure,
-            Ok(_) => Failure::new(FailureKind::Conflict, format!("team {} was made anew just now", team.name())),
-        });
+        return Ok(
+            match selection::open(context, Some(team.name().as_str()), Purpose::Change).await {
+                Err(failure) => failure,
+                Ok(_) => Failure::new(
+                    FailureKind::Conflict,
+                    format!("team {} was made anew just now", team.name()),
+                ),
+            },
+        );
     }
     let config = team.config().await?;
     let running = Running::of(team, &config).await?;
     let all = Whereabouts::of(team, &config, &running).await?;
     let said = match &running {
-        Running::No | Running::ByPitcrew { .. } => format!("no process runs team '{}'", team.name()),
-        Running::BySession { .. } | Running::Stale { .. } | Running::Elsewhere { .. } | Running::Unknown => {
-            format!("team '{}' is {}; no run of pitcrew started any of it", team.name(), running.text())
+        Running::No | Running::ByPitcrew { .. } => {
+            format!("no process runs team '{}'", team.name())
+        }
+        Running::BySession { .. }
+        | Running::Stale { .. }
+        | Running::Elsewhere { .. }
+        | Running::Unknown => {
+            format!(
+                "team '{}' is {}; no run of pitcrew started any of it",
+                team.name(),
+                running.text()
+            )
         }
     };
-    let error = ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str());
+    let error =
+        ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str());
     let failure = Failure::from(error);
-    let alive = all.iter().filter(|it| it.runs() && !it.name().as_str().eq_ignore_ascii_case(LEAD_NAME));
+    let alive =
+        all.iter().filter(|it| it.runs() && !it.name().as_str().eq_ignore_ascii_case(LEAD_NAME));
     let alive: Vec<String> = alive
-        .map(|it| it.pid().map_or_else(|| it.name().to_string(), |pid| format!("{} as process {pid}", it.name())))
+        .map(|it| {
+            it.pid().map_or_else(
+                || it.name().to_string(),
+                |pid| format!("{} as process {pid}", it.name()),
+            )
+        })
         .collect();
     let failure = match alive.is_empty() {
         true => failure,
@@ -230,17 +273,28 @@ async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failur
 /// Asks the lead to end its team, and gives its answer; none when it could not be asked, and is to be stopped by a signal.
 async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure> {
     let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
-    match control_request(&folder, &ControlRequest::EndTeam { wait_seconds: Some(wait_seconds) }).await {
+    match control_request(&folder, &ControlRequest::EndTeam { wait_seconds: Some(wait_seconds) })
+        .await
+    {
         Ok(answer) => Ok(Some(answer)),
         // An agent is not told how to end its own run.
-        Err(KnockError::Refused(error)) if error.code == ErrorCode::PermissionDenied => Err(lead::refused(team, error)),
-        Err(KnockError::Refused(error)) => Err(lead::refused(team, error).hint("--force asks nobody")),
+        Err(KnockError::Refused(error)) if error.code == ErrorCode::PermissionDenied => {
+            Err(lead::refused(team, error))
+        }
+        Err(KnockError::Refused(error)) => {
+            Err(lead::refused(team, error).hint("--force asks nobody"))
+        }
         Err(KnockError::Closed { .. } | KnockError::Silent { .. }) => Ok(None),
     }
 }
 
 /// Asks one member to shut down: through the lead's process, or where no lead of ours signs, for ourselves.
-async fn ask(context: &Context, team: Option<&str>, member: String, reason: Option<String>) -> Result<(), Failure> {
+async fn ask(
+    context: &Context,
+    team: Option<&str>,
+    member: String,
+    reason: Option<String>,
+) -> Result<(), Failure> {
     let team = selection::open(context, team.or_else(|| team_of(&member)), Purpose::Change).await?;
     let said = format!("{member} is asked to shut down");
     let request = ControlRequest::Shutdown { member: member.clone(), reason: reason.clone() };
@@ -250,7 +304,8 @@ async fn ask(context: &Context, team: Option<&str>, member: String, reason: Opti
             let input = SendMessageInput::ShutdownRequest { recipient: member, content: reason };
             let sent = team.send(&Actor::User, input, None).await;
             let config = team.config().await?;
-            let is_led_here = matches!(Running::of(&team, &config).await?, Running::BySession { .. });
+            let is_led_here =
+                matches!(Running::of(&team, &config).await?, Running::BySession { .. });
             let failed = |error: ApiError| match lead::without(&team, error) {
                 failure if is_led_here => failure.hint("ask for it in that session itself"),
                 failure => failure,

@@ -38,7 +38,8 @@ impl Task {
 fn metadata_entry(text: &str) -> Result<(String, Value), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => {
-            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+            let value =
+                serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
             Ok((key.to_owned(), value))
         }
         Some(_) | None => Err("write KEY=VALUE".to_owned()),

@@ -15,17 +15,23 @@ pub(super) fn client_of(settings: &Settings) -> &str {
 
 /// The mode that the settings name; the error says why it is not heeded.
 pub(super) fn mode_of(settings: &Settings) -> Result<Option<TeammateMode>, String> {
-    let (name, value) = match (settings.pitcrew("teammateMode"), settings.merged().get("teammateMode")) {
-        (Some(value), _) => ("pitcrew.teammateMode", value),
-        (None, Some(value)) => ("teammateMode", value),
-        (None, None) => return Ok(None),
-    };
+    let (name, value) =
+        match (settings.pitcrew("teammateMode"), settings.merged().get("teammateMode")) {
+            (Some(value), _) => ("pitcrew.teammateMode", value),
+            (None, Some(value)) => ("teammateMode", value),
+            (None, None) => return Ok(None),
+        };
     let mode = value.as_str().ok_or_else(|| "a text".to_owned()).and_then(str::parse);
-    mode.map(Some).map_err(|known| format!("`{name}` in the settings is not heeded: {value} is not {known}"))
+    mode.map(Some)
+        .map_err(|known| format!("`{name}` in the settings is not heeded: {value} is not {known}"))
 }
 
 pub(super) fn program_of(settings: &Settings) -> Program {
-    settings.pitcrew("teammateProgram").and_then(Value::as_str).and_then(Program::named).unwrap_or_default()
+    settings
+        .pitcrew("teammateProgram")
+        .and_then(Value::as_str)
+        .and_then(Program::named)
+        .unwrap_or_default()
 }
 
 pub(super) fn deadline_of(settings: &Settings) -> Duration {

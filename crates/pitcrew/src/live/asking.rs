@@ -181,7 +181,8 @@ fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
     // As people write: "no, use another file".
     let plain = word.trim_end_matches([',', ':', ';', '.', '!', '-']);
     let (word, rest) = if plain.is_empty() { (word, rest) } else { (plain, rest) };
-    let (word, rest) = (word.to_lowercase(), rest.trim().trim_start_matches(['-', ':', ',']).trim_start());
+    let (word, rest) =
+        (word.to_lowercase(), rest.trim().trim_start_matches(['-', ':', ',']).trim_start());
     let always = |key_of: char| {
         let offer = offers.iter().find(|offer| key(offer) == key_of)?.clone();
         let keep = match rest.to_lowercase().as_str() {
@@ -216,10 +217,20 @@ pub(super) mod tests {
     /// A question of bob's about a command.
     pub(in super::super) fn question(command: &str) -> PermissionQuestion {
         let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
-        let rules = Gate::default().allowing_rules(&Call { tool, input, cwd: folder, plan_file: None });
+        let rules =
+            Gate::default().allowing_rules(&Call { tool, input, cwd: folder, plan_file: None });
         let asker = &AgentName::new("bob").unwrap();
         let (file, says) = (None, None);
-        PermissionQuestion::of(AskedCall { asker, tool, input, folder, file, reason: command, says, rules })
+        PermissionQuestion::of(AskedCall {
+            asker,
+            tool,
+            input,
+            folder,
+            file,
+            reason: command,
+            says,
+            rules,
+        })
     }
 
     fn ask(command: &str) -> (Heard, oneshot::Receiver<Answer>) {
@@ -240,15 +251,31 @@ pub(super) mod tests {
         questions.take(first);
         questions.take(second);
         assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)));
-        for no_answer in ["what?", "", "?", "ok", "yes please", "yes, but commit first", "a now", "yno", "now", "nope"]
-        {
+        for no_answer in [
+            "what?",
+            "",
+            "?",
+            "ok",
+            "yes please",
+            "yes, but commit first",
+            "a now",
+            "yno",
+            "now",
+            "nope",
+        ] {
             let said = questions.typed(no_answer, &ShownPages::default()).unwrap_err();
             assert!(said.ends_with("answers are: y, n, n and the reason, a, p"), "{said}");
             assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)), "{no_answer}");
         }
-        let said = questions.typed("p", &ShownPages { shows_rules: false, ..ShownPages::default() }).unwrap_err();
+        let said = questions
+            .typed("p", &ShownPages { shows_rules: false, ..ShownPages::default() })
+            .unwrap_err();
         assert!(said.ends_with("n and the reason, a"), "{said}");
-        assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)), "the rule is not to be seen");
+        assert_eq!(
+            shown(&questions),
+            Some(("make it".to_owned(), 2)),
+            "the rule is not to be seen"
+        );
         questions.typed("y", &ShownPages::default()).unwrap();
         assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
         let first = first_answer.try_recv().unwrap();
@@ -268,7 +295,10 @@ pub(super) mod tests {
         questions.take(second);
         questions.turn(Turn::On, &ShownPages { pages: 3, ..ShownPages::default() });
         drop(first_answer);
-        let heard = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(questions.next());
+        let heard = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(questions.next());
         assert!(matches!(heard, Heard::Settled));
         questions.take(heard);
         assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
@@ -285,7 +315,11 @@ pub(super) mod tests {
         assert_eq!(choice("Always  SAVE", &offers), always(offers[0].clone(), Keep::Saved));
         assert_eq!(choice("p", &offers), always(prefix.clone(), Keep::Run));
         assert_eq!(choice("p save", &offers), always(prefix, Keep::Saved));
-        assert_eq!(choice("a save", &[exactly(None)]), None, "no rule says it, so it cannot be saved");
+        assert_eq!(
+            choice("a save", &[exactly(None)]),
+            None,
+            "no rule says it, so it cannot be saved"
+        );
         assert_eq!(choice("a", &[Offer::Edits]), always(Offer::Edits, Keep::Run));
         assert_eq!((choice("p", &[Offer::Edits]), choice("a save", &[Offer::Edits])), (None, None));
     }
@@ -293,13 +327,21 @@ pub(super) mod tests {
     #[test]
     fn a_no_is_taken_with_its_reason_as_people_write_it() {
         let no = |reason: Option<&str>| Some(Choice::No { reason: reason.map(str::to_owned) });
-        for line in
-            ["no, use n9.txt", "n use n9.txt", "No: use n9.txt", "no - use n9.txt", "n, use n9.txt", "no. use n9.txt"]
-        {
+        for line in [
+            "no, use n9.txt",
+            "n use n9.txt",
+            "No: use n9.txt",
+            "no - use n9.txt",
+            "n, use n9.txt",
+            "no. use n9.txt",
+        ] {
             assert_eq!(choice(line, &[]), no(Some("use n9.txt")), "{line}");
         }
         assert_eq!([choice("no!", &[]), choice("n.", &[])], [no(None), no(None)]);
-        assert_eq!([choice("y.", &[]), choice("Yes!", &[])], [Some(Choice::Once), Some(Choice::Once)]);
+        assert_eq!(
+            [choice("y.", &[]), choice("Yes!", &[])],
+            [Some(Choice::Once), Some(Choice::Once)]
+        );
     }
 
     #[test]
@@ -313,8 +355,15 @@ pub(super) mod tests {
             [Turn::On; 4].map(|on| turned(on, 2)),
             [Section::Page(0), Section::Page(1), Section::Ends, Section::Page(0)]
         );
-        assert_eq!([Turn::Back; 3].map(|back| turned(back, 2)), [Section::Ends, Section::Page(1), Section::Page(0)]);
-        assert_eq!(turned(Turn::On, 1), Section::Ends, "everything is shown now, as on a terminal that has grown");
+        assert_eq!(
+            [Turn::Back; 3].map(|back| turned(back, 2)),
+            [Section::Ends, Section::Page(1), Section::Page(0)]
+        );
+        assert_eq!(
+            turned(Turn::On, 1),
+            Section::Ends,
+            "everything is shown now, as on a terminal that has grown"
+        );
     }
 
     #[test]
@@ -327,7 +376,10 @@ pub(super) mod tests {
         let (high, low) = (seen(&[0, 20, 40]), seen(&[0, 5, 10, 15, 20, 25, 30, 35, 40, 45]));
         assert_eq!(low.kept(&high, Section::Page(1)), Some(Section::Page(4)));
         assert_eq!(high.kept(&low, Section::Page(7)), Some(Section::Page(1)));
-        assert_eq!((low.kept(&low, Section::Page(3)), low.kept(&high, Section::Ends)), (None, None));
+        assert_eq!(
+            (low.kept(&low, Section::Page(3)), low.kept(&high, Section::Ends)),
+            (None, None)
+        );
         assert_eq!(low.kept(&high, Section::Page(0)), None, "it is the same page");
     }
 }

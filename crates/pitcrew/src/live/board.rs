@@ -33,7 +33,8 @@ impl Board {
     /// # Errors
     /// When it cannot be read key by key.
     pub(crate) fn open() -> io::Result<Self> {
-        let terminal = if is_in_foreground() { Terminal::enter()? } else { Terminal::without_keys() };
+        let terminal =
+            if is_in_foreground() { Terminal::enter()? } else { Terminal::without_keys() };
         Ok(Self { terminal, entry: Entry::default(), question: None, seen: ShownPages::default() })
     }
 
@@ -44,7 +45,9 @@ impl Board {
     pub(crate) fn show(&mut self, view: &View, remarks: &[Remark]) -> io::Result<()> {
         let lines: Vec<String> = remarks
             .iter()
-            .flat_map(|remark| printable(&log::line(remark)).lines().map(str::to_owned).collect::<Vec<_>>())
+            .flat_map(|remark| {
+                printable(&log::line(remark)).lines().map(str::to_owned).collect::<Vec<_>>()
+            })
             .collect();
         let agents = view.agents().iter().map(row).collect();
         let prompt = if self.has_keys() { PROMPT } else { "" };
@@ -68,7 +71,8 @@ impl Board {
 
     /// Takes the question in that is to be shown from now on.
     pub(crate) fn ask(&mut self, question: Option<Current>) {
-        let is_another = question.as_ref().map(|it| &it.question) != self.question.as_ref().map(|it| &it.question);
+        let is_another = question.as_ref().map(|it| &it.question)
+            != self.question.as_ref().map(|it| &it.question);
         if is_another {
             self.entry.question_changed(self.question.is_some(), question.is_some());
         }

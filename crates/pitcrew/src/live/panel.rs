@@ -1,7 +1,9 @@
 //! A question as rows of a terminal: the same in the lead's terminal, in a pane and in `join`. Pure.
 
 use anstyle::{AnsiColor, Style};
-use pitcrew_runtime::question::{Kind, Line, Offer, PermissionQuestion, Place, Row, Section, Size, lay_out, wrap};
+use pitcrew_runtime::question::{
+    Kind, Line, Offer, PermissionQuestion, Place, Row, Section, Size, lay_out, wrap,
+};
 
 use super::asking::{Current, ShownPages, key};
 use crate::output::{FAINT, STRONG};
@@ -51,22 +53,34 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     (call, seen.starts) = lay_out_call(question, room, *part);
     seen.pages = seen.starts.len();
     let strong = |text: String| (STRONG, text);
-    let rows =
-        heading.into_iter().map(strong).chain(call.into_iter().map(styled)).chain(answers.into_iter().map(strong));
+    let rows = heading
+        .into_iter()
+        .map(strong)
+        .chain(call.into_iter().map(styled))
+        .chain(answers.into_iter().map(strong));
     Panel { rows: rows.collect(), seen }
 }
 
 /// The rows of the call, with place and reason before it, and where their pages begin.
-fn lay_out_call(question: &PermissionQuestion, room: Size, part: Section) -> (Vec<Row>, Vec<Place>) {
+fn lay_out_call(
+    question: &PermissionQuestion,
+    room: Size,
+    part: Section,
+) -> (Vec<Row>, Vec<Place>) {
     let notes = question.notes();
     let all: Vec<_> = notes.iter().chain(&question.lines).cloned().collect();
     let shown = lay_out(&all, room, part, TURN);
     if shown.pages == 1 || part != Section::Ends {
         return (shown.rows, shown.starts);
     }
-    let whole = |note: &Line| lay_out(std::slice::from_ref(note), Size { rows: usize::MAX, ..room }, part, TURN).rows;
+    let whole = |note: &Line| {
+        lay_out(std::slice::from_ref(note), Size { rows: usize::MAX, ..room }, part, TURN).rows
+    };
     if room.rows < ROWS_FOR_NOTES {
-        return (beside_hidden_notes(question, notes.iter().map(|note| whole(note).len()).sum(), room), shown.starts);
+        return (
+            beside_hidden_notes(question, notes.iter().map(|note| whole(note).len()).sum(), room),
+            shown.starts,
+        );
     }
     // A long reason is not to push the call out of sight: of each note the first row is shown.
     let first_rows = notes.iter().filter_map(|note| {
@@ -88,10 +102,13 @@ fn lay_out_call(question: &PermissionQuestion, room: Size, part: Section) -> (Ve
 
 /// The call where there is no room for place and reason: their rows are counted with those of the call that are left out.
 fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size) -> Vec<Row> {
-    let call = lay_out(&question.lines, Size { rows: usize::MAX, ..room }, Section::Ends, TURN).rows;
+    let call =
+        lay_out(&question.lines, Size { rows: usize::MAX, ..room }, Section::Ends, TURN).rows;
     let marked = |count: usize| {
-        let texts =
-            [format!("── {count} more lines here, {TURN} shows them ──"), format!("{count} more lines: {TURN}")];
+        let texts = [
+            format!("── {count} more lines here, {TURN} shows them ──"),
+            format!("{count} more lines: {TURN}"),
+        ];
         let fitting = texts.into_iter().find(|text| text.chars().count() <= room.columns);
         Row { kind: Kind::Mark, text: fitting.unwrap_or_else(|| format!("+{count}")) }
     };
@@ -160,12 +177,22 @@ mod tests {
     use super::super::asking::tests::question;
     use super::*;
 
-    fn shown(command: &str, waiting: usize, (columns, rows): (usize, usize), part: Section) -> String {
+    fn shown(
+        command: &str,
+        waiting: usize,
+        (columns, rows): (usize, usize),
+        part: Section,
+    ) -> String {
         let current = Current { question: question(command), waiting, part };
         let panel = panel(&current, Size { columns, rows });
         assert!(panel.rows.len() <= rows, "{panel:?}");
         assert!(panel.rows.iter().all(|(_, row)| row.chars().count() <= columns), "{panel:?}");
-        panel.rows.into_iter().map(|(_, row)| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+        panel
+            .rows
+            .into_iter()
+            .map(|(_, row)| row.trim_end().to_owned())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     #[test]
@@ -187,9 +214,13 @@ mod tests {
         let current = Current { question: asked, waiting: 1, part: Section::Ends };
         for rows in 7..30 {
             let panel = panel(&current, Size { columns: 60, rows });
-            let text = panel.rows.iter().map(|(_, row)| row.as_str()).collect::<Vec<_>>().join("\n");
+            let text =
+                panel.rows.iter().map(|(_, row)| row.as_str()).collect::<Vec<_>>().join("\n");
             assert!(text.contains("rm -rf build"), "{rows} rows: {text}");
-            assert!(text.contains("lines") && text.contains(TURN) && panel.seen.pages > 1, "{rows} rows: {text}");
+            assert!(
+                text.contains("lines") && text.contains(TURN) && panel.seen.pages > 1,
+                "{rows} rows: {text}"
+            );
         }
     }
 
@@ -237,7 +268,10 @@ mod tests {
         ");
         for rows in 1..30 {
             let text = shown(&command, 2, (30, rows), Section::Ends);
-            assert!(text.contains("rm -rf /") || text.contains("more") || text.contains('+'), "{rows}: {text}");
+            assert!(
+                text.contains("rm -rf /") || text.contains("more") || text.contains('+'),
+                "{rows}: {text}"
+            );
         }
     }
 }

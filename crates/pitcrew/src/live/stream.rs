@@ -6,7 +6,8 @@ use std::collections::HashSet;
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{
-    AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, StreamEvent, SystemInit, TeamEvent, UserEvent,
+    AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, StreamEvent, SystemInit,
+    TeamEvent, UserEvent,
 };
 use pitcrew_runtime::events::{Answered, RemoteActivity, RunEvent, Spending, ToolEnded};
 use serde_json::{Map, Value, json};
@@ -30,7 +31,13 @@ pub(crate) struct Stream {
 impl Stream {
     /// A stream, with our own events about the team or without.
     pub(crate) fn new(team_events: bool) -> Self {
-        Self { team_events, team: String::new(), session_id: String::new(), agent: None, calls: HashSet::new() }
+        Self {
+            team_events,
+            team: String::new(),
+            session_id: String::new(),
+            agent: None,
+            calls: HashSet::new(),
+        }
     }
 
     /// Writes what of the event is in the stream.
@@ -50,7 +57,16 @@ impl Stream {
                 self.agent = Some(started.agent.clone());
                 let cwd = started.cwd.display().to_string();
                 let mode = started.mode.as_str();
-                vec![SystemInit::new(self.ids(None), &cwd, started.tools.clone(), &started.model, mode).into()]
+                vec![
+                    SystemInit::new(
+                        self.ids(None),
+                        &cwd,
+                        started.tools.clone(),
+                        &started.model,
+                        mode,
+                    )
+                    .into(),
+                ]
             }
             RunEvent::Answered(answered) => self.answered(answered),
             RunEvent::ToolEnded(ended) => self.tool_ended(ended).into_iter().collect(),
@@ -89,14 +105,18 @@ impl Stream {
                 self.calls.insert(id.clone());
             }
             // A block reads as what it was written from; one that could not be written is left out.
-            let Some(block) =
-                serde_json::to_value(block).ok().and_then(|b| serde_json::from_value::<StreamBlock>(b).ok())
+            let Some(block) = serde_json::to_value(block)
+                .ok()
+                .and_then(|b| serde_json::from_value::<StreamBlock>(b).ok())
             else {
                 continue;
             };
             let ids = self.ids(answered.parent_call.clone());
             let usage = stream_usage(&answered.usage);
-            lines.push(AssistantEvent::new(ids, &answered.message_id, &answered.model, block, usage).into());
+            lines.push(
+                AssistantEvent::new(ids, &answered.message_id, &answered.model, block, usage)
+                    .into(),
+            );
         }
         lines
     }
@@ -105,7 +125,10 @@ impl Stream {
         if !self.is_shown(&ended.agent, ended.parent_call.as_deref()) {
             return None;
         }
-        let is_blocks = matches!(ended.tool.as_str(), "TeamCreate" | "TeamDelete" | "Task" | "Agent" | "SendMessage");
+        let is_blocks = matches!(
+            ended.tool.as_str(),
+            "TeamCreate" | "TeamDelete" | "Task" | "Agent" | "SendMessage"
+        );
         let content = if is_blocks && !ended.is_error {
             Content::Blocks(vec![StreamBlock::text(ended.text.clone())])
         } else {
@@ -132,16 +155,22 @@ impl Stream {
     }
 
     fn ids(&self, parent_tool_use_id: Option<String>) -> EventIds {
-        EventIds { session_id: self.session_id.clone(), uuid: uuid::Uuid::new_v4().to_string(), parent_tool_use_id }
+        EventIds {
+            session_id: self.session_id.clone(),
+            uuid: uuid::Uuid::new_v4().to_string(),
+            parent_tool_use_id,
+        }
     }
 }
 
 /// What our own events tell: the event's name, who it is about, and more.
 fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
     match event {
-        RunEvent::Started(it) => {
-            Some(("started", None, json!({"team_file_path": it.team_file, "resumed": it.resumed, "agents": it.agents})))
-        }
+        RunEvent::Started(it) => Some((
+            "started",
+            None,
+            json!({"team_file_path": it.team_file, "resumed": it.resumed, "agents": it.agents}),
+        )),
         RunEvent::AgentStarted(it) => {
             let data = json!({
                 "agent_type": it.agent_type, "model": it.model, "color": it.color, "cwd": it.cwd, "mode": it.mode.as_str(),
@@ -156,12 +185,16 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
             let (kind, data) = done_elsewhere(activity);
             Some((kind, Some(agent), data))
         }
-        RunEvent::AgentChanged { agent, status, detail } => {
-            Some(("agent_changed", Some(agent), json!({"status": status.as_str(), "detail": detail})))
-        }
-        RunEvent::ModelWaits { agent, reason, delay } => {
-            Some(("model_waits", Some(agent), json!({"reason": reason, "delay_ms": delay.as_millis() as u64})))
-        }
+        RunEvent::AgentChanged { agent, status, detail } => Some((
+            "agent_changed",
+            Some(agent),
+            json!({"status": status.as_str(), "detail": detail}),
+        )),
+        RunEvent::ModelWaits { agent, reason, delay } => Some((
+            "model_waits",
+            Some(agent),
+            json!({"reason": reason, "delay_ms": delay.as_millis() as u64}),
+        )),
         RunEvent::ModelSilent { agent, silent_for } => {
             Some(("model_silent", Some(agent), json!({"silent_ms": silent_for.as_millis() as u64})))
         }
@@ -178,11 +211,14 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
             });
             Some(("compacted", Some(&it.agent), data))
         }
-        RunEvent::ToolStarted { agent, call, tool, input } => {
-            Some(("tool_started", Some(agent), json!({"tool_use_id": call, "tool_name": tool, "tool_input": input})))
-        }
+        RunEvent::ToolStarted { agent, call, tool, input } => Some((
+            "tool_started",
+            Some(agent),
+            json!({"tool_use_id": call, "tool_name": tool, "tool_input": input}),
+        )),
         RunEvent::ToolEnded(it) => {
-            let data = json!({"tool_use_id": it.call, "tool_name": it.tool, "is_error": it.is_error});
+            let data =
+                json!({"tool_use_id": it.call, "tool_name": it.tool, "is_error": it.is_error});
             Some(("tool_ended", Some(&it.agent), data))
         }
         RunEvent::MailDelivered { agent, from, ids } => {
@@ -195,10 +231,18 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
             let data = json!({"tool_use_id": call, "allowed": refused.is_none(), "reason": refused, "allow_rule": would_allow});
             Some(("permission_answered", Some(agent), data))
         }
-        RunEvent::AllowedAlways { agent, what } => Some(("allowed_always", Some(agent), json!({"what": what}))),
-        RunEvent::ModeChanged { agent, mode } => Some(("mode_changed", Some(agent), json!({"mode": mode.as_str()}))),
-        RunEvent::ModeRecorded { agent, mode } => Some(("mode_recorded", Some(agent), json!({"mode": mode.as_str()}))),
-        RunEvent::ShuttingDown { reason } => Some(("shutting_down", None, json!({"reason": reason}))),
+        RunEvent::AllowedAlways { agent, what } => {
+            Some(("allowed_always", Some(agent), json!({"what": what})))
+        }
+        RunEvent::ModeChanged { agent, mode } => {
+            Some(("mode_changed", Some(agent), json!({"mode": mode.as_str()})))
+        }
+        RunEvent::ModeRecorded { agent, mode } => {
+            Some(("mode_recorded", Some(agent), json!({"mode": mode.as_str()})))
+        }
+        RunEvent::ShuttingDown { reason } => {
+            Some(("shutting_down", None, json!({"reason": reason})))
+        }
         RunEvent::Warning { text } => Some(("warning", None, json!({"text": text}))),
         RunEvent::TextDelta { .. } => None,
     }
@@ -217,7 +261,9 @@ fn done_elsewhere(activity: &RemoteActivity) -> (&'static str, Value) {
         RemoteActivity::TurnEnded(Spending { model, usage, cost_usd, .. }) => {
             ("turn_ended", json!({"model": model, "usage": usage, "cost_usd": cost_usd}))
         }
-        RemoteActivity::TaskChanged { task, change } => ("task_changed", json!({"task": task, "change": change})),
+        RemoteActivity::TaskChanged { task, change } => {
+            ("task_changed", json!({"task": task, "change": change}))
+        }
         RemoteActivity::PlanHandedIn => ("plan_handed_in", json!({})),
     }
 }

@@ -157,7 +157,11 @@ impl Tally {
             result: text,
             total_cost_usd: outcome.cost_usd(),
             usage: stream_usage(&outcome.usage()).of_run(),
-            model_usage: totals.models.iter().map(|(model, total)| (model.clone(), model_usage(total))).collect(),
+            model_usage: totals
+                .models
+                .iter()
+                .map(|(model, total)| (model.clone(), model_usage(total)))
+                .collect(),
             permission_denials: self.denied.clone(),
             failed_agents: failed_agents(outcome),
         };
@@ -171,7 +175,8 @@ fn failed_agents(outcome: &RunOutcome) -> Vec<FailedAgent> {
         let team = (agent.role == Role::Teammate).then_some(outcome.team.as_str());
         FailedAgent::new(agent.name.as_str(), team, agent.reason.as_deref())
     };
-    let is_failed = |agent: &&AgentSummary| agent.state == Status::Failed && agent.role != Role::Lead;
+    let is_failed =
+        |agent: &&AgentSummary| agent.state == Status::Failed && agent.role != Role::Lead;
     outcome.agents.iter().filter(is_failed).map(of).collect()
 }
 

@@ -53,9 +53,15 @@ pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<
 }
 
 /// The question in a room. What does not fit is said, and shown page by page.
-fn foot_of(question: &TrustQuestion, part: Section, Size { columns, rows }: Size, prompt: &str) -> Footer {
-    let strong =
-        |text: &str| wrap(text, columns).into_iter().map(|row| (STRONG, row)).collect::<Vec<(Style, String)>>();
+fn foot_of(
+    question: &TrustQuestion,
+    part: Section,
+    Size { columns, rows }: Size,
+    prompt: &str,
+) -> Footer {
+    let strong = |text: &str| {
+        wrap(text, columns).into_iter().map(|row| (STRONG, row)).collect::<Vec<(Style, String)>>()
+    };
     let (heading, asks) = (strong(&question.heading), strong(&question.asks));
     // The last row is for the answer.
     let room = rows.saturating_sub(heading.len() + asks.len() + 1).max(1);
@@ -91,10 +97,14 @@ mod tests {
     fn question(settings: &serde_json::Value) -> TrustQuestion {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("work/.claude")).unwrap();
-        std::fs::write(dir.path().join("work/.claude/settings.json"), settings.to_string()).unwrap();
+        std::fs::write(dir.path().join("work/.claude/settings.json"), settings.to_string())
+            .unwrap();
         let project = Project::read(&dir.path().join("work"), &dir.path().join("root")).unwrap();
         let question = TrustQuestion::of(&project, TrustedBefore::Never);
-        TrustQuestion { heading: "/work is not trusted yet. Its files would do this:".to_owned(), ..question }
+        TrustQuestion {
+            heading: "/work is not trusted yet. Its files would do this:".to_owned(),
+            ..question
+        }
     }
 
     fn shown(question: &TrustQuestion, (columns, rows): (usize, usize), part: Section) -> String {
@@ -123,9 +133,13 @@ mod tests {
     fn a_long_list_is_shown_by_its_ends_and_page_by_page() {
         let rules: Vec<String> = (1..=40).map(|number| format!("Bash(make {number})")).collect();
         let question = question(&json!({"permissions": {"allow": rules}}));
-        let pages: Vec<String> = (0..10).map(|page| shown(&question, (80, 12), Section::Page(page))).collect();
+        let pages: Vec<String> =
+            (0..10).map(|page| shown(&question, (80, 12), Section::Page(page))).collect();
         for number in 1..=40 {
-            assert!(pages.iter().any(|page| page.contains(&format!("Bash(make {number})"))), "{number}");
+            assert!(
+                pages.iter().any(|page| page.contains(&format!("Bash(make {number})"))),
+                "{number}"
+            );
         }
         insta::assert_snapshot!(shown(&question, (80, 12), Section::Ends), @r"
         /work is not trusted yet. Its files would do this:

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{AgentName, Color};
 use pitcrew_runtime::agent::Status;
-use pitcrew_runtime::events::{Answered, Compacted, RemoteActivity, RunEvent, Spending, waiting_for_model};
+use pitcrew_runtime::events::{
+    Answered, Compacted, RemoteActivity, RunEvent, Spending, waiting_for_model,
+};
 use pitcrew_runtime::question::visible;
 use serde_json::Value;
 
@@ -68,38 +70,57 @@ impl View {
             RunEvent::AgentStarted(started) => {
                 let color = started.color.as_deref().and_then(named);
                 self.start(started.agent.clone(), color);
-                let place = if started.parent_call.is_some() { "as a subagent" } else { "as a teammate" };
+                let place =
+                    if started.parent_call.is_some() { "as a subagent" } else { "as a teammate" };
                 let agent_type = started.agent_type.as_deref().unwrap_or("agent");
-                let text = format!("joins {place} ({agent_type}, {}, mode {})", started.model, started.mode);
+                let text = format!(
+                    "joins {place} ({agent_type}, {}, mode {})",
+                    started.model, started.mode
+                );
                 vec![Remark::of(&started.agent, text)]
             }
             RunEvent::AgentLaunched { agent, stage } => {
                 vec![Remark::of(agent, format!("in its pane: {}", stage.as_str()))]
             }
             RunEvent::DoneElsewhere { agent, activity } => self.done_elsewhere(agent, activity),
-            RunEvent::AgentChanged { agent, status, detail } => self.changed(agent, *status, detail.as_deref()),
+            RunEvent::AgentChanged { agent, status, detail } => {
+                self.changed(agent, *status, detail.as_deref())
+            }
             RunEvent::TextDelta { agent, .. } => {
                 self.does(agent, Some("writes".to_owned()));
                 Vec::new()
             }
-            RunEvent::ModelWaits { agent, reason, delay } => self.is_at(agent, waiting_for_model(reason, *delay)),
-            RunEvent::ModelSilent { agent, silent_for } => {
-                self.is_at(agent, format!("no answer from the model for {} s, still waiting", silent_for.as_secs()))
+            RunEvent::ModelWaits { agent, reason, delay } => {
+                self.is_at(agent, waiting_for_model(reason, *delay))
             }
+            RunEvent::ModelSilent { agent, silent_for } => self.is_at(
+                agent,
+                format!("no answer from the model for {} s, still waiting", silent_for.as_secs()),
+            ),
             RunEvent::Answered(answered) => self.answered(answered),
             RunEvent::Compacted(compacted) => self.compacted(compacted),
-            RunEvent::ToolStarted { agent, tool, input, .. } => self.is_at(agent, brief(tool, input)),
+            RunEvent::ToolStarted { agent, tool, input, .. } => {
+                self.is_at(agent, brief(tool, input))
+            }
             RunEvent::ToolEnded(ended) => {
                 self.does(&ended.agent, None);
                 let failed = ended.is_error.then(|| {
-                    Remark::of(&ended.agent, format!("{} failed: {}", ended.tool, first_line(&ended.text, SAID_CHARS)))
+                    Remark::of(
+                        &ended.agent,
+                        format!("{} failed: {}", ended.tool, first_line(&ended.text, SAID_CHARS)),
+                    )
                 });
                 failed.into_iter().collect()
             }
             RunEvent::MailDelivered { agent, from, .. } => {
                 // Of a teammate elsewhere it is not always known who wrote.
-                let known: Vec<String> = from.iter().filter(|name| !name.is_empty()).cloned().collect();
-                let senders = if known.is_empty() { String::new() } else { format!(" from {}", counted(&known)) };
+                let known: Vec<String> =
+                    from.iter().filter(|name| !name.is_empty()).cloned().collect();
+                let senders = if known.is_empty() {
+                    String::new()
+                } else {
+                    format!(" from {}", counted(&known))
+                };
                 vec![Remark::of(agent, format!("reads mail{senders}"))]
             }
             RunEvent::PermissionAsked { agent, call, tool } => {
@@ -118,16 +139,25 @@ impl View {
             RunEvent::AllowedAlways { agent, what } => {
                 vec![Remark::of(
                     agent,
-                    format!("may do this from now on, by an answer beside it: {}", in_one_line(what)),
+                    format!(
+                        "may do this from now on, by an answer beside it: {}",
+                        in_one_line(what)
+                    ),
                 )]
             }
-            RunEvent::ModeChanged { agent, mode } => vec![Remark::of(agent, format!("is in mode {mode} now"))],
+            RunEvent::ModeChanged { agent, mode } => {
+                vec![Remark::of(agent, format!("is in mode {mode} now"))]
+            }
             RunEvent::ModeRecorded { agent, mode } => {
                 let takes = "its client takes it with the approval of its plan, else when it is started again";
                 vec![Remark::of(agent, format!("has mode {mode} on record; {takes}"))]
             }
-            RunEvent::ShuttingDown { reason } => vec![Remark::of_run(format!("shutting down: {reason}"))],
-            RunEvent::Warning { text } => vec![Remark::of_run(format!("warning: {}", in_one_line(text)))],
+            RunEvent::ShuttingDown { reason } => {
+                vec![Remark::of_run(format!("shutting down: {reason}"))]
+            }
+            RunEvent::Warning { text } => {
+                vec![Remark::of_run(format!("warning: {}", in_one_line(text)))]
+            }
         }
     }
 
@@ -162,7 +192,9 @@ impl View {
                 }
                 Vec::new()
             }
-            RemoteActivity::TaskChanged { task, change } => vec![Remark::of(name, format!("{change} task #{task}"))],
+            RemoteActivity::TaskChanged { task, change } => {
+                vec![Remark::of(name, format!("{change} task #{task}"))]
+            }
             RemoteActivity::PlanHandedIn => vec![Remark::of(name, "hands in a plan".to_owned())],
         }
     }
@@ -209,9 +241,10 @@ impl View {
             agent.has_price = answered.cost_usd.is_some();
         }
         let said = answered.blocks.iter().filter_map(|block| match block {
-            Block::Text { text, .. } if !text.trim().is_empty() => {
-                Some(Remark::of(&answered.agent, format!("says: {}", first_line(text.trim(), SAID_CHARS))))
-            }
+            Block::Text { text, .. } if !text.trim().is_empty() => Some(Remark::of(
+                &answered.agent,
+                format!("says: {}", first_line(text.trim(), SAID_CHARS)),
+            )),
             Block::Text { .. }
             | Block::Thinking { .. }
             | Block::RedactedThinking { .. }
@@ -296,8 +329,18 @@ fn answered_permission(refused: Option<&str>) -> String {
 
 /// A call in one line: the tool, and of its input what tells most.
 pub(crate) fn brief(tool: &str, input: &Value) -> String {
-    const TELLING: [&str; 10] =
-        ["command", "file_path", "pattern", "recipient", "to", "name", "subject", "taskId", "team_name", "request_id"];
+    const TELLING: [&str; 10] = [
+        "command",
+        "file_path",
+        "pattern",
+        "recipient",
+        "to",
+        "name",
+        "subject",
+        "taskId",
+        "team_name",
+        "request_id",
+    ];
     let told = TELLING.iter().find_map(|field| input.get(*field).and_then(Value::as_str));
     match told {
         Some(text) => format!("{tool}({})", first_line(&visible(text), DOING_CHARS)),
@@ -369,8 +412,12 @@ mod tests {
 
     #[test]
     fn the_reason_of_a_state_is_shown_whole() {
-        let reason = format!("the log of bob cannot be used:\n/{}x: No space left on device", "folder/".repeat(40));
-        let failed = |detail| RunEvent::AgentChanged { agent: name("bob"), status: Status::Failed, detail };
+        let reason = format!(
+            "the log of bob cannot be used:\n/{}x: No space left on device",
+            "folder/".repeat(40)
+        );
+        let failed =
+            |detail| RunEvent::AgentChanged { agent: name("bob"), status: Status::Failed, detail };
         let remarks = view().apply(&failed(Some(reason.clone())));
         assert_eq!(remarks[0].text, format!("has failed: {}", reason.replace('\n', " | ")));
         let remarks = view().apply(&RunEvent::Warning { text: reason.clone() });
@@ -393,7 +440,12 @@ mod tests {
         assert_eq!(view.agents()[0].line(), "asks permission for Bash");
         for (call, then) in [("1", "asks permission for Write"), ("2", "thinks")] {
             let (agent, call) = (name("bob"), call.to_owned());
-            view.apply(&RunEvent::PermissionAnswered { agent, call, refused: None, would_allow: None });
+            view.apply(&RunEvent::PermissionAnswered {
+                agent,
+                call,
+                refused: None,
+                would_allow: None,
+            });
             assert_eq!(view.agents()[0].line(), then);
         }
         view.apply(&asked("3", "Bash"));
@@ -455,7 +507,8 @@ mod tests {
     #[test]
     fn mail_is_told_with_its_senders() {
         let from = ["ann", "bob", "ann"].map(str::to_owned).to_vec();
-        let remarks = view().apply(&RunEvent::MailDelivered { agent: name("bob"), from, ids: vec![] });
+        let remarks =
+            view().apply(&RunEvent::MailDelivered { agent: name("bob"), from, ids: vec![] });
         assert_eq!(remarks[0].text, "reads mail from ann (2), bob");
     }
 

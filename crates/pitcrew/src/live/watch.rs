@@ -88,7 +88,15 @@ pub(crate) async fn watch(
     };
     let mut keys = board.as_ref().filter(|board| board.has_keys()).map(|_| EventStream::new());
     let mut remarks = board.as_ref().map(|_| Remarks::open());
-    let mut watching = Watching { face, board, view: View::default(), team, questions, signal: None, failure: None };
+    let mut watching = Watching {
+        face,
+        board,
+        view: View::default(),
+        team,
+        questions,
+        signal: None,
+        failure: None,
+    };
     loop {
         let wake = tokio::select! {
             event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
@@ -181,7 +189,8 @@ impl Watching {
         }
         self.signal = Some(signal);
         handle.stopper().stop();
-        let remark = Remark { agent: None, text: "stopping; once more kills what still runs".to_owned() };
+        let remark =
+            Remark { agent: None, text: "stopping; once more kills what still runs".to_owned() };
         if self.board.is_none() {
             log::write(&remark);
         }

@@ -30,14 +30,22 @@ fn the_worktrees_that_a_deletion_keeps_are_named() {
     let room = TestEnv::new();
     in_git(&room);
     let model = room.script(IN_WORKTREE);
-    let mut run = Running::start(&room, &["run", "wait", "--team", "work", "--model", &model, "--yes"]);
+    let mut run =
+        Running::start(&room, &["run", "wait", "--team", "work", "--model", &model, "--yes"]);
     run.until("bob is idle");
     run.signal(Signal::INT);
     assert_eq!(run.ended().0, Some(130));
     let deleted = room.json(&["team", "delete", "work", "--force"]);
     let kept = &deleted["kept_worktrees"][0];
-    assert_eq!((&deleted["success"], &kept["member"]), (&true.into(), &"bob".into()), "{deleted:#}");
-    assert!(std::path::Path::new(kept["path"].as_str().unwrap()).join("made.txt").exists(), "{deleted:#}");
+    assert_eq!(
+        (&deleted["success"], &kept["member"]),
+        (&true.into(), &"bob".into()),
+        "{deleted:#}"
+    );
+    assert!(
+        std::path::Path::new(kept["path"].as_str().unwrap()).join("made.txt").exists(),
+        "{deleted:#}"
+    );
     assert_eq!(deleted["message"], "Cleaned up directories for team \"work\"");
 }
 
@@ -46,7 +54,8 @@ fn the_removal_of_a_member_says_whether_it_was_running() {
     let room = TestEnv::new();
     in_git(&room);
     let model = room.script(IN_WORKTREE);
-    let mut run = Running::start(&room, &["run", "wait", "--team", "work", "--model", &model, "--yes"]);
+    let mut run =
+        Running::start(&room, &["run", "wait", "--team", "work", "--model", &model, "--yes"]);
     run.until("bob is idle");
     let removed = room.ok(&["member", "remove", "bob"]);
     assert!(removed.stdout.contains("it was running; what runs it ends it now"), "{removed:?}");
@@ -72,7 +81,10 @@ fn a_limit_of_nothing_is_refused_and_no_hidden_command_is_listed() {
     let ran = room.run(&["run", "go", "--max-cost-usd", "0"]);
     assert!(ran.code == 2 && ran.stderr.contains("an amount above 0"), "{ran:?}");
     let ran = room.run(&["--json"]);
-    assert!(ran.code == 2 && ran.stdout.contains("shutdown") && !ran.stdout.contains("-exec"), "{ran:?}");
+    assert!(
+        ran.code == 2 && ran.stdout.contains("shutdown") && !ran.stdout.contains("-exec"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -83,7 +95,8 @@ fn a_run_outside_of_tmux_says_how_its_panes_are_seen() {
     }
     let room = TestEnv::new();
     let model = room.script("agents: {team-lead: [{text: Done.}]}");
-    let ran = room.ok(&["run", "go", "--team", "few", "--model", &model, "--teammate-mode", "tmux"]);
+    let ran =
+        room.ok(&["run", "go", "--team", "few", "--model", &model, "--teammate-mode", "tmux"]);
     assert_eq!(ran.stderr.matches("`tmux attach -t pitcrew` goes there").count(), 1, "{ran:?}");
 }
 
@@ -95,7 +108,10 @@ fn the_advice_of_a_stopped_demo_can_be_followed() {
     demo.signal(Signal::INT);
     let (code, said) = demo.ended();
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("its temporary folder is removed") && !said.contains("--resume"), "{said}");
+    assert!(
+        said.contains("its temporary folder is removed") && !said.contains("--resume"),
+        "{said}"
+    );
     let mut demo = Running::start(&room, &["demo", "--dir", "kept"]);
     demo.until("joins as a teammate");
     let second = room.run(&["demo", "--resume", "kept"]);

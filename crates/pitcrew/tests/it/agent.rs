@@ -29,7 +29,10 @@ pub(crate) const FREE: &str = "bypassPermissions";
 impl Running {
     /// `bob`, whom a lead has placed.
     fn bob(room: &TestEnv) -> Self {
-        Self::start(room, &["agent", "--team-name", "crew", "--agent-name", "bob", "--permission-mode", FREE])
+        Self::start(
+            room,
+            &["agent", "--team-name", "crew", "--agent-name", "bob", "--permission-mode", FREE],
+        )
     }
 }
 
@@ -37,7 +40,10 @@ impl Running {
 fn crew_with_bob() -> TestEnv {
     let room = TestEnv::with_crew();
     let model = room.script(MEMBERS);
-    change_bob(&room, &[("tmuxPaneId", json!("%7")), ("backendType", json!("tmux")), ("model", json!(model))]);
+    change_bob(
+        &room,
+        &[("tmuxPaneId", json!("%7")), ("backendType", json!("tmux")), ("model", json!(model))],
+    );
     change_bob(&room, &[("cwd", json!(room.work()))]);
     room.ok(&["send", "bob", "Count to two."]);
     room
@@ -45,11 +51,20 @@ fn crew_with_bob() -> TestEnv {
 
 fn change_bob(room: &TestEnv, fields: &[(&str, Value)]) {
     let mut config = room.json_file("teams/crew/config.json");
-    let bob = config["members"].as_array_mut().unwrap().iter_mut().find(|member| member["name"] == "bob").unwrap();
+    let bob = config["members"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .find(|member| member["name"] == "bob")
+        .unwrap();
     for (field, value) in fields {
         bob[field] = value.clone();
     }
-    std::fs::write(room.root().join("teams/crew/config.json"), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+    std::fs::write(
+        room.root().join("teams/crew/config.json"),
+        serde_json::to_string_pretty(&config).unwrap(),
+    )
+    .unwrap();
 }
 
 /// A field of a member in the config; null for one that is not there.
@@ -67,7 +82,8 @@ fn counted(room: &TestEnv) -> String {
 fn dismiss(room: &TestEnv, name: &str) {
     let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1@{name}"), "from": "team-lead"});
     let time = "2026-01-01T00:00:00.000Z";
-    let mail = json!({"from": "team-lead", "text": request.to_string(), "timestamp": time, "read": false});
+    let mail =
+        json!({"from": "team-lead", "text": request.to_string(), "timestamp": time, "read": false});
     append(&room.root().join(format!("teams/crew/inboxes/{name}.json")), mail);
 }
 
@@ -81,7 +97,8 @@ fn a_member_that_agrees_to_shut_down_ends_its_process_with_0() {
     let (code, log) = bob.ended();
     assert_eq!(code, Some(0), "{log}");
     let inbox = room.json_file("teams/crew/inboxes/team-lead.json");
-    let frames: Vec<&str> = inbox.as_array().unwrap().iter().map(|mail| mail["text"].as_str().unwrap()).collect();
+    let frames: Vec<&str> =
+        inbox.as_array().unwrap().iter().map(|mail| mail["text"].as_str().unwrap()).collect();
     let goodbye: Value = serde_json::from_str(frames.last().unwrap()).unwrap();
     assert_eq!(
         (&goodbye["type"], &goodbye["paneId"], &goodbye["backendType"]),
@@ -96,14 +113,20 @@ fn a_member_that_was_killed_goes_on_from_its_transcript() {
     // Its first life does not come to the second step, whenever it is killed.
     room.script(&MEMBERS.replace("delay_ms: 400", "delay_ms: 3600000"));
     let bob = Running::bob(&room);
-    until("the first step is done", || (counted(&room) == "one\n").then_some(()), || counted(&room));
+    until(
+        "the first step is done",
+        || (counted(&room) == "one\n").then_some(()),
+        || counted(&room),
+    );
     bob.signal(Signal::KILL);
     assert_eq!(bob.ended().0, None);
     room.script(MEMBERS);
     let mut again = Running::bob(&room);
     again.until("bob is idle");
     assert!(counted(&room).ends_with("two\n"), "{}", counted(&room));
-    let transcript = std::fs::read_to_string(room.root().join("teams/crew/pitcrew/transcripts/bob.ndjson")).unwrap();
+    let transcript =
+        std::fs::read_to_string(room.root().join("teams/crew/pitcrew/transcripts/bob.ndjson"))
+            .unwrap();
     assert_eq!(transcript.matches("Count to two.").count(), 1, "{transcript}");
     again.signal(Signal::TERM);
     again.ended();
@@ -160,8 +183,10 @@ fn only_a_member_that_is_there_and_is_no_lead_can_be_run() {
 fn a_guest_works_and_leaves_the_team_when_its_lead_asks_it_to() {
     let room = crew_with_bob();
     let model = room.script(MEMBERS);
-    let mut guest =
-        Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE]);
+    let mut guest = Running::start(
+        &room,
+        &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE],
+    );
     guest.until("guest is idle");
     assert_eq!(counted(&room), "one\ntwo\n");
     let is_at_rest = || (member(&room, "guest")["isActive"] == false).then_some(());
@@ -178,9 +203,14 @@ fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     // What our lead notes on whom it spawns.
     change_bob(
         &room,
-        &[("pitcrew", json!({"call": "toolu_1"})), ("backendType", json!("pane")), ("tmuxPaneId", json!("7"))],
+        &[
+            ("pitcrew", json!({"call": "toolu_1"})),
+            ("backendType", json!("pane")),
+            ("tmuxPaneId", json!("7")),
+        ],
     );
-    let lead = |model: &str| Running::start(&room, &["run", "--resume", "crew", "wait", "--model", model]);
+    let lead =
+        |model: &str| Running::start(&room, &["run", "--resume", "crew", "wait", "--model", model]);
     let model = room.script(&format!("{MEMBERS}  team-lead: [{{repeat: {{at_most: 100000, turns: [{{delay_ms: 200, tools: [{{name: TaskList}}]}}]}}}}]\n"));
     // A resume starts whoever has no process; bob has one.
     let mut bob = Running::bob(&room);
@@ -203,7 +233,8 @@ fn the_stream_and_the_result_are_the_members_own() {
     let stream = ["--permission-mode", FREE, "--output-format", "stream-json", "--max-turns", "2"];
     let ran = room.run(&[&["agent", "--agent-id", "bob@crew"], &stream[..]].concat());
     assert_eq!(ran.code, 7, "{ran:?}");
-    let lines: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["system", "assistant", "user", "assistant", "user", "result"]);
     assert_eq!(lines.last().unwrap()["num_turns"], 2);
@@ -215,13 +246,37 @@ fn a_lead_of_another_client_starts_us_by_its_own_flags_alone_and_under_any_name(
     let model = room.script(MEMBERS);
     let other_name = room.work().join("teammate");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pitcrew"), &other_name).unwrap();
-    let recorded = ["--agent-id", "bob@crew", "--agent-name", "bob", "--team-name", "crew", "--agent-color", "blue"];
-    let session = ["--parent-session-id", "ce6ab3f9-b18c-4b7a-a580-def3cf6d3691", "--agent-type", "general-purpose"];
+    let recorded = [
+        "--agent-id",
+        "bob@crew",
+        "--agent-name",
+        "bob",
+        "--team-name",
+        "crew",
+        "--agent-color",
+        "blue",
+    ];
+    let session = [
+        "--parent-session-id",
+        "ce6ab3f9-b18c-4b7a-a580-def3cf6d3691",
+        "--agent-type",
+        "general-purpose",
+    ];
     // A session's lead gives its own model first, and the user's after it.
-    let twice = ["--dangerously-skip-permissions", "--model", "no such model", "--model", &model, "--max-turns", "2"];
+    let twice = [
+        "--dangerously-skip-permissions",
+        "--model",
+        "no such model",
+        "--model",
+        &model,
+        "--max-turns",
+        "2",
+    ];
     let args = [&recorded[..], &session, &twice].concat();
     let ran = Ran::of(room.tool(other_name.to_str().unwrap(), &args).output().unwrap());
     assert_eq!((ran.code, counted(&room).as_str()), (7, "one\ntwo\n"), "{ran:?}");
-    let both = room.run(&[&recorded[..], &["--dangerously-skip-permissions", "--permission-mode", "plan"]].concat());
+    let both = room.run(
+        &[&recorded[..], &["--dangerously-skip-permissions", "--permission-mode", "plan"]].concat(),
+    );
     assert_eq!(both.code, 2, "{both:?}");
 }

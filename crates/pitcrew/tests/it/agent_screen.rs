@@ -25,7 +25,8 @@ mod questions;
 const BOB: &[&str] = &["agent", "--agent-id", "bob@crew"];
 
 /// The mode in which nobody is asked.
-const FREE: &[&str] = &["agent", "--agent-id", "bob@crew", "--permission-mode", "bypassPermissions"];
+const FREE: &[&str] =
+    &["agent", "--agent-id", "bob@crew", "--permission-mode", "bypassPermissions"];
 
 /// The team `crew`, and a terminal on which one of its members is shown.
 struct TerminalSession {
@@ -54,8 +55,14 @@ impl TerminalSession {
             return None;
         }
         let mut config = room.json_file("teams/crew/config.json");
-        let bob = config["members"].as_array_mut().unwrap().iter_mut().find(|member| member["name"] == "bob").unwrap();
-        let place = json!({"tmuxPaneId": "%7", "backendType": "tmux", "model": model, "cwd": room.work()});
+        let bob = config["members"]
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .find(|member| member["name"] == "bob")
+            .unwrap();
+        let place =
+            json!({"tmuxPaneId": "%7", "backendType": "tmux", "model": model, "cwd": room.work()});
         bob.as_object_mut().unwrap().extend(place.as_object().unwrap().clone());
         fs::write(room.root().join("teams/crew/config.json"), config.to_string()).unwrap();
         let socket = room.temporary().join("tmux");
@@ -80,7 +87,9 @@ impl TerminalSession {
     fn open(&self, (columns, rows): (u16, u16), args: &[&str]) {
         let call = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
         let own = env!("CARGO_BIN_EXE_pitcrew");
-        let shell = format!("stty -a > before; '{own}' {call}; echo $? > code; stty -a > after; exec sleep 1000");
+        let shell = format!(
+            "stty -a > before; '{own}' {call}; echo $? > code; stty -a > after; exec sleep 1000"
+        );
         let size = [columns.to_string(), rows.to_string()];
         let made = ["new-session", "-d", "-x", &size[0], "-y", &size[1], "sh", "-c", &shell];
         self.tmux(&made);
@@ -121,7 +130,9 @@ impl TerminalSession {
     #[track_caller]
     fn is_idle(&self) -> String {
         let rests = |foot: &str| foot.starts_with("idle") && !foot.ends_with("unread");
-        self.shows("bob is idle", |screen| screen.ends_with("\n>") && foot(screen).is_some_and(rests))
+        self.shows("bob is idle", |screen| {
+            screen.ends_with("\n>") && foot(screen).is_some_and(rests)
+        })
     }
 
     fn types(&self, line: &str) {
@@ -139,7 +150,9 @@ impl TerminalSession {
         let after = self.until("the shell goes on", || self.file("after"));
         assert_eq!(after, self.file("before").unwrap());
         assert!(
-            ["icanon", "echo", "isig"].iter().all(|mode| after.split_whitespace().any(|word| word == *mode)),
+            ["icanon", "echo", "isig"]
+                .iter()
+                .all(|mode| after.split_whitespace().any(|word| word == *mode)),
             "{after}"
         );
         self.file("code").unwrap().trim().to_owned()
@@ -147,7 +160,9 @@ impl TerminalSession {
 
     fn team(&self) -> Team {
         let backend = Arc::new(FileBackend::open(&self.room.root(), FileOptions::default()));
-        Teams::new(backend, Limits::default(), Arc::new(SystemClock)).at(&TeamDir::of("crew")).unwrap()
+        Teams::new(backend, Limits::default(), Arc::new(SystemClock))
+            .at(&TeamDir::of("crew"))
+            .unwrap()
     }
 
     fn journal(&self) -> Vec<Value> {
@@ -155,7 +170,8 @@ impl TerminalSession {
     }
 
     fn transcript(&self) -> String {
-        fs::read_to_string(self.room.root().join("teams/crew/pitcrew/transcripts/bob.ndjson")).unwrap()
+        fs::read_to_string(self.room.root().join("teams/crew/pitcrew/transcripts/bob.ndjson"))
+            .unwrap()
     }
 
     /// The one permission that was asked for: the request, and what came of it.
@@ -218,7 +234,10 @@ fn the_view_shows_what_its_member_does_and_a_typed_line_is_a_message_of_the_user
         let found = entries.iter().rfind(|entry| entry["event"] == event && entry["to"] == "bob");
         found.unwrap()["id"].clone()
     };
-    let sent = entries.iter().rfind(|entry| entry["event"] == "message_persisted" && entry["to"] == "bob").unwrap();
+    let sent = entries
+        .iter()
+        .rfind(|entry| entry["event"] == "message_persisted" && entry["to"] == "bob")
+        .unwrap();
     assert_eq!(sent["from"], "user");
     assert_eq!(of_typed("message_persisted"), of_typed("message_injected"));
     assert_eq!(seat.transcript().matches("Say it again!").count(), 1, "{}", seat.transcript());
@@ -254,26 +273,31 @@ fn escape_cuts_a_long_turn_off_and_the_next_line_starts_another() {
     seat.room.ok(&["send", "bob", "Sleep."]);
     seat.open((100, 30), FREE);
     let pid = seat.until("the command runs", || seat.file("pid"));
-    seat.shows("the command in the foot", |screen| foot(screen).is_some_and(|foot| foot.starts_with("Bash(echo")));
+    seat.shows("the command in the foot", |screen| {
+        foot(screen).is_some_and(|foot| foot.starts_with("Bash(echo"))
+    });
     seat.tmux(&["send-keys", "Escape"]);
     let screen = seat.is_idle();
     assert!(!screen.contains("I stopped."), "{screen}");
-    seat.until("the command is gone", || (!Path::new(&format!("/proc/{}", pid.trim())).exists()).then_some(()));
+    seat.until("the command is gone", || {
+        (!Path::new(&format!("/proc/{}", pid.trim())).exists()).then_some(())
+    });
     seat.types("What did you do?");
     seat.shows_text("I stopped.");
     seat.is_idle();
 }
 
 /// One that asks for a permission.
-const ASKS: &str =
-    "    - tools: [{name: Write, input: {file_path: it, content: \"written\\n\"}}]\n    - text: It is written.";
+const ASKS: &str = "    - tools: [{name: Write, input: {file_path: it, content: \"written\\n\"}}]\n    - text: It is written.";
 
 fn asking(size: (u16, u16)) -> Option<TerminalSession> {
     let seat = TerminalSession::with_bob(ASKS)?;
     seat.room.ok(&["send", "bob", "Write it."]);
     seat.open(size, BOB);
     // The mail that was read is not counted any more, and the question is there: nothing more is drawn now.
-    let asks = |screen: &str| foot(screen) == Some("asks permission for Write") && screen.ends_with("\nanswer>");
+    let asks = |screen: &str| {
+        foot(screen) == Some("asks permission for Write") && screen.ends_with("\nanswer>")
+    };
     seat.shows("the question", asks);
     Some(seat)
 }
@@ -285,7 +309,9 @@ fn check_it_was_answered(seat: &TerminalSession) {
     let screen = seat.is_idle();
     assert!(!screen.contains("bob asks permission for") && !screen.contains("answer>"), "{screen}");
     assert_eq!(seat.file("it").as_deref(), Some("written\n"));
-    seat.until("the answer in the journal", || (seat.outcomes() == ["asked", "allowed"]).then_some(()));
+    seat.until("the answer in the journal", || {
+        (seat.outcomes() == ["asked", "allowed"]).then_some(())
+    });
 }
 
 #[test]
@@ -308,12 +334,15 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
     "#);
     seat.until("the lead is asked", || (seat.outcomes() == ["asked"]).then_some(()));
     let shown = seat.room.json(&["team", "show", "--team", "crew"]);
-    let waits: Vec<&Value> = shown["runs"].as_array().unwrap().iter().map(|it| &it["waits_for"]).collect();
+    let waits: Vec<&Value> =
+        shown["runs"].as_array().unwrap().iter().map(|it| &it["waits_for"]).collect();
     assert!(waits.contains(&&json!("asks permission for Write")), "{shown:#}");
     seat.tmux(&["send-keys", "-l", "what?"]);
     seat.shows_text("answer> what?");
     seat.tmux(&["send-keys", "Enter"]);
-    seat.shows_text("that is no answer, and nothing was answered; answers are: y, n, n and the reason, a, p");
+    seat.shows_text(
+        "that is no answer, and nothing was answered; answers are: y, n, n and the reason, a, p",
+    );
     seat.shows("what was no answer is kept", |screen| screen.ends_with("answer> what?"));
     seat.tmux(&["send-keys", "C-u"]);
     seat.types("y");
@@ -327,7 +356,8 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
 fn a_permission_that_the_lead_gives_takes_the_question_off_the_pane() {
     let Some(seat) = asking((100, 30)) else { return };
     let team = seat.team();
-    let request = seat.until("the lead is asked", || block_on(team.requests()).unwrap().into_keys().next());
+    let request =
+        seat.until("the lead is asked", || block_on(team.requests()).unwrap().into_keys().next());
     let allow = PermissionAnswer::Allow {
         updated_input: json!({"file_path": "it", "content": "written\n"}),
         updates: Vec::new(),
@@ -339,7 +369,9 @@ fn a_permission_that_the_lead_gives_takes_the_question_off_the_pane() {
 
 #[test]
 fn control_c_ends_a_guest_in_order_and_leaves_an_ordinary_terminal() {
-    let Some(seat) = TerminalSession::with_bob("    - delay_ms: 600000\n      text: Late.") else { return };
+    let Some(seat) = TerminalSession::with_bob("    - delay_ms: 600000\n      text: Late.") else {
+        return;
+    };
     let model = format!("script:{}", seat.room.work().join("script.yaml").display());
     seat.open((100, 30), &["join", "crew", "--as", "guest", "--model", &model]);
     seat.shows("the guest thinks", |screen| screen.contains("── guest of crew\nthinks"));
@@ -351,7 +383,13 @@ fn control_c_ends_a_guest_in_order_and_leaves_an_ordinary_terminal() {
     let screen = seat.shows_text("pitcrew join crew --as guest");
     assert!(!screen.contains("half a line") && !screen.contains("── guest of crew"), "{screen}");
     let config = seat.room.json_file("teams/crew/config.json");
-    let guest = config["members"].as_array().unwrap().iter().find(|member| member["name"] == "guest").unwrap().clone();
+    let guest = config["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|member| member["name"] == "guest")
+        .unwrap()
+        .clone();
     assert_eq!(guest["isActive"], false, "it stays in the team, and is not at work");
     seat.tmux(&["kill-session"]);
 }
@@ -368,7 +406,8 @@ fn a_view_that_is_told_to_end_by_a_signal_leaves_an_ordinary_terminal() {
 }
 
 /// A text that would clear the screen, name the window, put something into the clipboard and go back a line.
-const HOSTILE: &str = "a\u{1b}[2Jb\u{1b}]0;named\u{7}c\u{1b}]52;c;ZXZpbA==\u{7}d\u{9b}1Ae\rf\u{8}g\u{202e}h";
+const HOSTILE: &str =
+    "a\u{1b}[2Jb\u{1b}]0;named\u{7}c\u{1b}]52;c;ZXZpbA==\u{7}d\u{9b}1Ae\rf\u{8}g\u{202e}h";
 
 #[test]
 fn what_others_write_does_not_steer_the_terminal() {
@@ -399,7 +438,9 @@ fn what_others_write_does_not_steer_the_terminal() {
     assert_eq!(seat.history().matches("── bob of crew").count(), 1, "{}", seat.history());
     seat.types("Once more.");
     seat.shows_text("Again.");
-    let raw = seat.until("the piped bytes", || fs::read_to_string(&raw).ok().filter(|raw| raw.contains("Again.")));
+    let raw = seat.until("the piped bytes", || {
+        fs::read_to_string(&raw).ok().filter(|raw| raw.contains("Again."))
+    });
     for steering in ["\u{1b}]", "\u{1b}[2J", "\u{9b}", "\u{7}", "\u{8}", "\u{202e}"] {
         assert!(!raw.contains(steering), "{steering:?} in {raw:?}");
     }
@@ -408,7 +449,8 @@ fn what_others_write_does_not_steer_the_terminal() {
 #[test]
 fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     let Some(seat) = asking((60, 30)) else { return };
-    let resize = |columns: &str, rows: &str| seat.tmux(&["resize-window", "-x", columns, "-y", rows]);
+    let resize =
+        |columns: &str, rows: &str| seat.tmux(&["resize-window", "-x", columns, "-y", rows]);
     // Where rows break depends on the length of the temporary folder.
     let without_breaks = |screen: &str| screen.split_whitespace().collect::<String>();
     let answers = format!(
@@ -449,7 +491,8 @@ fn nothing_is_drawn_while_nothing_changes_that_is_shown() {
     seat.room.ok(&["member", "mode", "ann", "plan"]);
     // The keys come after all that: what was drawn of it stands before what is drawn of them.
     seat.tmux(&["send-keys", "-l", "x"]);
-    let drawn =
-        seat.until("what was typed is drawn", || fs::read_to_string(&raw).ok().filter(|raw| raw.contains("> x")));
+    let drawn = seat.until("what was typed is drawn", || {
+        fs::read_to_string(&raw).ok().filter(|raw| raw.contains("> x"))
+    });
     assert_eq!(drawn.matches("bob of crew").count(), 1, "{drawn:?}");
 }

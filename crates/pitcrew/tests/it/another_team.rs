@@ -60,7 +60,8 @@ fn run(room: &TestEnv, script: &str) -> Ran {
 
 /// All archives, the oldest first.
 fn archives(room: &TestEnv) -> Vec<PathBuf> {
-    let archives = fs::read_dir(room.root().join("pitcrew/archive")).into_iter().flatten().flatten();
+    let archives =
+        fs::read_dir(room.root().join("pitcrew/archive")).into_iter().flatten().flatten();
     let born = |archive: &PathBuf| json_in(archive, "team/config.json")["createdAt"].as_i64();
     let mut archives: Vec<PathBuf> = archives.map(|entry| entry.path()).collect();
     archives.sort_by_key(born);
@@ -74,8 +75,11 @@ fn json_in(archive: &std::path::Path, path: &str) -> Value {
 /// The numbers of the steps of the lead's transcript, which are to be all there are, in order.
 #[track_caller]
 fn check_conversation(archive: &std::path::Path) -> usize {
-    let lines = fs::read_to_string(archive.join("team/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    let seqs = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap());
+    let lines =
+        fs::read_to_string(archive.join("team/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    let seqs = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap());
     let seqs: Vec<u64> = seqs.collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "{lines}");
     seqs.len()
@@ -89,17 +93,33 @@ fn check_both_are_archived(room: &TestEnv) {
     assert_eq!(archives.len(), 2, "{archives:?}");
     for (archive, nth) in archives.iter().zip(1..) {
         let config = json_in(archive, "team/config.json");
-        assert_eq!((&config["name"], &config["description"]), (&json!("work"), &json!(format!("Number {nth}"))));
+        assert_eq!(
+            (&config["name"], &config["description"]),
+            (&json!("work"), &json!(format!("Number {nth}")))
+        );
         assert_eq!(config["pitcrew"]["askedName"], format!("team-{nth}"));
-        let tasks: Vec<PathBuf> = fs::read_dir(archive.join("tasks")).unwrap().map(|it| it.unwrap().path()).collect();
-        assert_eq!(tasks.iter().filter(|path| path.extension().is_some_and(|it| it == "json")).count(), 1, "{tasks:?}");
+        let tasks: Vec<PathBuf> =
+            fs::read_dir(archive.join("tasks")).unwrap().map(|it| it.unwrap().path()).collect();
+        assert_eq!(
+            tasks.iter().filter(|path| path.extension().is_some_and(|it| it == "json")).count(),
+            1,
+            "{tasks:?}"
+        );
         let task = json_in(archive, "tasks/1.json");
         assert_eq!(task["subject"], format!("Task of team {nth}"));
-        assert_eq!((&task["status"], &task["owner"]), (&json!("completed"), &json!("w")), "{task:#}");
+        assert_eq!(
+            (&task["status"], &task["owner"]),
+            (&json!("completed"), &json!("w")),
+            "{task:#}"
+        );
         for (inbox, text) in [("team-lead", "my part is done"), ("w", "go on please")] {
             let mail = json_in(archive, &format!("team/inboxes/{inbox}.json"));
             let of_text = mail.as_array().unwrap().iter().filter(|message| message["text"] == text);
-            assert_eq!(of_text.map(|message| &message["read"]).collect::<Vec<_>>(), [&json!(true)], "{mail:#}");
+            assert_eq!(
+                of_text.map(|message| &message["read"]).collect::<Vec<_>>(),
+                [&json!(true)],
+                "{mail:#}"
+            );
         }
         let journal = journal_in(&archive.join("team/pitcrew/journal.ndjson"));
         assert_eq!(journal[0]["event"], "team_created", "{journal:#?}");
@@ -107,8 +127,10 @@ fn check_both_are_archived(room: &TestEnv) {
         assert_eq!(journal.last().unwrap()["event"], last);
     }
     assert!(check_conversation(&archives[0]) < check_conversation(&archives[1]));
-    let first = fs::read_to_string(archives[0].join("team/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    let second = fs::read_to_string(archives[1].join("team/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    let first =
+        fs::read_to_string(archives[0].join("team/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    let second =
+        fs::read_to_string(archives[1].join("team/pitcrew/transcripts/team-lead.ndjson")).unwrap();
     assert!(second.starts_with(&first), "the conversation goes on:\n{first}\n{second}");
 }
 
@@ -121,8 +143,17 @@ fn a_lead_makes_another_team_after_it_has_deleted_one() {
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(document["result"], "Both are done.", "{document:#}");
     // The totals are of both teams.
-    let of_w = document["members"].as_array().unwrap().iter().find(|member| member["name"] == "w").unwrap();
-    assert_eq!((&of_w["tool_calls"], &of_w["state"]), (&json!(10), &json!("shut_down")), "{document:#}");
+    let of_w = document["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|member| member["name"] == "w")
+        .unwrap();
+    assert_eq!(
+        (&of_w["tool_calls"], &of_w["state"]),
+        (&json!(10), &json!("shut_down")),
+        "{document:#}"
+    );
     check_both_are_archived(&room);
     room.ok(&["doctor"]);
 }
@@ -141,7 +172,10 @@ fn another_team_has_panes_like_the_first() {
 fn a_killed_run_goes_on_in_its_second_team_and_counts_what_the_first_took() {
     let room = TestEnv::new();
     let model = room.script(&two_teams(""));
-    let run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--allow", "Bash"]);
+    let run = Running::start(
+        &room,
+        &["run", "go", "--team", "work", "--model", &model, "--allow", "Bash"],
+    );
     let waits = || room.work().join("waiting").exists().then_some(());
     patience::until("w waits", waits, || format!("{:?}", room.run(&["team", "list"])));
     run.kill();
@@ -150,7 +184,12 @@ fn a_killed_run_goes_on_in_its_second_team_and_counts_what_the_first_took() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(document["result"], "Both are done.", "{document:#}");
-    let of_w = document["members"].as_array().unwrap().iter().find(|member| member["name"] == "w").unwrap();
+    let of_w = document["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|member| member["name"] == "w")
+        .unwrap();
     // One of them was made again.
     assert!(of_w["tool_calls"].as_u64().unwrap() >= 10, "{document:#}");
     check_both_are_archived(&room);
@@ -177,7 +216,10 @@ agents:
 "
     );
     let model = room.script(&script);
-    let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--allow", "Bash"]);
+    let mut run = Running::start(
+        &room,
+        &["run", "go", "--team", "work", "--model", &model, "--allow", "Bash"],
+    );
     let waits = || room.work().join("between").exists().then_some(());
     patience::until("the lead waits", waits, || format!("{:?}", room.run(&["team", "list"])));
     room.ok(&["team", "create", "work", "--description", "theirs"]);
@@ -214,13 +256,23 @@ agents:
     let ran = run(&room, script);
     assert_eq!(ran.code, 0, "{ran:?}");
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!((&document["result"], &document["team_deleted"]), (&json!("Nothing is left."), &json!(true)));
+    assert_eq!(
+        (&document["result"], &document["team_deleted"]),
+        (&json!("Nothing is left."), &json!(true))
+    );
     assert_eq!(fs::read_dir(room.root().join("teams")).unwrap().count(), 0);
     let archives = archives(&room);
     assert_eq!(archives.len(), 2, "{archives:?}");
     check_conversation(&archives[0]);
-    let second = fs::read_to_string(archives[1].join("team/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    assert!(second.contains("Already leading team \\\"work\\\". Use TeamDelete first."), "{second}");
-    assert!(second.contains("1 task is open"), "a lead is reminded of its second team too: {second}");
+    let second =
+        fs::read_to_string(archives[1].join("team/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    assert!(
+        second.contains("Already leading team \\\"work\\\". Use TeamDelete first."),
+        "{second}"
+    );
+    assert!(
+        second.contains("1 task is open"),
+        "a lead is reminded of its second team too: {second}"
+    );
     check_conversation(&archives[1]);
 }

@@ -12,7 +12,8 @@ fn the_example_of_the_page_on_scripts_runs() {
     let room = TestEnv::new();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scripts.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let examples: Vec<&str> = page.split("```yaml\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
+    let examples: Vec<&str> =
+        page.split("```yaml\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
     assert!(!examples.is_empty());
     for example in examples {
         let model = room.script(example);
@@ -46,9 +47,13 @@ fn the_name_that_a_lead_asks_for_is_the_teams_in_every_tool_and_command() {
     let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model]);
     run.until("You lead the team \"work\", not \"another\"");
     let config = room.json_file("teams/work/config.json");
-    assert_eq!((config["name"].as_str(), config["description"].as_str()), (Some("work"), Some("Say hello")));
+    assert_eq!(
+        (config["name"].as_str(), config["description"].as_str()),
+        (Some("work"), Some("Say hello"))
+    );
     assert_eq!(config["members"][0]["agentType"], "captain");
-    let names: Vec<_> = config["members"].as_array().unwrap().iter().map(|member| &member["name"]).collect();
+    let names: Vec<_> =
+        config["members"].as_array().unwrap().iter().map(|member| &member["name"]).collect();
     assert_eq!(names, ["team-lead", "bob"], "a spawn into another team is refused");
     for name in ["greeting", "Greeting", "work"] {
         assert_eq!(room.json(&["team", "show", name])["team"]["name"], "work", "{name}");
@@ -73,7 +78,14 @@ fn a_team_of_that_very_name_goes_before_one_whose_lead_asked_for_it_also_in_the_
     let script = "agents: {team-lead: [{tools: [{name: TeamCreate, input: {team_name: greeting}}, \
                   {name: TaskCreate, input: {subject: s, description: d}}]}, {text: a}, {text: b}]}";
     std::fs::write(&asking, script).unwrap();
-    let ran = room.run(&["run", "go", "--team", "other", "--model", &format!("script:{}", asking.display())]);
+    let ran = room.run(&[
+        "run",
+        "go",
+        "--team",
+        "other",
+        "--model",
+        &format!("script:{}", asking.display()),
+    ]);
     assert_eq!(ran.code, 8, "{ran:?}");
     let shown = room.ok(&["team", "show", "greeting"]);
     assert!(shown.stdout.contains("greeting") && !shown.stdout.contains("other"), "{shown:?}");

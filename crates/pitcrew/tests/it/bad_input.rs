@@ -22,10 +22,14 @@ fn check(room: &TestEnv, args: &[&str], code: i32, error: &str) -> Value {
     let json = room.run(&with_json);
     assert_eq!(json.code, code, "{args:?}: {json:?}");
     assert_eq!(json.stderr, "", "{args:?}");
-    let envelope: Value = serde_json::from_str(&json.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {json:?}"));
+    let envelope: Value =
+        serde_json::from_str(&json.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {json:?}"));
     assert_eq!(envelope["success"], false, "{args:?}");
     assert_eq!(envelope["error"], error, "{args:?}: {envelope}");
-    assert!(envelope["message"].as_str().is_some_and(|message| !message.is_empty()), "{args:?}: {envelope}");
+    assert!(
+        envelope["message"].as_str().is_some_and(|message| !message.is_empty()),
+        "{args:?}: {envelope}"
+    );
     assert!(room.tree() == before, "{args:?} changed something on disk");
     envelope
 }
@@ -142,9 +146,19 @@ fn a_second_broadcast_comes_too_soon() {
 #[test]
 fn a_config_that_is_not_json_is_told_and_left_alone() {
     let room = TestEnv::with_crew();
-    for text in ["", "not json", "{\"name\": \"crew\", \"members\": [", "[]", "{\"name\": 5, \"members\": []}"] {
+    for text in [
+        "",
+        "not json",
+        "{\"name\": \"crew\", \"members\": [",
+        "[]",
+        "{\"name\": 5, \"members\": []}",
+    ] {
         fs::write(room.root().join("teams/crew/config.json"), text).unwrap();
-        for args in [&["team", "show", "crew"][..], &["send", "bob", "hi"], &["member", "mode", "bob", "plan"]] {
+        for args in [
+            &["team", "show", "crew"][..],
+            &["send", "bob", "hi"],
+            &["member", "mode", "bob", "plan"],
+        ] {
             check(&room, args, 70, "internal_error");
         }
     }
@@ -173,7 +187,10 @@ fn settings_that_cannot_be_used_keep_agents_from_running_and_no_other_command() 
         ("{", "is not valid json"),
         ("[1]", "must be a json object"),
         ("{\"permissions\": {\"deny\": 7}}", "`permissions.deny` in the user settings"),
-        ("{\"sandbox\": {\"withheldVariables\": \"KEY\"}}", "`sandbox.withheldVariables` in the user settings"),
+        (
+            "{\"sandbox\": {\"withheldVariables\": \"KEY\"}}",
+            "`sandbox.withheldVariables` in the user settings",
+        ),
     ] {
         fs::write(&file, text).unwrap();
         for args in [
@@ -186,7 +203,10 @@ fn settings_that_cannot_be_used_keep_agents_from_running_and_no_other_command() 
         ] {
             let ran = room.ok(args);
             assert_eq!(ran.stderr.matches("warning: the settings").count(), 1, "{args:?}: {ran:?}");
-            assert!(ran.stderr.contains(told) && ran.stderr.contains("settings.json"), "{args:?}: {ran:?}");
+            assert!(
+                ran.stderr.contains(told) && ran.stderr.contains("settings.json"),
+                "{args:?}: {ran:?}"
+            );
         }
         check(&room, &["run", "go", "--model", &model], 2, "invalid_request");
         assert_eq!(fs::read_to_string(&file).unwrap(), text, "the file is the user's");
@@ -224,17 +244,28 @@ struct Mounted<'a>(&'a Path);
 impl<'a> Mounted<'a> {
     /// Mounts a small tmpfs; `None`, said loudly, where that is not allowed.
     fn small(at: &'a Path, bytes: usize) -> Option<Self> {
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"]).arg(at).status();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])
+            .arg(at)
+            .status();
         if mounted.is_ok_and(|status| status.success()) {
             return Some(Self(at));
         }
-        eprintln!("SKIPPED: this user may not mount a file system, so a full disk and a read-only root are not tested");
+        eprintln!(
+            "SKIPPED: this user may not mount a file system, so a full disk and a read-only root are not tested"
+        );
         None
     }
 
     fn make_read_only(&self) {
-        assert!(Command::new("mount").args(["-o", "remount,ro"]).arg(self.0).status().unwrap().success());
+        assert!(
+            Command::new("mount")
+                .args(["-o", "remount,ro"])
+                .arg(self.0)
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
@@ -327,7 +358,8 @@ fn a_lock_of_ours_that_another_program_holds_is_told_with_its_holder() {
         held.lock().unwrap();
         let told = room.run(&["send", "bob", "two"]);
         assert!(
-            told.stderr.contains(file) && told.stderr.contains(&format!("process {} ", std::process::id())),
+            told.stderr.contains(file)
+                && told.stderr.contains(&format!("process {} ", std::process::id())),
             "{told:?}"
         );
         drop(held);

@@ -24,7 +24,8 @@ agents:
 /// A room in which the first run of the team `work` has ended, with its task open. The user's settings allow every command.
 fn stopped(flags: &[&str]) -> TestEnv {
     let room = TestEnv::new();
-    fs::write(room.root().join("settings.json"), r#"{"permissions": {"allow": ["Bash"]}}"#).unwrap();
+    fs::write(room.root().join("settings.json"), r#"{"permissions": {"allow": ["Bash"]}}"#)
+        .unwrap();
     let model = room.script(LATER);
     let mut args = vec!["run", "do it", "--team", "work", "--model", &model];
     args.extend(flags);
@@ -57,7 +58,11 @@ fn what_forbade_a_command_forbids_it_after_a_resume_too_and_the_first_lines_say_
         let room = stopped(flags);
         let ran = resumed(&room, &[]);
         assert!(!made(&room), "{flags:?}: {ran:?}");
-        let first = ran.stderr.lines().find(|line| line.starts_with("from the run before: ")).unwrap_or_default();
+        let first = ran
+            .stderr
+            .lines()
+            .find(|line| line.starts_with("from the run before: "))
+            .unwrap_or_default();
         assert!(first.contains(said), "{flags:?}: {ran:?}");
     }
 }
@@ -99,7 +104,11 @@ fn what_freed_a_run_has_to_be_given_again() {
 #[test]
 fn a_freer_mode_of_the_settings_gives_way_to_that_of_the_run_before() {
     let room = stopped(&["--permission-mode", "default"]);
-    fs::write(room.root().join("settings.json"), r#"{"permissions": {"defaultMode": "bypassPermissions"}}"#).unwrap();
+    fs::write(
+        room.root().join("settings.json"),
+        r#"{"permissions": {"defaultMode": "bypassPermissions"}}"#,
+    )
+    .unwrap();
     let ran = resumed(&room, &[]);
     assert!(!made(&room) && ran.stderr.contains("--permission-mode default"), "{ran:?}");
 }
@@ -121,7 +130,8 @@ fn teammates_stay_where_the_run_before_put_them_and_on_its_model() {
     let model = format!("script:{}", other.path().display());
     let room = stopped(&["--teammate-model", &model, "--teammate-mode", "in-process"]);
     let ran = resumed(&room, &[]);
-    let said = format!("from the run before: --teammate-model {model} --teammate-mode in-process\n");
+    let said =
+        format!("from the run before: --teammate-model {model} --teammate-mode in-process\n");
     assert!(ran.code == 0 && ran.stderr.contains(&said), "{ran:?}");
 }
 

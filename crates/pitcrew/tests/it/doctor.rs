@@ -13,7 +13,10 @@ use crate::running::Running;
 use crate::test_env::TestEnv;
 
 fn age(path: &Path) {
-    fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(120)).unwrap();
+    fs::File::open(path)
+        .unwrap()
+        .set_modified(SystemTime::now() - Duration::from_secs(120))
+        .unwrap();
 }
 
 #[test]
@@ -74,8 +77,15 @@ fn a_team_that_was_stopped_is_no_fault_and_a_repair_leaves_it_to_the_next_run() 
     room.ok(&["send", "bob", "are you there?"]);
     for args in [&["doctor"][..], &["doctor", "--repair"]] {
         let found = room.json(args);
-        assert_eq!((&found["total"], &found["notes"][0]["kind"]), (&0.into(), &"stopped".into()), "{found:#}");
-        assert!(found["notes"][0]["detail"].as_str().unwrap().contains("run --resume"), "{found:#}");
+        assert_eq!(
+            (&found["total"], &found["notes"][0]["kind"]),
+            (&0.into(), &"stopped".into()),
+            "{found:#}"
+        );
+        assert!(
+            found["notes"][0]["detail"].as_str().unwrap().contains("run --resume"),
+            "{found:#}"
+        );
     }
     assert_snapshot!(room.transcript(&[&["doctor"]]), @r"
     $ pitcrew doctor
@@ -89,7 +99,8 @@ fn a_team_that_was_stopped_is_no_fault_and_a_repair_leaves_it_to_the_next_run() 
 #[test]
 fn a_team_of_another_client_has_no_dead_members() {
     let room = TestEnv::new();
-    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");
+    let recorded =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");
     crate::test_env::copy(&recorded, &room.root());
     room.ok(&["doctor"]);
 }
@@ -102,7 +113,10 @@ fn a_torn_config_is_left_to_a_person_unless_a_client_may_be_writing_it() {
     let report = room.json(&["doctor", "--repair"]);
     let finding = &report["findings"][0];
     assert_eq!(finding["kind"], "unchecked", "{report:#}");
-    assert!(finding["detail"].as_str().unwrap().ends_with("a client may be writing it: look again"), "{report:#}");
+    assert!(
+        finding["detail"].as_str().unwrap().ends_with("a client may be writing it: look again"),
+        "{report:#}"
+    );
     age(&config);
     let report = room.json(&["doctor", "--repair"]);
     assert_eq!(report["findings"][0]["kind"], "bad_config");
@@ -139,7 +153,12 @@ fn bobs_worktree(room: &TestEnv) -> std::path::PathBuf {
 }
 
 fn kinds(report: &serde_json::Value) -> Vec<&str> {
-    report["findings"].as_array().unwrap().iter().filter_map(|finding| finding["kind"].as_str()).collect()
+    report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|finding| finding["kind"].as_str())
+        .collect()
 }
 
 #[test]
@@ -186,19 +205,27 @@ fn a_pane_program_that_only_a_record_names_is_never_run_and_keeps_nothing_from_i
         let host = serde_json::json!({"backend": "pane", "command": [program]});
         let pane = serde_json::json!({"backend": "pane", "command": [program], "id": "1"});
         let nobody = serde_json::json!({"pid": 1, "start_ticks": 1});
-        let record = serde_json::json!({"pane": pane, "program": "pitcrew", "owner": nobody, "at_ms": 1});
+        let record =
+            serde_json::json!({"pane": pane, "program": "pitcrew", "owner": nobody, "at_ms": 1});
         let write = |name: &str, document: serde_json::Value| {
-            fs::write(room.root().join("teams/work/pitcrew").join(name), document.to_string()).unwrap();
+            fs::write(room.root().join("teams/work/pitcrew").join(name), document.to_string())
+                .unwrap();
         };
         write("started.json", serde_json::json!({"version": 1, "started": {"bob": record}}));
         write("panes.json", serde_json::json!({"version": 1, "hosts": [host]}));
-        let on =
-            [&["run", "--resume", "work"][..], &["team", "lead", "work", "--take-over"], &["member", "hide", "bob"]];
+        let on = [
+            &["run", "--resume", "work"][..],
+            &["team", "lead", "work", "--take-over"],
+            &["member", "hide", "bob"],
+        ];
         for goes_on in on {
             let refused = room.run(goes_on);
             assert_eq!(refused.code, 5, "{refused:?}");
             let flag = format!("--teammate-mode 'pane:{}' runs it", program.display());
-            assert!(refused.stderr.contains("is not run") && refused.stderr.contains(&flag), "{refused:?}");
+            assert!(
+                refused.stderr.contains("is not run") && refused.stderr.contains(&flag),
+                "{refused:?}"
+            );
         }
         let ran = room.ok(args);
         let said = format!("{}{}", ran.stdout, ran.stderr);
@@ -208,7 +235,8 @@ fn a_pane_program_that_only_a_record_names_is_never_run_and_keeps_nothing_from_i
 }
 
 #[test]
-fn a_pane_program_that_the_settings_name_and_that_fails_is_reported_and_keeps_nothing_from_its_end() {
+fn a_pane_program_that_the_settings_name_and_that_fails_is_reported_and_keeps_nothing_from_its_end()
+{
     let room = TestEnv::new();
     room.killed_run();
     let settings = serde_json::json!({"pitcrew": {"teammateMode": "pane:false"}});
@@ -253,8 +281,13 @@ fn what_a_killed_run_s_command_planted_is_put_aside_before_it_is_read() {
     let plant = |team: &str| {
         let model = room.script(PLANTING_SETTINGS);
         let _not_made_yet = fs::remove_file(work.join("made"));
-        let run = Running::start(&room, &["run", "go", "--team", team, "--model", &model, "--sandbox"]);
-        until("the command has made them", || work.join("made").exists().then_some(()), String::new);
+        let run =
+            Running::start(&room, &["run", "go", "--team", team, "--model", &model, "--sandbox"]);
+        until(
+            "the command has made them",
+            || work.join("made").exists().then_some(()),
+            String::new,
+        );
         assert!(work.join(".claude/settings.json").exists());
         run.kill();
     };
@@ -276,7 +309,10 @@ fn what_a_killed_run_s_command_planted_is_put_aside_before_it_is_read() {
         let said = room.run(next);
         let said = format!("{}{}", said.stdout, said.stderr);
         assert!(said.contains("put aside"), "{next:?}: {said}");
-        assert!(!said.contains("is not read") && !said.contains("mcp.json cannot"), "{next:?}: {said}");
+        assert!(
+            !said.contains("is not read") && !said.contains("mcp.json cannot"),
+            "{next:?}: {said}"
+        );
         for name in [".claude", ".mcp.json", "hooked", "ruled"] {
             assert!(!work.join(name).exists(), "{next:?}: {name}: {said}");
         }
@@ -284,7 +320,8 @@ fn what_a_killed_run_s_command_planted_is_put_aside_before_it_is_read() {
 }
 
 #[test]
-fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_when_the_run_goes_on() {
+fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_when_the_run_goes_on()
+{
     let room = TestEnv::new();
     let held = room.json(&["doctor"])["sandbox"]["work"].to_string();
     if !held.contains("held by") {
@@ -294,12 +331,16 @@ fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_whe
     let made = [".mcp.json", ".vscode"].map(|name| room.work().join(name));
     let model = room.script(PLANTING);
     for team in ["mended", "resumed"] {
-        let run = Running::start(&room, &["run", "go", "--team", team, "--model", &model, "--sandbox"]);
+        let run =
+            Running::start(&room, &["run", "go", "--team", team, "--model", &model, "--sandbox"]);
         let has_made = || made[1].join("made").exists().then_some(());
         until("the command has made them", has_made, String::new);
         run.kill();
         let report = room.json(&["doctor"]);
-        assert!(kinds(&report).contains(&"planted") && made.iter().all(|path| path.exists()), "{report:#}");
+        assert!(
+            kinds(&report).contains(&"planted") && made.iter().all(|path| path.exists()),
+            "{report:#}"
+        );
         match team {
             "mended" => {
                 let said = room.run(&["doctor", "--repair"]).stdout;
@@ -307,7 +348,10 @@ fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_whe
             }
             _ => {
                 let model = room.script("agents: {team-lead: [{text: done}, {text: done}]}");
-                let mut run = Running::start(&room, &["run", "--resume", team, "--model", &model, "--sandbox"]);
+                let mut run = Running::start(
+                    &room,
+                    &["run", "--resume", team, "--model", &model, "--sandbox"],
+                );
                 run.until("put aside");
                 // The call that the crash cut off may be made again, and sleeps for long.
                 run.signal(Signal::INT);

@@ -19,7 +19,8 @@ const RECORDINGS: [&str; 6] = [
 
 const CONFIG: &str = "teams/probe/config.json";
 const INBOX: &str = "teams/probe/inboxes/team-lead.json";
-const SECOND_NOTICE: &str = r#"idle_notification\",\"from\":\"worker\",\"timestamp\":\"2026-11-20T11:48:29.770Z"#;
+const SECOND_NOTICE: &str =
+    r#"idle_notification\",\"from\":\"worker\",\"timestamp\":\"2026-11-20T11:48:29.770Z"#;
 const TASK: &str = "tasks/probe/1.json";
 
 /// A room with a recording in it, and no client on the `PATH` but the one given.
@@ -31,7 +32,10 @@ struct Recorded {
 impl Recorded {
     fn of(recording: &str) -> Self {
         let room = TestEnv::new();
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(recording), &room.root());
+        copy(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(recording),
+            &room.root(),
+        );
         let path = room.work().join("bin");
         fs::create_dir(&path).unwrap();
         Self { room, path }
@@ -49,15 +53,20 @@ impl Recorded {
     /// Puts a client there that says this when it is asked for its version, and fails otherwise.
     fn with_client(self, says: &str) -> Self {
         let client = self.path.join("claude");
-        fs::write(&client, format!("#!/bin/sh\n[ \"$*\" = --version ] && echo '{says}'\n")).unwrap();
+        fs::write(&client, format!("#!/bin/sh\n[ \"$*\" = --version ] && echo '{says}'\n"))
+            .unwrap();
         fs::set_permissions(&client, fs::Permissions::from_mode(0o755)).unwrap();
         self
     }
 
     fn told(&self) -> (i32, String) {
-        let output = self.room.command(&["doctor", "--reference"]).env("PATH", &self.path).output().unwrap();
+        let output =
+            self.room.command(&["doctor", "--reference"]).env("PATH", &self.path).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-        (output.status.code().unwrap(), self.room.redacted(&String::from_utf8(output.stdout).unwrap()))
+        (
+            output.status.code().unwrap(),
+            self.room.redacted(&String::from_utf8(output.stdout).unwrap()),
+        )
     }
 }
 
@@ -73,10 +82,15 @@ fn no_recording_holds_anything_new() {
 #[test]
 fn the_recorded_messages_that_were_taken_out_since_hold_nothing_new() {
     let recorded = Recorded::of("claude-2.1.329/session-team");
-    let taken = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.329/inboxes-before-consumption");
+    let taken = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/claude-2.1.329/inboxes-before-consumption");
     copy(&taken, &recorded.room.root().join("teams/session-6132882e/inboxes"));
     let (code, told) = recorded.told();
-    assert_eq!((code, told.lines().last().unwrap()), (0, "nothing new in 1 config, 3 inboxes and 1 task"), "{told}");
+    assert_eq!(
+        (code, told.lines().last().unwrap()),
+        (0, "nothing new in 1 config, 3 inboxes and 1 task"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -84,7 +98,8 @@ fn messages_that_a_member_of_ours_has_taken_are_compared_too() {
     let recorded = Recorded::of("claude-2.1.330/session-team");
     let taken = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fixtures/claude-2.1.330/inboxes-before-consumption/joiner.json");
-    let taken: Vec<serde_json::Value> = serde_json::from_str(&fs::read_to_string(taken).unwrap()).unwrap();
+    let taken: Vec<serde_json::Value> =
+        serde_json::from_str(&fs::read_to_string(taken).unwrap()).unwrap();
     let teams = fs::read_dir(recorded.room.root().join("teams")).unwrap();
     let kept = teams.map(|team| team.unwrap().path()).next().unwrap().join("pitcrew/read");
     fs::create_dir_all(&kept).unwrap();
@@ -109,9 +124,17 @@ fn what_is_new_is_told_with_the_file_and_the_field() {
         .plant(CONFIG, r#""color": "blue""#, r#""color": "blue", "mood": "good""#)
         .plant(INBOX, r#""read": false"#, r#""read": false, "priority": 1"#)
         .plant(INBOX, SECOND_NOTICE, &SECOND_NOTICE.replace("idle", "nap"))
-        .plant(INBOX, r#"\"idleReason\":\"available\""#, r#"\"idleReason\":\"available\",\"next\":\"tea\""#)
+        .plant(
+            INBOX,
+            r#"\"idleReason\":\"available\""#,
+            r#"\"idleReason\":\"available\",\"next\":\"tea\""#,
+        )
         .plant(TASK, r#""subject": "Do A""#, r#""due": "today", "subject": "Do A""#)
-        .plant("tasks/probe/2.json", r#""subject": "Do B""#, r#""due": "today", "subject": "Do B""#);
+        .plant(
+            "tasks/probe/2.json",
+            r#""subject": "Do B""#,
+            r#""due": "today", "subject": "Do B""#,
+        );
     let (code, told) = recorded.told();
     assert_eq!(code, 1);
     assert_snapshot!(told, @r#"
@@ -142,7 +165,11 @@ fn what_is_missing_or_stands_elsewhere_is_told() {
             r#"\"from\":\"worker\",\"timestamp\":\"2026-11-20T11:48:29.756Z\""#,
             r#"\"timestamp\":\"t\",\"from\":\"worker\""#,
         )
-        .plant(TASK, "\"id\": \"1\",\n  \"subject\": \"Do A\"", "\"subject\": \"Do A\",\n  \"id\": \"1\"");
+        .plant(
+            TASK,
+            "\"id\": \"1\",\n  \"subject\": \"Do A\"",
+            "\"subject\": \"Do A\",\n  \"id\": \"1\"",
+        );
     let (code, told) = recorded.told();
     assert_eq!(code, 1);
     assert_snapshot!(told, @r#"
@@ -159,7 +186,9 @@ fn what_is_missing_or_stands_elsewhere_is_told() {
 
 #[test]
 fn a_torn_file_holds_nothing_new_and_a_client_that_fails_has_no_version() {
-    let recorded = Recorded::of("claude-2.1.39/in-process").plant(TASK, "\"subject\"", "\"subject").with_client("x");
+    let recorded = Recorded::of("claude-2.1.39/in-process")
+        .plant(TASK, "\"subject\"", "\"subject")
+        .with_client("x");
     fs::write(recorded.path.join("claude"), "#!/bin/sh\nexit 1\n").unwrap();
     let (code, told) = recorded.told();
     assert_eq!((code, told.lines().next().unwrap()), (0, "no claude on the PATH"), "{told}");

@@ -33,14 +33,16 @@ fn run(room: &TestEnv, script: &str, more: &[&str]) -> Ran {
 /// The one document on stdout. Its exit code is the process's, and its name is the one that the manual has for that.
 #[track_caller]
 fn document(ran: &Ran) -> Value {
-    let documents: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&ran.stdout).into_iter().collect();
+    let documents: Result<Vec<Value>, _> =
+        serde_json::Deserializer::from_str(&ran.stdout).into_iter().collect();
     let documents = documents.unwrap_or_else(|error| panic!("{error}: {ran:?}"));
     let [document] = documents.as_slice() else { panic!("{} documents: {ran:?}", documents.len()) };
     assert_eq!(document["exit_code"], ran.code, "{ran:?}");
     assert_eq!(document["success"], ran.code == 0, "{ran:?}");
     let manual = include_str!("../../../../docs/exit-codes.md");
     if let Some(name) = document["error"].as_str() {
-        let row = manual.lines().find(|line| line.starts_with(&format!("| {} |", ran.code))).unwrap();
+        let row =
+            manual.lines().find(|line| line.starts_with(&format!("| {} |", ran.code))).unwrap();
         assert!(row.contains(&format!("`{name}`")), "{name} is not {row}");
     }
     if let Some(end) = document["end"].as_str() {
@@ -57,8 +59,14 @@ fn a_run_that_leaves_a_task_open_is_stalled_and_its_resume_completes_it() {
     let said = "error: the run ended, and its work is not whole (stalled): nobody works on what is open; 1 task is open: \
                 #1 Do it (pending, no owner)\nhint: pitcrew run --resume work\n";
     assert!(ran.stderr.ends_with(said), "{ran:?}");
-    let transcript = std::fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    assert_eq!(transcript.matches("#1 Do it (pending, no owner)").count(), 1, "reminded once: {transcript}");
+    let transcript =
+        std::fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson"))
+            .unwrap();
+    assert_eq!(
+        transcript.matches("#1 Do it (pending, no owner)").count(),
+        1,
+        "reminded once: {transcript}"
+    );
     let ran = room.run(&["run", "--resume", "work", "Really?"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Now it is.\n"), "{ran:?}");
 }
@@ -68,9 +76,10 @@ fn a_task_that_the_lead_deleted_is_not_open() {
     let room = TestEnv::new();
     let ran = run(
         &room,
-        &FORGETFUL
-            .replace("It is done, as I said.", "x")
-            .replace("text: It is done.", "tools: [{name: TaskUpdate, input: {taskId: '1', status: deleted}}]"),
+        &FORGETFUL.replace("It is done, as I said.", "x").replace(
+            "text: It is done.",
+            "tools: [{name: TaskUpdate, input: {taskId: '1', status: deleted}}]",
+        ),
         &[],
     );
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "x\n"), "{ran:?}");
@@ -93,7 +102,11 @@ agents:
     let kept = crate::test_env::tree(&room.root()).into_values().flatten();
     assert!(kept.into_iter().any(|file| String::from_utf8_lossy(&file).contains(said)), "{ran:?}");
     let ended = document(&ran);
-    assert_eq!((&ended["end"], &ended["team_deleted"]), (&json!("stalled"), &json!(true)), "{ended:#}");
+    assert_eq!(
+        (&ended["end"], &ended["team_deleted"]),
+        (&json!("stalled"), &json!(true)),
+        "{ended:#}"
+    );
     assert_eq!((&ended["resume"], &ended["hints"]), (&Value::Null, &json!([])), "{ended:#}");
     assert_eq!(ended["tasks"][0]["subject"], "Do it", "{ended:#}");
 }
@@ -116,7 +129,10 @@ agents:
     let room = TestEnv::new();
     let ran = run(&room, script, &["--json"]);
     let ended = document(&ran);
-    assert_eq!((&ended["end"], &ended["open"]), (&json!("stalled"), &json!(["the plan of bob waits for an answer"])));
+    assert_eq!(
+        (&ended["end"], &ended["open"]),
+        (&json!("stalled"), &json!(["the plan of bob waits for an answer"]))
+    );
     assert_eq!(ended["members"][1]["state"], "killed", "{ended:#}");
     assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 2);
 }
@@ -158,7 +174,10 @@ fn a_run_whose_teammate_never_started_is_not_completed() {
         _ => Reply::Say(vec![Say::Text("It is done.")]),
     });
     let ended = document(&service.run(&TestEnv::new(), &["run", "have bob do it", "--json"]));
-    assert_eq!((&ended["end"], &ended["open"]), (&json!("failed_to_start"), &json!(["bob never started to work"])));
+    assert_eq!(
+        (&ended["end"], &ended["open"]),
+        (&json!("failed_to_start"), &json!(["bob never started to work"]))
+    );
 }
 
 #[test]
@@ -181,39 +200,69 @@ agents:
     let room = TestEnv::new();
     let ran = run(&room, script, &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(!ran.stderr.contains("bob is completed") && ran.stderr.contains("bob has ended"), "{ran:?}");
+    assert!(
+        !ran.stderr.contains("bob is completed") && ran.stderr.contains("bob has ended"),
+        "{ran:?}"
+    );
     let row = ran.stderr.lines().find(|line| line.starts_with("bob  ")).unwrap();
     assert!(row.contains("shut down") && !row.contains("completed"), "{row}");
-    let told = std::fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    assert!(!told.contains("completed their task") && told.contains("has shut down, as it was asked to"), "{told}");
+    let told =
+        std::fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson"))
+            .unwrap();
+    assert!(
+        !told.contains("completed their task")
+            && told.contains("has shut down, as it was asked to"),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_run_prints_one_json_document_whatever_happens() {
     let room = TestEnv::new();
     let ended = |args: &[&str]| document(&room.run(args));
-    for usage in [&["run", "--json", "x", "--nope"][..], &["run", "--json", "x", "--model", "nonsense"]] {
+    for usage in
+        [&["run", "--json", "x", "--nope"][..], &["run", "--json", "x", "--model", "nonsense"]]
+    {
         assert_eq!(ended(usage)["error"], "invalid_request");
     }
     assert_eq!(ended(&["run", "x", "--nope", "--output-format=json"])["error"], "invalid_request");
     assert_eq!(ended(&["run", "--json", "x"])["error"], "invalid_request", "there is no key");
-    assert_eq!(ended(&["run", "--resume", "nobody", "--output-format", "json"])["error"], "team_not_found");
+    assert_eq!(
+        ended(&["run", "--resume", "nobody", "--output-format", "json"])["error"],
+        "team_not_found"
+    );
     let done = document(&run(&room, "agents: {team-lead: [{text: Done.}]}", &["--json"]));
     assert_eq!((&done["end"], &done["error"]), (&json!("completed"), &Value::Null));
-    assert_eq!((&done["result"], &done["team"], &done["tasks"]), (&json!("Done."), &json!("work"), &json!([])));
+    assert_eq!(
+        (&done["result"], &done["team"], &done["tasks"]),
+        (&json!("Done."), &json!("work"), &json!([]))
+    );
     let stalled = document(&run(&room, FORGETFUL, &["--output-format", "json"]));
     assert_eq!(stalled["end"], "stalled");
     let task = json!({"id": "1", "subject": "Do it", "status": "pending", "owner": null});
     assert_eq!(stalled["tasks"], json!([task]));
-    let fields: BTreeSet<&str> = stalled["members"][0].as_object().unwrap().keys().map(String::as_str).collect();
-    let expected = ["agent_type", "cost_usd", "model", "name", "reason", "state", "tokens", "tool_calls", "turns"];
+    let fields: BTreeSet<&str> =
+        stalled["members"][0].as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = [
+        "agent_type",
+        "cost_usd",
+        "model",
+        "name",
+        "reason",
+        "state",
+        "tokens",
+        "tool_calls",
+        "turns",
+    ];
     assert_eq!(fields, expected.into());
     assert_eq!(stalled["resume"], "pitcrew run --resume work");
     room.ok(&["team", "delete", "work", "--force"]);
-    let endless =
-        "agents: {team-lead: [{repeat: {at_most: 99999, turns: [{delay_ms: 20, tools: [{name: TaskList}]}]}}]}";
+    let endless = "agents: {team-lead: [{repeat: {at_most: 99999, turns: [{delay_ms: 20, tools: [{name: TaskList}]}]}}]}";
     let limited = document(&run(&room, endless, &["--json", "--max-turns", "2"]));
-    assert_eq!((&limited["end"], &limited["error"]), (&json!("max_turns"), &json!("limit_reached")));
+    assert_eq!(
+        (&limited["end"], &limited["error"]),
+        (&json!("max_turns"), &json!("limit_reached"))
+    );
 }
 
 /// Starts the team `work` or goes on with it, stops it when its lead works, and gives its one document.
@@ -221,10 +270,16 @@ fn stopped(room: &TestEnv, args: &[&str], signal: Signal) -> Value {
     let (out, log) = (room.temporary().join("out"), room.temporary().join("log"));
     let mut command = room.command(args);
     command.arg("--json").stdin(std::process::Stdio::null());
-    command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&log).unwrap());
+    command
+        .stdout(std::fs::File::create(&out).unwrap())
+        .stderr(std::fs::File::create(&log).unwrap());
     let mut child = command.spawn().unwrap();
     let read = || std::fs::read_to_string(&log).unwrap();
-    crate::patience::until("the lead works", || read().contains("team-lead TaskList").then_some(()), read);
+    crate::patience::until(
+        "the lead works",
+        || read().contains("team-lead TaskList").then_some(()),
+        read,
+    );
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
     let code = child.wait().unwrap().code().unwrap();
     document(&Ran { code, stdout: std::fs::read_to_string(&out).unwrap(), stderr: read() })
@@ -232,13 +287,18 @@ fn stopped(room: &TestEnv, args: &[&str], signal: Signal) -> Value {
 
 #[test]
 fn a_signal_ends_a_run_with_one_document_that_says_how_to_go_on() {
-    for (signal, name) in [(Signal::INT, "interrupted"), (Signal::TERM, "terminated"), (Signal::HUP, "terminated")] {
+    for (signal, name) in
+        [(Signal::INT, "interrupted"), (Signal::TERM, "terminated"), (Signal::HUP, "terminated")]
+    {
         let room = TestEnv::new();
-        let endless =
-            "agents: {team-lead: [{repeat: {at_most: 99999, turns: [{delay_ms: 20, tools: [{name: TaskList}]}]}}]}";
+        let endless = "agents: {team-lead: [{repeat: {at_most: 99999, turns: [{delay_ms: 20, tools: [{name: TaskList}]}]}}]}";
         let model = room.script(endless);
         let ended = stopped(&room, &["run", "go", "--team", "work", "--model", &model], signal);
-        assert_eq!((&ended["error"], &ended["end"]), (&json!(name), &json!("interrupted")), "{ended:#}");
+        assert_eq!(
+            (&ended["error"], &ended["end"]),
+            (&json!(name), &json!("interrupted")),
+            "{ended:#}"
+        );
         assert_eq!(ended["hints"], json!(["pitcrew run --resume work"]));
     }
 }
@@ -261,19 +321,27 @@ fn tokens_costs_and_times_go_on_after_a_resume_and_the_limit_counts_them_all() {
         let (first, again) = (first.as_u64().unwrap(), again.as_u64().unwrap());
         assert_eq!((first % 4, again), (0, first / 4 * 6), "{field}");
     }
-    assert!((again["total_cost_usd"].as_f64().unwrap() - cost / 4.0 * 6.0).abs() < 1e-6, "{again:#}");
+    assert!(
+        (again["total_cost_usd"].as_f64().unwrap() - cost / 4.0 * 6.0).abs() < 1e-6,
+        "{again:#}"
+    );
     assert!(again["duration_ms"].as_u64() > first["duration_ms"].as_u64(), "{again:#}");
     assert!(again["duration_api_ms"].as_u64() >= first["duration_api_ms"].as_u64(), "{again:#}");
     let by_model = again["modelUsage"].as_object().unwrap().values().next().unwrap();
     assert_eq!(by_model["inputTokens"], again["usage"]["input_tokens"]);
     // One turn more than there were; the agent may be at another before the cost of that one is counted.
     let most = (cost / 4.0 * 6.5).to_string();
-    let limited = run(&["run", "--resume", "work", "--max-cost-usd", &most, "--max-turns", "99", "--json"]);
+    let limited =
+        run(&["run", "--resume", "work", "--max-cost-usd", &most, "--max-turns", "99", "--json"]);
     let turns = limited["num_turns"].as_u64().unwrap();
     assert!(limited["end"] == "max_cost" && (7..=8).contains(&turns), "{limited:#}");
     let requests = service.seen().len();
     let spent = run(&["run", "--resume", "work", "--max-cost-usd", &most, "--json"]);
-    assert_eq!((&spent["error"], service.seen().len()), (&json!("limit_reached"), requests), "{spent:#}");
+    assert_eq!(
+        (&spent["error"], service.seen().len()),
+        (&json!("limit_reached"), requests),
+        "{spent:#}"
+    );
 }
 
 #[test]

@@ -26,7 +26,10 @@ fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
     fs::write(room.work().join("s.yaml"), SCRIPT).unwrap();
     let log = room.temporary().join("log");
     let mut run = room.command(&["run", "go", "--model", "script:s.yaml", "--yes"]);
-    run.args(args).stderr(fs::File::create(&log).unwrap()).stdout(Stdio::piped()).stdin(Stdio::null());
+    run.args(args)
+        .stderr(fs::File::create(&log).unwrap())
+        .stdout(Stdio::piped())
+        .stdin(Stdio::null());
     let run = run.spawn().unwrap();
     let team = room.root().join("teams/work/pitcrew");
     let output = team.join("output/cat.log");
@@ -54,9 +57,13 @@ fn the_lines_and_the_report_tell_the_whole_reason() {
 fn json_tells_the_whole_reason() {
     let (_, stdout, reason) = run_of_a_failing_teammate(&["--json"]);
     let result: Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!((&result["members"][1]["name"], &result["members"][1]["state"]), (&"cat".into(), &"failed".into()));
+    assert_eq!(
+        (&result["members"][1]["name"], &result["members"][1]["state"]),
+        (&"cat".into(), &"failed".into())
+    );
     assert_eq!(result["members"][1]["reason"], reason, "{result:#}");
-    let (_, stdout, reason) = run_of_a_failing_teammate(&["--output-format", "stream-json", "--include-team-events"]);
+    let (_, stdout, reason) =
+        run_of_a_failing_teammate(&["--output-format", "stream-json", "--include-team-events"]);
     let mut lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     assert!(lines.any(|line| line.to_string().contains(&reason)), "{reason}\n{stdout}");
 }

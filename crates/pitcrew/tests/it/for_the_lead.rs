@@ -51,18 +51,37 @@ fn a_teammates_plan_is_listed_shown_rejected_and_approved_from_another_terminal(
     let model = room.script(&planners());
     let run = Running::start(
         &room,
-        &["run", "go", "--team", "work", "--model", &model, "--permission-mode", "bypassPermissions"],
+        &[
+            "run",
+            "go",
+            "--team",
+            "work",
+            "--model",
+            &model,
+            "--permission-mode",
+            "bypassPermissions",
+        ],
     );
     let first = waiting(&room);
     let expected = json!({"member": "bob", "state": "open", "plan": "1. Rename it."});
-    assert_eq!(json!({"member": first["member"], "state": first["state"], "plan": first["plan"]}), expected);
+    assert_eq!(
+        json!({"member": first["member"], "state": first["state"], "plan": first["plan"]}),
+        expected
+    );
     let id = first["request_id"].as_str().unwrap().to_owned();
     assert!(id.starts_with("plan_approval-") && id.ends_with("@bob@work"), "{id}");
     assert!(room.ok(&["plan", "show", &id]).stdout.ends_with("\n1. Rename it.\n"));
     let unknown = room.run(&["plan", "approve", "zoe"]);
-    assert!(unknown.code == 3 && unknown.stderr.contains(&format!("these wait: bob ({id})")), "{unknown:?}");
+    assert!(
+        unknown.code == 3 && unknown.stderr.contains(&format!("these wait: bob ({id})")),
+        "{unknown:?}"
+    );
     let rejected = room.json(&["plan", "reject", "bob", "--feedback", "leave the name"]);
-    assert_eq!((&rejected["success"], &rejected["request_id"]), (&json!(true), &json!(id)), "{rejected}");
+    assert_eq!(
+        (&rejected["success"], &rejected["request_id"]),
+        (&json!(true), &json!(id)),
+        "{rejected}"
+    );
 
     let second = waiting(&room);
     assert_eq!(second["plan"], "1. Leave the name.");
@@ -84,17 +103,25 @@ fn a_plan_whose_lead_does_not_run_is_shown_and_waits_for_it() {
     assert!(room.ok(&["plan", "show", "bob"]).stdout.contains("1. Rename it."));
     let refused = room.run(&["plan", "approve", "bob"]);
     assert_eq!(refused.code, 5, "{refused:?}");
-    assert!(refused.stderr.contains("only the lead may answer plans") && refused.stderr.contains("run --resume work"));
+    assert!(
+        refused.stderr.contains("only the lead may answer plans")
+            && refused.stderr.contains("run --resume work")
+    );
 }
 
 #[test]
 fn the_plans_of_a_team_that_another_client_leads_are_told_by_its_mail() {
     let room = TestEnv::new();
-    let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/plan-approval");
+    let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/claude-2.1.39/plan-approval");
     crate::test_env::copy(&fixture, &room.root());
     let listed = room.json(&["plan", "list", "--all", "--team", "probe"]);
-    let states: Vec<&str> =
-        listed["plans"].as_array().unwrap().iter().map(|plan| plan["state"].as_str().unwrap()).collect();
+    let states: Vec<&str> = listed["plans"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|plan| plan["state"].as_str().unwrap())
+        .collect();
     assert_eq!(states, ["approved", "open"], "{listed:#}");
     let refused = room.run(&["plan", "approve", "planner", "--team", "probe"]);
     assert_eq!(refused.code, 5, "{refused:?}");
@@ -128,12 +155,17 @@ agents:
 fn a_teammate_is_spawned_from_another_terminal_and_its_lead_learns_of_it() {
     let room = TestEnv::new();
     let model = room.script(&waits_for_carl());
-    let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--yes"]);
+    let mut run =
+        Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--yes"]);
     run.until("bob is idle");
     for (args, code, says) in [
         (&["carl", "x", "--type", "Juggler"][..], 2, "Juggler"),
         (&["carl", "x", "--mode", "yolo"], 2, "There is no permission mode yolo"),
-        (&["carl", "x", "--mode", "bypassPermissions"], 2, "Only the user can let an agent bypass permissions"),
+        (
+            &["carl", "x", "--mode", "bypassPermissions"],
+            2,
+            "Only the user can let an agent bypass permissions",
+        ),
         (&["carl", "x", "--backend", "tmux"], 2, "There is no backend"),
         (&["system", "x"], 2, "system"),
     ] {
@@ -162,7 +194,8 @@ fn nobody_is_spawned_into_a_team_that_no_process_of_ours_leads() {
 fn a_member_that_is_asked_to_shut_down_reads_why() {
     let room = TestEnv::new();
     let model = room.script(&waits_for_carl());
-    let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--yes"]);
+    let mut run =
+        Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--yes"]);
     run.until("bob is idle");
     room.ok(&["shutdown", "--member", "bob", "--reason", "the parser is done"]);
     let asked = || {
@@ -185,7 +218,8 @@ fn tasks_are_listed_by_what_their_metadata_says() {
         ("four", &[]),
     ] {
         let given = metadata.iter().flat_map(|entry| ["--metadata", entry]);
-        let args: Vec<&str> = ["task", "create", subject, "all of it"].into_iter().chain(given).collect();
+        let args: Vec<&str> =
+            ["task", "create", subject, "all of it"].into_iter().chain(given).collect();
         room.ok(&args);
     }
     let subjects = |wanted: &[&str]| -> Vec<String> {

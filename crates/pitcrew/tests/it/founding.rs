@@ -10,9 +10,15 @@ use crate::test_env::{Ran, TestEnv};
 
 /// The results that an agent's calls had, from its transcript, in their order.
 fn results(room: &TestEnv, of: &str) -> Vec<String> {
-    let text = fs::read_to_string(room.find("teams/work").join(format!("pitcrew/transcripts/{of}.ndjson"))).unwrap();
+    let text = fs::read_to_string(
+        room.find("teams/work").join(format!("pitcrew/transcripts/{of}.ndjson")),
+    )
+    .unwrap();
     let steps = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    steps.filter(|step| step["kind"] == "result").map(|step| step["text"].as_str().unwrap().to_owned()).collect()
+    steps
+        .filter(|step| step["kind"] == "result")
+        .map(|step| step["text"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -43,7 +49,10 @@ agents:
     let results = results(&room, "team-lead");
     assert!(results[1].contains("hello from w"), "{results:#?}");
     assert!(results[2].contains("hello from w"), "{results:#?}");
-    assert!(results[3].starts_with("Permission denied") || results[3].contains("denied"), "{results:#?}");
+    assert!(
+        results[3].starts_with("Permission denied") || results[3].contains("denied"),
+        "{results:#?}"
+    );
     assert!(results[4].contains("team"), "{results:#?}");
 }
 
@@ -79,7 +88,8 @@ agents:
     - text: over
 ",
     );
-    let ran = room.run(&["run", "go", "--team", "work", "--permission-mode", "plan", "--model", &model]);
+    let ran =
+        room.run(&["run", "go", "--team", "work", "--permission-mode", "plan", "--model", &model]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let results = results(&room, "team-lead");
     assert!(results[0].contains("work"), "{results:#?}");
@@ -90,14 +100,18 @@ agents:
 fn under_policy(room: &TestEnv, policy: &str, args: &[&str]) -> Option<Ran> {
     let etc = room.temporary().join("etc");
     if !etc.exists() {
-        assert!(room.tool("cp", &["-a", "/etc", etc.to_str().unwrap()]).status().unwrap().success());
+        assert!(
+            room.tool("cp", &["-a", "/etc", etc.to_str().unwrap()]).status().unwrap().success()
+        );
     }
     fs::create_dir_all(etc.join("claude-code")).unwrap();
     fs::write(etc.join("claude-code/managed-settings.json"), policy).unwrap();
     let mount = "mount --bind \"$0\" /etc || exit 99; exec \"$@\"";
     let first = ["-m", "sh", "-c", mount, etc.to_str().unwrap(), env!("CARGO_BIN_EXE_pitcrew")];
     let mut command = room.tool("unshare", &[&first[..], args].concat());
-    let ran = ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().ok()?);
+    let ran = ended(
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().ok()?,
+    );
     if ran.code == 99 || ran.stderr.starts_with("unshare") {
         eprintln!("skipped: what the machine's policy sets: {}", ran.stderr);
         return None;
@@ -118,7 +132,10 @@ agents:
     let other = room.temporary().join("other.yaml");
     fs::write(&other, script.replace("over", "other")).unwrap();
     let args = ["run", "go", "--model", &model, "--permission-mode", "acceptEdits"];
-    let Some(ran) = under_policy(&room, r#"{"permissions": {"defaultMode": "plan"}}"#, &args) else { return };
+    let Some(ran) = under_policy(&room, r#"{"permissions": {"defaultMode": "plan"}}"#, &args)
+    else {
+        return;
+    };
     assert!(!room.work().join("made.txt").exists(), "{ran:?}");
     assert!(ran.stderr.contains("--permission-mode acceptEdits does not hold"), "{ran:?}");
     let policy = format!(r#"{{"model": "script:{}"}}"#, other.display());

@@ -38,7 +38,8 @@ fn conversation(room: &TestEnv, command: &str, more: &[&str]) -> (String, Ran) {
     args.extend(more);
     let ran = room.run(&args);
     assert!(ran.stdout.contains("It is done."), "{ran:?}");
-    let seen = fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    let seen =
+        fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
     // Of two that were archived in one second the newer is not known.
     fs::remove_dir_all(room.root().join("pitcrew/archive")).unwrap();
     (seen, ran)
@@ -49,7 +50,8 @@ fn objects_of_another_repository_are_read_only_when_borrowing_them_is_trusted() 
     let (room, private, blob) = room_with_private_repository();
     git(&room, &room.work(), &["init", "--quiet"]);
     let objects = private.join(".git/objects");
-    fs::write(room.work().join(".git/objects/info/alternates"), format!("{}\n", objects.display())).unwrap();
+    fs::write(room.work().join(".git/objects/info/alternates"), format!("{}\n", objects.display()))
+        .unwrap();
     let command = format!("git cat-file -p {blob}");
     assert_eq!(git(&room, &room.work(), &["cat-file", "-p", &blob]), SECRET, "git itself reads it");
     let (seen, ran) = conversation(&room, &command, &[]);
@@ -59,7 +61,8 @@ fn objects_of_another_repository_are_read_only_when_borrowing_them_is_trusted() 
     assert!(seen.contains(SECRET), "trusted for one run: {seen}");
     let listed = room.ok(&["trust", "add", "--yes"]);
     assert!(
-        listed.stderr.contains("borrows git objects of") || listed.stdout.contains("borrows git objects of"),
+        listed.stderr.contains("borrows git objects of")
+            || listed.stdout.contains("borrows git objects of"),
         "{listed:?}"
     );
     let (seen, _) = conversation(&room, &command, &[]);
@@ -67,7 +70,11 @@ fn objects_of_another_repository_are_read_only_when_borrowing_them_is_trusted() 
     // Another repository is another thing to trust.
     let other = private.with_file_name("other");
     fs::rename(&private, &other).unwrap();
-    fs::write(room.work().join(".git/objects/info/alternates"), format!("{}/.git/objects\n", other.display())).unwrap();
+    fs::write(
+        room.work().join(".git/objects/info/alternates"),
+        format!("{}/.git/objects\n", other.display()),
+    )
+    .unwrap();
     let (seen, _) = conversation(&room, &command, &[]);
     assert!(!seen.contains(SECRET), "{seen}");
 }
@@ -86,7 +93,10 @@ fn a_checkout_whose_git_folder_stands_apart_works_when_that_is_trusted_or_the_fo
     assert!(seen.contains("the-only-commit"), "{seen}");
     git(&room, &apart, &["config", "core.worktree", room.work().to_str().unwrap()]);
     let (seen, ran) = conversation(&room, command, &[]);
-    assert!(seen.contains("the-only-commit") && !ran.stderr.contains("gitFolders"), "{seen} {ran:?}");
+    assert!(
+        seen.contains("the-only-commit") && !ran.stderr.contains("gitFolders"),
+        "{seen} {ran:?}"
+    );
 }
 
 #[test]
@@ -95,7 +105,12 @@ fn a_git_file_that_names_a_repository_or_folder_of_the_user_s_reaches_nothing_of
     let ssh = private.with_file_name(".ssh");
     fs::create_dir(&ssh).unwrap();
     fs::write(ssh.join("id_rsa"), SECRET).unwrap();
-    for target in [private.join(".git"), ssh.clone(), PathBuf::from("../private/.git"), PathBuf::from("../.ssh")] {
+    for target in [
+        private.join(".git"),
+        ssh.clone(),
+        PathBuf::from("../private/.git"),
+        PathBuf::from("../.ssh"),
+    ] {
         fs::write(room.work().join(".git"), format!("gitdir: {}\n", target.display())).unwrap();
         let command = format!(
             "git cat-file -p {blob}; git log -p; cat {}/HEAD {}/key {}/id_rsa",

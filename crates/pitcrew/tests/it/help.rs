@@ -133,7 +133,10 @@ fn offered(room: &TestEnv, line: &[&str]) -> Vec<String> {
     args.extend(line);
     let index = line.len().to_string();
     let mut command = room.command(&args);
-    command.env("PITCREW_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", index).env("_CLAP_IFS", "\n");
+    command
+        .env("PITCREW_COMPLETE", "bash")
+        .env("_CLAP_COMPLETE_INDEX", index)
+        .env("_CLAP_IFS", "\n");
     let ran = Ran::of(command.output().unwrap());
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
     let words = ran.stdout.lines().map(|word| word.trim().to_owned());
@@ -159,7 +162,13 @@ fn completions_know_teams_members_models_modes_and_statuses_and_no_hidden_comman
         assert_eq!(offered(&room, &[hidden]), Vec::<String>::new());
     }
     let elsewhere = TestEnv::new();
-    assert_eq!(offered(&elsewhere, &["--root", &room.root().display().to_string(), "team", "delete", "cre"]), ["crew"]);
+    assert_eq!(
+        offered(
+            &elsewhere,
+            &["--root", &room.root().display().to_string(), "team", "delete", "cre"]
+        ),
+        ["crew"]
+    );
     assert_eq!(offered(&elsewhere, &["send", ""]), Vec::<String>::new());
 }
 
@@ -169,7 +178,10 @@ fn only_commands_that_are_shown_have_manual_pages() {
     room.ok(&["man", "man1"]);
     for entry in std::fs::read_dir(room.work().join("man1")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(!["pane-exec", "pane-probe", "sandbox-exec"].iter().any(|hidden| name.contains(hidden)), "{name}");
+        assert!(
+            !["pane-exec", "pane-probe", "sandbox-exec"].iter().any(|hidden| name.contains(hidden)),
+            "{name}"
+        );
     }
 }
 

@@ -72,11 +72,18 @@ impl Scene {
     #[track_caller]
     fn run(&self, args: &[&str]) -> Ran {
         let own = env!("CARGO_BIN_EXE_pitcrew");
-        let limited = format!("ulimit -v {KILOBYTES}; exec timeout -s KILL {SECONDS} \"$0\" \"$@\"");
+        let limited =
+            format!("ulimit -v {KILOBYTES}; exec timeout -s KILL {SECONDS} \"$0\" \"$@\"");
         let args = args.iter().map(|arg| if *arg == "SCRIPT" { self.model.as_str() } else { arg });
         let mut command = self.room.tool("sh", &["-c", &limited, own]);
-        let ran = Ran::of(command.args(args.clone()).stdin(std::process::Stdio::null()).output().unwrap());
-        assert!(ran.code != 137 && ran.code != -1, "{:?} hung or was killed: {ran:?}", args.collect::<Vec<_>>());
+        let ran = Ran::of(
+            command.args(args.clone()).stdin(std::process::Stdio::null()).output().unwrap(),
+        );
+        assert!(
+            ran.code != 137 && ran.code != -1,
+            "{:?} hung or was killed: {ran:?}",
+            args.collect::<Vec<_>>()
+        );
         ran
     }
 }
@@ -92,7 +99,8 @@ fn no_command_waits_for_a_fifo() {
         make_fifo(&scene.path(file));
         let is_settings = file.contains("settings");
         // A member alone lives on after it has read its files, and only an error ends it.
-        for args in COMMANDS.into_iter().filter(|args| is_settings || !LIVES_ON.contains(&args[0])) {
+        for args in COMMANDS.into_iter().filter(|args| is_settings || !LIVES_ON.contains(&args[0]))
+        {
             let ran = scene.run(args);
             if args[0] == "run" {
                 assert_eq!(ran.code == 0, !is_settings, "{file}: {ran:?}");
@@ -109,7 +117,9 @@ fn no_command_waits_for_a_fifo() {
 #[test]
 fn no_command_reads_a_device_a_giant_or_what_lies_outside() {
     for file in FILES.into_iter().filter(|file| *file != "work/.claude/agents") {
-        for (what, words) in [("/dev/zero", "/dev/zero"), ("giant", "longer than"), ("secret", "leads to")] {
+        for (what, words) in
+            [("/dev/zero", "/dev/zero"), ("giant", "longer than"), ("secret", "leads to")]
+        {
             let scene = Scene::new(file);
             let path = scene.path(file);
             match what {
@@ -137,7 +147,8 @@ fn no_command_reads_a_device_a_giant_or_what_lies_outside() {
 fn the_user_s_own_files_may_be_links() {
     let scene = Scene::new("root/agents/a.md");
     fs::create_dir(scene.path("dotfiles")).unwrap();
-    fs::write(scene.path("dotfiles/settings.json"), r#"{"pitcrew": {"limits": {"teams": 1}}}"#).unwrap();
+    fs::write(scene.path("dotfiles/settings.json"), r#"{"pitcrew": {"limits": {"teams": 1}}}"#)
+        .unwrap();
     symlink(scene.path("dotfiles/settings.json"), scene.path("root/settings.json")).unwrap();
     let ran = scene.run(&["team", "create", "second"]);
     assert_ne!(ran.code, 0, "the setting does not hold: {ran:?}");

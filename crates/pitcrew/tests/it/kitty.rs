@@ -56,21 +56,31 @@ env PITCREW_CHECK_1=of the user
 ";
 
 /// What the user's window runs: it tells that it is there, and ends with it.
-const USER: &str = r#"echo "$KITTY_LISTEN_ON $KITTY_WINDOW_ID" > ready.new; mv ready.new ready; exec cat"#;
+const USER: &str =
+    r#"echo "$KITTY_LISTEN_ON $KITTY_WINDOW_ID" > ready.new; mv ready.new ready; exec cat"#;
 
 impl Kitty {
     /// A kitty with that configuration; none, said aloud, where it is not installed. In CI that is a failure.
     fn new(conf: &str) -> Option<Self> {
-        for (program, version) in [("kitty", "--version"), ("Xvfb", "-version"), ("python3", "--version")] {
+        for (program, version) in
+            [("kitty", "--version"), ("Xvfb", "-version"), ("python3", "--version")]
+        {
             if Command::new(program).arg(version).output().is_err() {
-                assert!(std::env::var_os("CI").is_none(), "in CI kitty must run: {program} is not installed");
+                assert!(
+                    std::env::var_os("CI").is_none(),
+                    "in CI kitty must run: {program} is not installed"
+                );
                 eprintln!("skipped: {program} is not installed");
                 return None;
             }
         }
         let room = TestEnv::new();
         let (display, number) = display();
-        fs::write(room.temporary().join("kitty.conf"), format!("{conf}listen_on unix:{}\n", socket(&room))).unwrap();
+        fs::write(
+            room.temporary().join("kitty.conf"),
+            format!("{conf}listen_on unix:{}\n", socket(&room)),
+        )
+        .unwrap();
         let mut command = kitty(&room);
         command.env("DISPLAY", number).env("LIBGL_ALWAYS_SOFTWARE", "1").env("LANG", "C.UTF-8");
         command.arg("--config").arg(room.temporary().join("kitty.conf")).args(["sh", "-c", USER]);
@@ -89,7 +99,8 @@ impl Kitty {
 
     /// kitty's own way to be asked.
     fn ask(&self, args: &[&str]) -> String {
-        let output = kitty(&self.room).args(["@", "--to", &self.address]).args(args).output().unwrap();
+        let output =
+            kitty(&self.room).args(["@", "--to", &self.address]).args(args).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
@@ -100,14 +111,24 @@ impl Kitty {
         let list = |value: &Value| value.as_array().unwrap().clone();
         let is = |value: &Value, names: &[&str]| names.iter().any(|name| value[name] == true);
         let window = |it: &Value| {
-            let title = if it["id"].as_u64() == self.own.parse().ok() { "me" } else { it["title"].as_str().unwrap() };
+            let title = if it["id"].as_u64() == self.own.parse().ok() {
+                "me"
+            } else {
+                it["title"].as_str().unwrap()
+            };
             format!("{title}{}", if is(it, &["is_active", "is_active_window"]) { "*" } else { "" })
         };
         let tab = |it: &Value| {
             let windows: Vec<String> = list(&it["windows"]).iter().map(window).collect();
             format!("{}{}", if is(it, &["is_active_tab"]) { "> " } else { "" }, windows.join(" "))
         };
-        screens.as_array().unwrap().iter().flat_map(|screen| list(&screen["tabs"])).map(|it| tab(&it)).collect()
+        screens
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|screen| list(&screen["tabs"]))
+            .map(|it| tab(&it))
+            .collect()
     }
 
     /// pitcrew, as it is called in the user's window.
@@ -140,7 +161,8 @@ impl Kitty {
         until("the teammates are gone", || teammates(&self.room).is_empty().then_some(()));
         let sockets = || {
             let folders = fs::read_dir(self.room.temporary()).unwrap().flatten();
-            let ours = folders.filter(|it| it.file_name().to_string_lossy().starts_with("pitcrew-kitty-"));
+            let ours =
+                folders.filter(|it| it.file_name().to_string_lossy().starts_with("pitcrew-kitty-"));
             ours.flat_map(|it| fs::read_dir(it.path()).unwrap()).count()
         };
         until("the sockets of the keepers are gone", || (sockets() == 0).then_some(()));
@@ -151,7 +173,9 @@ impl Kitty {
 fn display() -> (Owned, String) {
     let mut command = Command::new("Xvfb");
     command.args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"]);
-    let mut display = Owned(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let mut display = Owned(
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap(),
+    );
     let mut number = String::new();
     BufReader::new(display.0.stdout.take().unwrap()).read_line(&mut number).unwrap();
     assert!(!number.is_empty(), "Xvfb ended: {:?}", display.0.wait());
@@ -165,7 +189,10 @@ fn socket(room: &TestEnv) -> String {
 /// kitty, with nothing of the user's that runs the test.
 fn kitty(room: &TestEnv) -> Command {
     let mut command = Command::new("kitty");
-    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", room.temporary());
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", room.temporary());
     command.current_dir(room.temporary());
     command
 }
@@ -173,7 +200,11 @@ fn kitty(room: &TestEnv) -> Command {
 /// The script's answer to one request.
 fn answer(room: &TestEnv, env: &[(&str, &str)], args: &[&str], request: &Value) -> Value {
     let mut command = Command::new(SCRIPT);
-    command.args(args).env_clear().env("PATH", std::env::var_os("PATH").unwrap()).envs(env.iter().copied());
+    command
+        .args(args)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .envs(env.iter().copied());
     command.env("XDG_RUNTIME_DIR", room.temporary()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut script = command.spawn().unwrap();
     script.stdin.take().unwrap().write_all(format!("{request}\n").as_bytes()).unwrap();
@@ -193,7 +224,8 @@ fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 fn the_shipped_script_for_kitty_conforms() {
     let Some(kitty) = Kitty::new(SOMEBODYS) else { return };
     let ran = Ran::of(kitty.command(&["--json", "pane", "check", SCRIPT]).output().unwrap());
-    let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+    let report: Value =
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report:#}");
     assert!(report["passed"].as_u64().unwrap() >= 18);
     kitty.check_nobody_is_left(&["> me*"]);
@@ -203,7 +235,17 @@ fn the_shipped_script_for_kitty_conforms() {
 fn a_team_runs_in_kitty_is_hidden_and_shown_and_goes_on_after_its_lead_died() {
     let Some(kitty) = Kitty::new("allow_remote_control yes\n") else { return };
     let (model, mode) = (kitty.room.script(&patient()), format!("pane:{SCRIPT}"));
-    let mut run = kitty.spawn(&["run", "go", "--team", "work", "--model", &model, "--teammate-mode", &mode, "--yes"]);
+    let mut run = kitty.spawn(&[
+        "run",
+        "go",
+        "--team",
+        "work",
+        "--model",
+        &model,
+        "--teammate-mode",
+        &mode,
+        "--yes",
+    ]);
     until("bob waits", || kitty.room.work().join("waiting").exists().then_some(()));
     assert_eq!(kitty.tabs(), ["> me* bob"]);
     kitty.ran(&["member", "hide", "bob"]);
@@ -244,14 +286,20 @@ fn wherever_the_user_looks_the_focus_stays() {
     kitty.ask(&["focus-window", "--match", "title:bob"]);
     then("the user went to bob and hides it", "hide");
     kitty.ask(&["focus-window", "--match", &format!("id:{other}")]);
-    assert_eq!(kitty.script(&json!({"id": 2, "op": "stop", "pane": bob, "tag": "0/x/bob"})), json!({}));
+    assert_eq!(
+        kitty.script(&json!({"id": 2, "op": "stop", "pane": bob, "tag": "0/x/bob"})),
+        json!({})
+    );
     until("bob's window is closed", || (kitty.tabs().len() == 2).then_some(()));
     seen.push(("bob is stopped", kitty.tabs()));
-    let ann = answer(&kitty.room, &[], &["--to", &kitty.address], &start("ann", "exec cat"))["ok"]["pane"].clone();
+    let ann = answer(&kitty.room, &[], &["--to", &kitty.address], &start("ann", "exec cat"))["ok"]
+        ["pane"]
+        .clone();
     seen.push(("ann is started from elsewhere", kitty.tabs()));
     let stop = json!({"id": 3, "op": "stop", "pane": ann, "tag": "0/x/"});
     assert_eq!(answer(&kitty.room, &[], &[], &stop), json!({"id": 3, "ok": {}}));
-    let seen: Vec<String> = seen.iter().map(|(what, tabs)| format!("{what}: {}", tabs.join(" | "))).collect();
+    let seen: Vec<String> =
+        seen.iter().map(|(what, tabs)| format!("{what}: {}", tabs.join(" | "))).collect();
     assert_snapshot!(seen.join("\n"), @"
     the user looks at another tab: me* | > other* | bob*
     bob is shown: me* bob | > other*
@@ -270,10 +318,13 @@ fn a_window_is_closed_with_its_pane_though_something_in_it_stays() {
     let folder = kitty.room.temporary();
     let [end, ended] = ["end", "ended"].map(|name| folder.join(name));
     // At the latest it ends with the room.
-    let stays = "trap '' HUP; while test -d DIR && ! test -e DIR/end; do sleep 0.1; done; echo > DIR/ended";
+    let stays =
+        "trap '' HUP; while test -d DIR && ! test -e DIR/end; do sleep 0.1; done; echo > DIR/ended";
     let stays = stays.replace("DIR", folder.to_str().unwrap());
     let started = kitty.script(&start("bob", &stays));
-    let stop = |tag: &str| kitty.script(&json!({"id": 2, "op": "stop", "pane": started["pane"], "tag": tag}));
+    let stop = |tag: &str| {
+        kitty.script(&json!({"id": 2, "op": "stop", "pane": started["pane"], "tag": tag}))
+    };
     assert_eq!(stop("0/x/ann"), Value::Null, "it is not ann's");
     assert_eq!(kitty.tabs(), ["> me* bob"]);
     assert_eq!(stop("0/x/bob"), json!({}));
@@ -300,5 +351,8 @@ fn a_kitty_that_cannot_be_controlled_is_told_with_what_to_do() {
     ");
     let refused = told(&kitty.address, &[]);
     assert!(refused.starts_with("failed: kitty refuses to ls: "), "{refused}");
-    assert!(refused.contains("put `allow_remote_control socket-only` and `listen_on "), "{refused}");
+    assert!(
+        refused.contains("put `allow_remote_control socket-only` and `listen_on "),
+        "{refused}"
+    );
 }

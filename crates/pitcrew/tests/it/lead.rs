@@ -7,7 +7,13 @@ use crate::test_env::TestEnv;
 
 fn bob(room: &TestEnv) -> serde_json::Value {
     let config = room.json_file("teams/work/config.json");
-    config["members"].as_array().unwrap().iter().find(|member| member["name"] == "bob").unwrap().clone()
+    config["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|member| member["name"] == "bob")
+        .unwrap()
+        .clone()
 }
 
 #[test]
@@ -15,7 +21,10 @@ fn a_running_lead_is_asked_to_change_a_mode_and_to_shut_one_member_down() {
     let room = TestEnv::new();
     let mut running = room.start_waiting();
     assert_eq!(room.run(&["member", "mode", "bop", "plan"]).code, 3);
-    assert_eq!(room.ok(&["member", "mode", "bob", "acceptEdits"]).stdout, "bob is in mode acceptEdits now\n");
+    assert_eq!(
+        room.ok(&["member", "mode", "bob", "acceptEdits"]).stdout,
+        "bob is in mode acceptEdits now\n"
+    );
     let member = bob(&room);
     assert_eq!(member["mode"], "acceptEdits");
     assert!(member["pitcrew"]["modeSig"]["sig"].is_string(), "{member}");
@@ -30,10 +39,15 @@ fn without_its_lead_a_signed_team_is_told_what_to_do_and_nothing_is_left_half_do
     let room = TestEnv::new();
     room.killed_run();
     let before = bob(&room);
-    for args in [&["member", "mode", "bob", "acceptEdits"][..], &["shutdown", "work", "--member", "bob"]] {
+    for args in
+        [&["member", "mode", "bob", "acceptEdits"][..], &["shutdown", "work", "--member", "bob"]]
+    {
         let refused = room.run(args);
         assert_eq!(refused.code, 5, "{refused:?}");
-        assert!(refused.stderr.contains("only the process that leads it can give one"), "{refused:?}");
+        assert!(
+            refused.stderr.contains("only the process that leads it can give one"),
+            "{refused:?}"
+        );
         assert!(refused.stderr.contains("pitcrew run --resume work"), "{refused:?}");
     }
     assert_eq!(bob(&room), before);
@@ -72,7 +86,10 @@ agents:
     }
     for file in ["plain", "forced", "bare-forced"] {
         let said = std::fs::read_to_string(room.work().join(file)).unwrap();
-        assert!(said.contains("tool of an agent") && !said.contains("--force"), "{file}: {said} {ran:?}");
+        assert!(
+            said.contains("tool of an agent") && !said.contains("--force"),
+            "{file}: {said} {ran:?}"
+        );
     }
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
 }
@@ -92,26 +109,32 @@ fn a_tool_that_sheds_its_session_environment_and_parents_is_turned_away_too() {
     let room = TestEnv::new();
     let (work, root, pitcrew) = (room.work(), room.root(), env!("CARGO_BIN_EXE_pitcrew"));
     let (work, root) = (work.display(), root.display());
-    let attack = format!("exec {pitcrew} --root {root} member mode team-lead acceptEdits >{work}/$1 2>&1\n");
+    let attack =
+        format!("exec {pitcrew} --root {root} member mode team-lead acceptEdits >{work}/$1 2>&1\n");
     std::fs::write(room.work().join("attack"), attack).unwrap();
     let mut steps = String::new();
     for (at, shed) in SHED.iter().enumerate() {
         let shed = shed.replace("$W", &work.to_string()).replace("OUT", &format!("out{at}"));
-        let waits = format!("for i in $(seq 200); do test -s out{at} && break; sleep 0.05; done; sleep 0.2");
+        let waits = format!(
+            "for i in $(seq 200); do test -s out{at} && break; sleep 0.05; done; sleep 0.2"
+        );
         let command = format!("{shed}; {waits}").replace('\'', "''");
-        steps.push_str(&format!("    - tools: [{{name: Bash, input: {{command: '{command}'}}}}]\n"));
+        steps
+            .push_str(&format!("    - tools: [{{name: Bash, input: {{command: '{command}'}}}}]\n"));
     }
     let model = room.script(&format!("agents:\n  team-lead:\n{steps}    - text: I tried.\n"));
     let ran = room.ok(&["run", "try it", "--team", "work", "--model", &model, "--yes"]);
     for at in 0..SHED.len() {
-        let said = std::fs::read_to_string(room.work().join(format!("out{at}"))).unwrap_or_default();
+        let said =
+            std::fs::read_to_string(room.work().join(format!("out{at}"))).unwrap_or_default();
         assert!(said.contains("was started by a tool of an agent"), "{at}: {said} {ran:?}");
     }
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
 }
 
 #[test]
-fn a_lead_passes_over_fields_of_a_later_version_and_names_its_own_for_a_request_that_it_does_not_know() {
+fn a_lead_passes_over_fields_of_a_later_version_and_names_its_own_for_a_request_that_it_does_not_know()
+ {
     let room = TestEnv::new();
     let run = room.start_waiting();
     let ask = |line: &str| -> serde_json::Value {

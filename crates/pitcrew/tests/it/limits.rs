@@ -19,7 +19,10 @@ fn check(room: &TestEnv, setting: &str, args: &str) -> Ran {
     let is_ours = ran.code != 127;
     // The doctor reports each check that it could not make, and goes on with the next.
     let is_reported = args == "doctor" && ran.code == 1 && ran.stdout.contains("unchecked");
-    assert!(!is_ours || ran.code == 0 || is_reported || (ran.code == 70 && told), "{setting}: {args}: {ran:?}");
+    assert!(
+        !is_ours || ran.code == 0 || is_reported || (ran.code == 70 && told),
+        "{setting}: {args}: {ran:?}"
+    );
     assert!(!ran.stderr.contains("panicked"), "{setting}: {args}: {ran:?}");
     ran
 }
@@ -30,7 +33,14 @@ fn without_descriptors_a_command_fails_with_its_cause() {
     fs::write(room.root().join("settings.json"), "{}").unwrap();
     let mut refused = 0;
     for limit in 4..20 {
-        for args in ["team list", "send bob hi", "--json task create Sweep", "team show crew", "doctor", "man"] {
+        for args in [
+            "team list",
+            "send bob hi",
+            "--json task create Sweep",
+            "team show crew",
+            "doctor",
+            "man",
+        ] {
             let ran = check(&room, &format!("ulimit -n {limit}"), args);
             if ran.code == 70 {
                 refused += 1;
@@ -68,8 +78,13 @@ fn a_file_that_may_not_grow_is_an_error_and_no_signal() {
 #[test]
 fn a_run_whose_files_may_not_grow_ends_with_an_error() {
     let room = TestEnv::new();
-    fs::write(room.work().join("script.json"), r#"{"agents": {"team-lead": [{"text": "all is done"}]}}"#).unwrap();
-    let ran = check(&room, "ulimit -f 0", "run --model script:script.json --teammate-mode in-process go");
+    fs::write(
+        room.work().join("script.json"),
+        r#"{"agents": {"team-lead": [{"text": "all is done"}]}}"#,
+    )
+    .unwrap();
+    let ran =
+        check(&room, "ulimit -f 0", "run --model script:script.json --teammate-mode in-process go");
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(ran.stderr.contains("File too large"), "{ran:?}");
 }
@@ -109,8 +124,11 @@ agents:
     for form in ["text", "json", "stream-json"] {
         let room = TestEnv::new();
         let model = room.script(waits);
-        let mut command = room.command(&["run", "go", "--team", "work", "--model", &model, "--yes"]);
-        command.args(["--output-format", form]).stdout(fs::File::options().write(true).open("/dev/full").unwrap());
+        let mut command =
+            room.command(&["run", "go", "--team", "work", "--model", &model, "--yes"]);
+        command
+            .args(["--output-format", form])
+            .stdout(fs::File::options().write(true).open("/dev/full").unwrap());
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let journal = room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson");
         // A stream that cannot be written stops its run by itself.
@@ -122,9 +140,15 @@ agents:
         }
         let ran = Ran::of(child.wait_with_output().unwrap());
         assert!([70, 130].contains(&ran.code), "{form}: {ran:?}");
-        assert!(ran.stderr.contains("the team is still there: pitcrew run --resume work"), "{form}: {ran:?}");
+        assert!(
+            ran.stderr.contains("the team is still there: pitcrew run --resume work"),
+            "{form}: {ran:?}"
+        );
         assert!(ran.stderr.ends_with("hint: pitcrew run --resume work\n"), "{form}: {ran:?}");
-        assert!(form == "text" || ran.stderr.contains("No space left on device"), "{form}: {ran:?}");
+        assert!(
+            form == "text" || ran.stderr.contains("No space left on device"),
+            "{form}: {ran:?}"
+        );
         assert!(ran.stderr.contains("the run was stopped"), "{form}: {ran:?}");
     }
 }
@@ -134,7 +158,8 @@ fn a_reader_that_goes_away_and_a_closed_output_are_no_failure() {
     let room = TestEnv::with_crew();
     for args in ["help", "team list", "completions bash", "man"] {
         for rest in ["| head -1 > first", ">&-", "2>&-", "<&- >&- 2>&-"] {
-            let script = format!("{} {args} {rest}; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_pitcrew"));
+            let script =
+                format!("{} {args} {rest}; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_pitcrew"));
             let ran = Ran::of(room.tool("bash", &["-c", &script]).output().unwrap());
             assert_eq!(ran.code, 0, "{args} {rest}: {ran:?}");
         }
@@ -144,8 +169,13 @@ fn a_reader_that_goes_away_and_a_closed_output_are_no_failure() {
 #[test]
 fn a_command_without_a_home_or_a_working_folder_says_so() {
     let room = TestEnv::with_crew();
-    let ran =
-        Ran::of(room.command(&["team", "list"]).env_remove("HOME").env_remove("CLAUDE_CONFIG_DIR").output().unwrap());
+    let ran = Ran::of(
+        room.command(&["team", "list"])
+            .env_remove("HOME")
+            .env_remove("CLAUDE_CONFIG_DIR")
+            .output()
+            .unwrap(),
+    );
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.stderr.contains("--root DIR"), "{ran:?}");
     let ran = check(&room, "mkdir gone && cd gone && rmdir ../gone", "--json team list");
@@ -159,7 +189,8 @@ fn too_little_memory_and_too_few_threads_are_errors() {
     let room = TestEnv::with_crew();
     // With less than this the kernel ends the program before its first line.
     for kilobytes in [80_000, 120_000, 160_000, 240_000] {
-        let script = format!("ulimit -v {kilobytes}; exec {} team list", env!("CARGO_BIN_EXE_pitcrew"));
+        let script =
+            format!("ulimit -v {kilobytes}; exec {} team list", env!("CARGO_BIN_EXE_pitcrew"));
         let output = room.tool("bash", &["-c", &script]).output().unwrap();
         assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
     }

@@ -113,14 +113,17 @@ impl Scene {
     }
 
     fn run(&self, words: &[&str]) -> Ran {
-        let words: Vec<&str> =
-            words.iter().map(|word| if *word == "SCRIPT" { self.model.as_str() } else { *word }).collect();
+        let words: Vec<&str> = words
+            .iter()
+            .map(|word| if *word == "SCRIPT" { self.model.as_str() } else { *word })
+            .collect();
         self.room.run(&words)
     }
 }
 
 fn names(ran: &Ran, link: &Path) -> bool {
-    ran.stderr.contains(link.to_str().unwrap()) && ran.stderr.contains("a link stands where a folder should")
+    ran.stderr.contains(link.to_str().unwrap())
+        && ran.stderr.contains("a link stands where a folder should")
 }
 
 #[test]
@@ -183,15 +186,23 @@ fn a_team_is_made_listed_and_run_through_no_link_of_the_root() {
 #[test]
 fn a_link_among_the_teams_is_listed_with_the_reason_and_no_command_takes_it_for_the_only_team() {
     let scene = Scene::new();
-    for (name, target) in [("linked", scene.outside()), ("nowhere", scene.outside().join("missing"))] {
+    for (name, target) in
+        [("linked", scene.outside()), ("nowhere", scene.outside().join("missing"))]
+    {
         symlink(target, scene.room.root().join("teams").join(name)).unwrap();
         let listed = scene.run(&["team", "list"]);
         let line = listed.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default();
         assert!(line.contains("a link stands where a"), "{listed:?}");
         let shown = scene.room.run(&["team", "show", name]);
-        assert!(shown.code == 70 && shown.stderr.contains("a link stands where a folder should"), "{shown:?}");
+        assert!(
+            shown.code == 70 && shown.stderr.contains("a link stands where a folder should"),
+            "{shown:?}"
+        );
         let found = scene.run(&["doctor"]);
-        assert!(found.stdout.contains(&format!("teams/{name}: a link where a folder should be")), "{found:?}");
+        assert!(
+            found.stdout.contains(&format!("teams/{name}: a link where a folder should be")),
+            "{found:?}"
+        );
     }
     let shown = scene.room.ok(&["team", "show"]);
     assert!(shown.stdout.contains("crew"), "{shown:?}");
@@ -207,7 +218,10 @@ fn a_forced_delete_moves_the_links_of_a_team_and_follows_none() {
         assert_eq!(ran.code, 0, "{folder}: {ran:?}");
         assert!(scene.tree() == before, "{folder}: what is behind the link changed");
         for gone in ["teams/crew", "tasks/crew"] {
-            assert!(fs::symlink_metadata(scene.room.root().join(gone)).is_err(), "{folder}: {gone} is there");
+            assert!(
+                fs::symlink_metadata(scene.room.root().join(gone)).is_err(),
+                "{folder}: {gone} is there"
+            );
         }
     }
 }
@@ -223,7 +237,9 @@ fn the_root_may_be_a_link_and_below_one() {
     symlink(scene.room.work(), &below).unwrap();
     for root in [through, below.join("real")] {
         let root = root.to_str().unwrap();
-        for words in [["send", "--team", "crew", "bob", "hello"].as_slice(), &["team", "list"], &["doctor"]] {
+        for words in
+            [["send", "--team", "crew", "bob", "hello"].as_slice(), &["team", "list"], &["doctor"]]
+        {
             let ran = scene.run(&[&["--root", root], words].concat());
             assert_eq!(ran.code, 0, "{words:?}: {ran:?}");
         }

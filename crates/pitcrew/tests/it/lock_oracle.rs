@@ -22,20 +22,31 @@ const KILLED_EVERY: usize = 100;
 fn modules() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proper-lockfile-4.1.2");
     let modules = folder.join("node_modules");
-    let quiet =
-        |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
+    let quiet = |command: &mut Command| {
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    };
     // npm writes this one when all the others are there.
     let is_there = || modules.join(".package-lock.json").is_file();
     let install = || {
         fs::create_dir_all(&folder).unwrap();
         let mut npm = Command::new("npm");
-        npm.args(["install", "--no-audit", "--no-fund", "--no-save", "proper-lockfile@4.1.2", "--prefix"]).arg(&folder);
+        npm.args([
+            "install",
+            "--no-audit",
+            "--no-fund",
+            "--no-save",
+            "proper-lockfile@4.1.2",
+            "--prefix",
+        ])
+        .arg(&folder);
         quiet(&mut npm) && is_there()
     };
     if quiet(Command::new("node").arg("--version")) && (is_there() || install()) {
         return Some(modules);
     }
-    eprintln!("SKIPPED: without node, npm and their registry the lock is not tested against proper-lockfile");
+    eprintln!(
+        "SKIPPED: without node, npm and their registry the lock is not tested against proper-lockfile"
+    );
     None
 }
 
@@ -52,9 +63,14 @@ fn send_loop(room: &TestEnv, name: &str, nth: usize) {
         room.ok(&["send", "bob", &format!("{name} {n}"), "--from", name]);
         if (n + 1) % KILLED_EVERY == 0 {
             let victim = format!("{name}-killed");
-            let mut victim =
-                room.command(&["send", "bob", &format!("{name} {n} killed"), "--from", &victim]).spawn().unwrap();
-            let (born, age) = (Instant::now(), Duration::from_millis((n / KILLED_EVERY * LOOPS + nth) as u64 * 3));
+            let mut victim = room
+                .command(&["send", "bob", &format!("{name} {n} killed"), "--from", &victim])
+                .spawn()
+                .unwrap();
+            let (born, age) = (
+                Instant::now(),
+                Duration::from_millis((n / KILLED_EVERY * LOOPS + nth) as u64 * 3),
+            );
             while born.elapsed() < age {
                 std::thread::yield_now();
             }
@@ -65,7 +81,11 @@ fn send_loop(room: &TestEnv, name: &str, nth: usize) {
 }
 
 fn texts_of<'a>(inbox: &'a [Value], from: &str) -> Vec<&'a str> {
-    inbox.iter().filter(|message| message["from"] == from).map(|message| message["text"].as_str().unwrap()).collect()
+    inbox
+        .iter()
+        .filter(|message| message["from"] == from)
+        .map(|message| message["text"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -89,7 +109,8 @@ fn nothing_is_lost_or_doubled_among_writers_of_both_kinds_and_killed_ones() {
         assert!(writer.wait().unwrap().success(), "{name} failed");
     }
     let all: Vec<Value> = serde_json::from_slice(&fs::read(&inbox).unwrap()).unwrap();
-    let expected = |name: &str, count: usize| (0..count).map(|n| format!("{name} {n}")).collect::<Vec<_>>();
+    let expected =
+        |name: &str, count: usize| (0..count).map(|n| format!("{name} {n}")).collect::<Vec<_>>();
     for name in &loops {
         assert_eq!(texts_of(&all, name), expected(name, OURS));
         let killed = texts_of(&all, &format!("{name}-killed"));

@@ -69,8 +69,9 @@ agents:
     - text: It is done.
 ";
     let model = room.script(script);
-    let run =
-        Running::answering(&mut room.command(&["run", "do it", "-t", "work", "--model", &model, "--yes", "--json"]));
+    let run = Running::answering(
+        &mut room.command(&["run", "do it", "-t", "work", "--model", &model, "--yes", "--json"]),
+    );
     let waits = || room.work().join("waiting").exists().then_some(());
     crate::patience::until("the lead waits", waits, String::new);
     fs::remove_dir_all(room.root().join("tasks/work")).unwrap();
@@ -102,14 +103,19 @@ fn what_is_open_is_said_however_a_run_ends() {
         let service = Service::start(move |heard, _| match heard.answers {
             0 => Reply::Say(vec![call()]),
             _ => {
-                let body = json!({"type": "error", "error": {"type": "some_error", "message": "no"}});
+                let body =
+                    json!({"type": "error", "error": {"type": "some_error", "message": "no"}});
                 Reply::Refuse(status, Some(("retry-after", "9999")), body)
             }
         });
         let ran = service.run(&TestEnv::new(), &["run", "do it", "--json"]);
         let ended: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(ended["end"], end, "{ended:#}");
-        assert_eq!(ended["open"], json!(["1 task is open: #1 Do it (pending, no owner)"]), "{end}: {ended:#}");
+        assert_eq!(
+            ended["open"],
+            json!(["1 task is open: #1 Do it (pending, no owner)"]),
+            "{end}: {ended:#}"
+        );
     }
 }
 

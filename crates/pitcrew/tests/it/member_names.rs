@@ -27,7 +27,8 @@ agents:
 fn a_team_with_an_at_sign_in_its_name_has_teammates_in_panes() {
     let Some(terminal) = Terminal::new() else { return };
     let model = terminal.room.script(&hello("proj@2"));
-    let args = ["run", "go", "--team", "proj@2", "--model", &model, "--teammate-mode", "tmux", "--yes"];
+    let args =
+        ["run", "go", "--team", "proj@2", "--model", &model, "--teammate-mode", "tmux", "--yes"];
     let mut command = terminal.command(&args);
     let run = command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
     let ran = ended(run.stderr(std::process::Stdio::piped()).spawn().unwrap());

@@ -110,7 +110,12 @@ fn with_json_a_send_has_the_shape_of_the_api_reference_and_a_receipt() {
 #[test]
 fn a_text_is_read_from_stdin() {
     let room = TestEnv::with_crew();
-    let mut child = room.command(&["send", "bob", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = room
+        .command(&["send", "bob", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all("from a pipe ü".as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(room.json(&["inbox", "bob"])["messages"][0]["text"], "from a pipe ü");
@@ -163,8 +168,10 @@ fn a_text_cannot_steer_the_terminal_of_who_reads_it() {
 fn following_shows_what_arrives_and_ends_at_ctrl_c() {
     let room = TestEnv::with_crew();
     room.ok(&["send", "bob", "first"]);
-    let mut follower = Running::answering(&mut room.command(&["--json", "inbox", "bob", "--follow"]));
-    let text = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["text"].clone();
+    let mut follower =
+        Running::answering(&mut room.command(&["--json", "inbox", "bob", "--follow"]));
+    let text =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["text"].clone();
     assert_eq!(text(&follower.line()), "first");
     room.ok(&["send", "bob", "second"]);
     assert_eq!(text(&follower.line()), "second");
@@ -197,7 +204,8 @@ fn a_send_that_waits_for_the_lock_of_a_dead_client_says_for_what_and_how_long() 
     let ran = room.ok(&["send", "bob", "hello"]);
     assert!(ran.stderr.contains("waiting for the lock "), "{ran:?}");
     assert!(
-        ran.stderr.contains("inboxes/bob.json.lock: another program holds it, or died with it; at most "),
+        ran.stderr
+            .contains("inboxes/bob.json.lock: another program holds it, or died with it; at most "),
         "{ran:?}"
     );
 }
@@ -238,7 +246,11 @@ fn a_full_inbox_takes_no_more_but_from_the_operator_and_stops_no_broadcast_to_ot
     assert_eq!(refused["details"]["setting"], "pitcrew.limits.unreadMessages");
     let texts = |of: &str| {
         let inbox = room.json(&["inbox", of]);
-        let texts = inbox["messages"].as_array().unwrap().iter().map(|m| m["text"].as_str().unwrap().to_owned());
+        let texts = inbox["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|m| m["text"].as_str().unwrap().to_owned());
         texts.collect::<Vec<_>>()
     };
     assert_eq!(texts("bob"), ["one", "two", "stop"]);
@@ -306,10 +318,14 @@ fn all_of_an_inbox_is_what_is_there_and_all_that_was_moved_to_its_archive() {
     assert_eq!(room.json(&["inbox", "bob"])["total"], 1);
     let all = room.json(&["inbox", "bob", "--all"]);
     assert_eq!(all["total"], 901);
-    let texts = all["messages"].as_array().unwrap().iter().map(|message| message["text"].as_str().unwrap());
+    let texts =
+        all["messages"].as_array().unwrap().iter().map(|message| message["text"].as_str().unwrap());
     let numbers: Vec<&str> = texts.map(|text| text.split(" x").next().unwrap()).collect();
     assert_eq!((numbers[0], numbers[899], numbers[900]), ("number 1", "number 900", "the last"));
-    assert_eq!((&all["messages"][0]["read"], &all["messages"][900]["read"]), (&true.into(), &false.into()));
+    assert_eq!(
+        (&all["messages"][0]["read"], &all["messages"][900]["read"]),
+        (&true.into(), &false.into())
+    );
     assert_eq!(room.run(&["inbox", "bob", "--all", "--unread"]).code, 2);
 }
 

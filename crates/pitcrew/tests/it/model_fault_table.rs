@@ -45,26 +45,42 @@ impl Form {
     }
 
     /// An answer: its text or its calls, why it stopped, and whether it says what was used.
-    fn answer(self, text: &str, calls: &[(&str, Value)], stop: [&str; 2], has_usage: bool) -> String {
+    fn answer(
+        self,
+        text: &str,
+        calls: &[(&str, Value)],
+        stop: [&str; 2],
+        has_usage: bool,
+    ) -> String {
         let mut events = Vec::new();
         match self {
             Self::Messages => {
-                let usage = if has_usage { json!({"input_tokens": 10, "output_tokens": 1}) } else { Value::Null };
+                let usage = if has_usage {
+                    json!({"input_tokens": 10, "output_tokens": 1})
+                } else {
+                    Value::Null
+                };
                 let message = json!({"id": "m", "type": "message", "role": "assistant", "model": "x", "content": []});
                 let mut start = json!({"type": "message_start", "message": message});
                 if has_usage {
                     start["message"]["usage"] = usage;
                 }
                 events.push(start);
-                let text = (!text.is_empty())
-                    .then(|| (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": text})));
+                let text = (!text.is_empty()).then(|| {
+                    (
+                        json!({"type": "text", "text": ""}),
+                        json!({"type": "text_delta", "text": text}),
+                    )
+                });
                 let calls = calls.iter().enumerate().map(|(nth, (name, input))| {
                     let block = json!({"type": "tool_use", "id": format!("toolu_{nth}"), "name": name, "input": {}});
                     (block, json!({"type": "input_json_delta", "partial_json": input.to_string()}))
                 });
                 for (index, (block, delta)) in text.into_iter().chain(calls).enumerate() {
                     events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
-                    events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+                    events.push(
+                        json!({"type": "content_block_delta", "index": index, "delta": delta}),
+                    );
                     events.push(json!({"type": "content_block_stop", "index": index}));
                 }
                 let mut end = json!({"type": "message_delta", "delta": {"stop_reason": stop[0]}});
@@ -73,7 +89,9 @@ impl Form {
                 }
                 events.push(end);
                 events.push(json!({"type": "message_stop"}));
-                let line = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+                let line = |event: &Value| {
+                    format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())
+                };
                 events.iter().map(line).collect()
             }
             Self::Chat => {
@@ -90,7 +108,8 @@ impl Form {
                         json!({"id": "c", "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}),
                     );
                 }
-                let lines: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+                let lines: String =
+                    events.iter().map(|event| format!("data: {event}\n\n")).collect();
                 lines + "data: [DONE]\n\n"
             }
         }
@@ -100,7 +119,13 @@ impl Form {
         streamed(self.answer(DONE, &[], ["end_turn", "stop"], true))
     }
 
-    fn refusal(self, status: u16, kind: &str, message: &str, retry_after: Option<&'static str>) -> Reply {
+    fn refusal(
+        self,
+        status: u16,
+        kind: &str,
+        message: &str,
+        retry_after: Option<&'static str>,
+    ) -> Reply {
         let error = json!({"type": kind, "message": message});
         let body = match self {
             Self::Messages => json!({"type": "error", "error": error}),
@@ -148,25 +173,41 @@ const FAULTS: [(&str, Fault); 20] = [
         streamed(half.collect())
     }),
     (SILENT, |_, _| {
-        Reply::Raw(Raw { status: 200, content_type: "text/event-stream", body: String::new(), stays_open: true })
+        Reply::Raw(Raw {
+            status: 200,
+            content_type: "text/event-stream",
+            body: String::new(),
+            stays_open: true,
+        })
     }),
-    ("refusal", |form, _| streamed(form.answer("I can't", &[], ["refusal", "content_filter"], true))),
-    ("max_tokens", |form, _| streamed(form.answer("And then", &[], ["max_tokens", "length"], true))),
+    ("refusal", |form, _| {
+        streamed(form.answer("I can't", &[], ["refusal", "content_filter"], true))
+    }),
+    ("max_tokens", |form, _| {
+        streamed(form.answer("And then", &[], ["max_tokens", "length"], true))
+    }),
     ("an empty answer", |form, _| streamed(form.answer("", &[], ["end_turn", "stop"], true))),
     ("no JSON", |_, _| streamed("data: {no json\n\n".to_owned())),
     ("an unknown tool", |form, heard| form.calling(heard, &[("Frobnicate", json!({"x": 1}))])),
     ("200 calls at once", |form, heard| {
-        let calls: Vec<(&str, Value)> =
-            (0..200).map(|nth| ("TaskCreate", json!({"subject": format!("t{nth}"), "description": "x"}))).collect();
+        let calls: Vec<(&str, Value)> = (0..200)
+            .map(|nth| ("TaskCreate", json!({"subject": format!("t{nth}"), "description": "x"})))
+            .collect();
         form.calling(heard, &calls)
     }),
     ("an input of 5 MB", |form, heard| {
-        form.calling(heard, &[("Write", json!({"file_path": "big.txt", "content": "x".repeat(5_000_000)}))])
+        form.calling(
+            heard,
+            &[("Write", json!({"file_path": "big.txt", "content": "x".repeat(5_000_000)}))],
+        )
     }),
     ("a prompt that is too long", |form, _| match form {
-        Form::Messages => {
-            form.refusal(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum", None)
-        }
+        Form::Messages => form.refusal(
+            400,
+            "invalid_request_error",
+            "prompt is too long: 210000 tokens > 200000 maximum",
+            None,
+        ),
         Form::Chat => {
             let error = json!({"type": "invalid_request_error", "code": "context_length_exceeded", "message": "This model's maximum context length is 128000 tokens"});
             Reply::Refuse(400, None, json!({"error": error}))
@@ -194,11 +235,13 @@ fn run(form: Form, name: &str, fault: Fault) -> Row {
         Form::Messages => "anthropic/claude-opus-5-5",
         Form::Chat => "openai/gpt-6.1-sol",
     };
-    let mut run = room.command(&["run", "do it", "--permission-mode", "acceptEdits", "--model", model]);
+    let mut run =
+        room.command(&["run", "do it", "--permission-mode", "acceptEdits", "--model", model]);
     run.env("ANTHROPIC_BASE_URL", service.url()).env("ANTHROPIC_API_KEY", "sk-test");
     run.env("OPENAI_BASE_URL", format!("{}/v1", service.url())).env("OPENAI_API_KEY", "sk-test");
     let started = Instant::now();
-    let mut child = run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let (mut first_word, mut error) = (None, None);
     for line in lines.map(Result::unwrap) {
@@ -226,7 +269,8 @@ fn run(form: Form, name: &str, fault: Fault) -> Row {
 
 /// All rows, in the order of the faults.
 fn rows() -> Vec<[Row; 2]> {
-    let jobs: Vec<(usize, Form)> = (0..FAULTS.len()).flat_map(|nth| FORMS.map(|form| (nth, form))).collect();
+    let jobs: Vec<(usize, Form)> =
+        (0..FAULTS.len()).flat_map(|nth| FORMS.map(|form| (nth, form))).collect();
     let (next, done) = (Arc::new(Mutex::new(jobs.into_iter())), Arc::new(Mutex::new(Vec::new())));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -240,12 +284,18 @@ fn rows() -> Vec<[Row; 2]> {
         }
     });
     let done = done.lock().unwrap();
-    let row = |nth: usize, form: Form| done.iter().find(|it| (it.0, it.1) == (nth, form)).unwrap().2.clone();
+    let row = |nth: usize, form: Form| {
+        done.iter().find(|it| (it.0, it.1) == (nth, form)).unwrap().2.clone()
+    };
     (0..FAULTS.len()).map(|nth| FORMS.map(|form| row(nth, form))).collect()
 }
 
 fn time(of: Duration) -> String {
-    if of < Duration::from_secs(1) { "at once".to_owned() } else { format!("{} s", of.as_secs_f32().ceil()) }
+    if of < Duration::from_secs(1) {
+        "at once".to_owned()
+    } else {
+        format!("{} s", of.as_secs_f32().ceil())
+    }
 }
 
 fn table(rows: &[[Row; 2]]) -> String {
@@ -254,7 +304,12 @@ fn table(rows: &[[Row; 2]]) -> String {
     for ((name, _), pair) in FAULTS.iter().zip(rows) {
         for (form, row) in FORMS.iter().zip(pair) {
             let Row { code, words, first_word } = row;
-            let _ = writeln!(table, "| {name} | {} | {code} | {words} | {} |", form.title(), time(*first_word));
+            let _ = writeln!(
+                table,
+                "| {name} | {} | {code} | {words} | {} |",
+                form.title(),
+                time(*first_word)
+            );
         }
     }
     table
@@ -284,5 +339,9 @@ fn every_fault_of_a_model_ends_a_run_as_the_page_says() {
     }
     let written = std::fs::read_to_string(&page).unwrap();
     let written = written.strip_prefix(HEAD).expect("the page begins as the test writes it");
-    assert_eq!(without_times(written), without_times(&made), "PITCREW_WRITE_DOCS=1 writes the page anew");
+    assert_eq!(
+        without_times(written),
+        without_times(&made),
+        "PITCREW_WRITE_DOCS=1 writes the page anew"
+    );
 }

@@ -12,7 +12,8 @@ use crate::service::{Reply, Service};
 use crate::test_env::{Ran, TestEnv};
 
 fn limited(retry_after: &'static str) -> Reply {
-    let body = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}});
+    let body =
+        json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}});
     Reply::Refuse(429, Some(("retry-after", retry_after)), body)
 }
 
@@ -37,7 +38,10 @@ fn a_server_that_refuses_connections_is_named_with_its_address() {
     run.env("OPENAI_BASE_URL", format!("http://user:secret@127.0.0.1:{port}/v1"));
     let ran = Ran::of(run.output().unwrap());
     assert_eq!(ran.code, 75, "{ran:?}");
-    assert!(ran.stderr.contains(&format!("openai cannot be reached at http://127.0.0.1:{port}: ")), "{ran:?}");
+    assert!(
+        ran.stderr.contains(&format!("openai cannot be reached at http://127.0.0.1:{port}: ")),
+        "{ran:?}"
+    );
     assert!(!ran.stderr.contains("secret"), "{ran:?}");
 }
 
@@ -62,10 +66,17 @@ fn a_service_that_asks_for_no_wait_is_asked_by_our_own_pauses_until_the_patience
     assert_eq!(ran.code, 75, "{ran:?}");
     let requests = service.seen().len();
     assert!((2..=7).contains(&requests), "{requests} requests in two seconds");
-    assert!(ran.stderr.contains("team-lead waits 1 s for the model: anthropic limits the rate of requests: slow down"));
-    assert!(ran.stderr.contains("the run is parked: the model was unavailable for 2 s"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(
+        "team-lead waits 1 s for the model: anthropic limits the rate of requests: slow down"
+    ));
     assert!(
-        ran.stderr.contains("resume it when the model is available again: pitcrew run --resume work"),
+        ran.stderr.contains("the run is parked: the model was unavailable for 2 s"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr
+            .contains("resume it when the model is available again: pitcrew run --resume work"),
         "{}",
         ran.stderr
     );
@@ -81,7 +92,8 @@ fn a_wait_beyond_the_patience_parks_the_run_at_once_and_it_can_be_resumed() {
     let said = "the model asks to wait 3600 s, longer than the patience of 600 s allows";
     assert!(ran.stderr.contains(&format!("error: the run is parked: {said}")), "{}", ran.stderr);
     assert!(ran.stderr.contains("hint: resume it after 20"), "{}", ran.stderr);
-    let result = Ran::of(service.command(&room, &["run", "--resume", "work", "--json"]).output().unwrap());
+    let result =
+        Ran::of(service.command(&room, &["run", "--resume", "work", "--json"]).output().unwrap());
     assert_eq!(result.code, 75, "{result:?}");
     let result: Value = serde_json::from_str(&result.stdout).unwrap();
     assert_eq!(result["subtype"], "error_model_unavailable");
@@ -96,8 +108,7 @@ fn a_wait_beyond_the_patience_parks_the_run_at_once_and_it_can_be_resumed() {
 
 /// A lead that has bob do something, and then says what bob's fate was.
 fn lead_of_bob(heard: &Heard) -> Reply {
-    let spawn =
-        json!({"name": "bob", "subagent_type": "general-purpose", "description": "work", "prompt": "ROLE:bob work"});
+    let spawn = json!({"name": "bob", "subagent_type": "general-purpose", "description": "work", "prompt": "ROLE:bob work"});
     match heard.answers {
         0 => call("Task", spawn),
         _ if heard.told.contains("longer than the patience") => say("Bob's model is unavailable."),
@@ -106,7 +117,8 @@ fn lead_of_bob(heard: &Heard) -> Reply {
 }
 
 #[test]
-fn the_lead_learns_that_a_teammates_model_is_unavailable_and_the_run_parks_when_nobody_else_has_work() {
+fn the_lead_learns_that_a_teammates_model_is_unavailable_and_the_run_parks_when_nobody_else_has_work()
+ {
     let service = Service::start(|heard, _| match heard.first.contains("ROLE:bob") {
         true => limited("3600"),
         false => lead_of_bob(heard),
@@ -116,7 +128,11 @@ fn the_lead_learns_that_a_teammates_model_is_unavailable_and_the_run_parks_when_
     assert_eq!(ran.code, 75, "{ran:?}");
     assert!(ran.stderr.contains("team-lead says: Bob's model is unavailable."), "{}", ran.stderr);
     assert!(ran.stderr.contains("pitcrew run --resume work"), "{}", ran.stderr);
-    assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 2, "bob stays in the team");
+    assert_eq!(
+        room.json(&["member", "list", "--team", "work"])["total"],
+        2,
+        "bob stays in the team"
+    );
     let said = "bob is idle: the model asks to wait 3600 s, longer than the patience of 600 s allows: \
                 anthropic limits the rate of requests: slow down. It is still on the team";
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
@@ -125,7 +141,9 @@ fn the_lead_learns_that_a_teammates_model_is_unavailable_and_the_run_parks_when_
 /// Starts a run, waits until its screen says so, and interrupts it.
 fn interrupted_when(mut run: std::process::Command, room: &TestEnv, said: &str) -> Ran {
     let (log, out) = (room.temporary().join("log"), room.temporary().join("out"));
-    run.stderr(fs::File::create(&log).unwrap()).stdout(fs::File::create(&out).unwrap()).stdin(Stdio::null());
+    run.stderr(fs::File::create(&log).unwrap())
+        .stdout(fs::File::create(&out).unwrap())
+        .stdin(Stdio::null());
     let mut run: Child = run.spawn().unwrap();
     let read = || fs::read_to_string(&log).unwrap();
     until(said, || read().contains(said).then_some(()), read);
@@ -167,7 +185,9 @@ fn ctrl_c_cuts_the_wait_of_a_lead_and_of_a_teammate_off_at_once() {
 const WINDOW: usize = 20_000;
 
 /// Answers as `behaviour` does, but refuses what is longer than the window, as the Messages API does.
-fn narrow(behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync) -> impl Fn(&Heard, &Value) -> Reply + Send + Sync {
+fn narrow(
+    behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync,
+) -> impl Fn(&Heard, &Value) -> Reply + Send + Sync {
     move |heard, body| {
         let tokens = body.to_string().len() / 4;
         if tokens > WINDOW {
@@ -186,8 +206,10 @@ fn is_for_a_summary(body: &Value) -> bool {
 
 /// How often each message that is numbered `[n]` is in what was asked of bob, but for summaries, and each once in a request.
 fn seen_numbers(service: &Service, count: usize) -> Vec<usize> {
-    let asked =
-        service.seen().into_iter().filter(|body| heard(body).first.contains("ROLE:bob") && !is_for_a_summary(body));
+    let asked = service
+        .seen()
+        .into_iter()
+        .filter(|body| heard(body).first.contains("ROLE:bob") && !is_for_a_summary(body));
     let asked: Vec<String> = asked.map(|body| body["messages"].to_string()).collect();
     let in_request = |n: &usize| {
         let number = format!("[number {n}]");
@@ -209,7 +231,11 @@ fn backlog(service: &Service, room: &TestEnv, mail: &Value) -> Ran {
     fs::rename(&staged, room.root().join("teams/work/inboxes/bob.json")).unwrap();
     fs::write(room.work().join("go"), "").unwrap();
     let output = run.wait_with_output().unwrap();
-    Ran { code: output.status.code().unwrap(), stdout: String::from_utf8(output.stdout).unwrap(), stderr: read() }
+    Ran {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: read(),
+    }
 }
 
 /// Bob waits for the file `go`, reads what comes, and says so when the message `last` was there.
@@ -221,15 +247,16 @@ fn bob_reads(heard: &Heard, last: usize) -> Reply {
         None if heard.answers == 0 && !heard.told.contains("[number") => {
             call("Bash", json!({"command": "until [ -e go ]; do sleep 0.05; done"}))
         }
-        None if was_told_all && !heard.called.contains("read to the end") => call("SendMessage", report),
+        None if was_told_all && !heard.called.contains("read to the end") => {
+            call("SendMessage", report)
+        }
         None => say("I have read that."),
     }
 }
 
 /// A lead that has bob read.
 fn lead_of_a_reader(heard: &Heard) -> Reply {
-    let spawn =
-        json!({"name": "bob", "subagent_type": "general-purpose", "description": "read", "prompt": "ROLE:bob read"});
+    let spawn = json!({"name": "bob", "subagent_type": "general-purpose", "description": "read", "prompt": "ROLE:bob read"});
     match heard.answers {
         0 => call("Task", spawn),
         _ if heard.told.contains("read to the end") => say("Bob has read it all."),
@@ -267,7 +294,8 @@ fn a_goal_and_a_result_larger_than_the_window_are_shortened_and_the_run_goes_on(
     let goal = "a long goal ".repeat(10_000);
     let ran = service.run(&room, &["run", &goal, "--yes"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "I got through.\n"), "{ran:?}");
-    let was_shortened = |body: &Value| body.to_string().contains("the conversation was longer than you can read");
+    let was_shortened =
+        |body: &Value| body.to_string().contains("the conversation was longer than you can read");
     assert!(service.seen().iter().any(was_shortened));
 }
 
@@ -290,13 +318,18 @@ fn a_conversation_beyond_the_window_of_a_new_model_goes_on_when_it_is_resumed() 
 
 #[test]
 fn a_lead_that_writes_the_same_file_again_and_again_is_told_and_ends_as_looping() {
-    let service = Service::start(|_, _| call("Write", json!({"file_path": "a.txt", "content": "the same"})));
+    let service =
+        Service::start(|_, _| call("Write", json!({"file_path": "a.txt", "content": "the same"})));
     let room = TestEnv::new();
     let ran = service.run(&room, &["run", "do it", "--permission-mode", "acceptEdits", "--json"]);
     assert_eq!(ran.code, 8, "{ran:?}");
     let said: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(said["end"], "looping", "{said:#}");
-    assert_eq!(service.seen().len(), 15, "the one that makes the file, ten more, three that need a yes, and the last");
+    assert_eq!(
+        service.seen().len(),
+        15,
+        "the one that makes the file, ten more, three that need a yes, and the last"
+    );
     let last = service.seen().pop().unwrap().to_string();
     assert!(last.contains("each time the result was the same"), "{last}");
 }

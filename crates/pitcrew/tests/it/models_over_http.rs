@@ -54,16 +54,22 @@ fn answer(heard: &Heard) -> Vec<Say> {
         return vec![Say::Text("I wait.")];
     }
     if !called.contains("git commit") {
-        return vec![Say::Call("Bash", json!({"command": "git add -A && git commit -q -m 'Two files'"}))];
+        return vec![Say::Call(
+            "Bash",
+            json!({"command": "git add -A && git commit -q -m 'Two files'"}),
+        )];
     }
     vec![Say::Text("Both files are written and committed.")]
 }
 
 /// The call by which a teammate agrees to shut down, once it is asked to.
 pub(crate) fn approval(heard: &Heard) -> Option<Vec<Say>> {
-    static REQUEST: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"shutdown-[0-9]+[^@\\&\x22]*@[a-z]+").unwrap());
-    let request = REQUEST.find(&heard.told).filter(|_| !heard.called.contains("shutdown_response"))?;
-    let answer = json!({"type": "shutdown_response", "request_id": request.as_str(), "approve": true});
+    static REQUEST: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"shutdown-[0-9]+[^@\\&\x22]*@[a-z]+").unwrap());
+    let request =
+        REQUEST.find(&heard.told).filter(|_| !heard.called.contains("shutdown_response"))?;
+    let answer =
+        json!({"type": "shutdown_response", "request_id": request.as_str(), "approve": true});
     Some(vec![Say::Call("SendMessage", answer)])
 }
 
@@ -72,7 +78,9 @@ fn mate(name: &str, file: &str, heard: &Heard) -> Vec<Say> {
         return approval;
     }
     match heard.answers {
-        0 => vec![Say::Call("Write", json!({"file_path": file, "content": format!("by {name}\n")}))],
+        0 => {
+            vec![Say::Call("Write", json!({"file_path": file, "content": format!("by {name}\n")}))]
+        }
         1 => {
             let content = format!("{name} is done");
             let message = json!({"type": "message", "recipient": "team-lead", "content": content, "summary": "done"});
@@ -93,9 +101,15 @@ fn texts(value: &Value) -> String {
 }
 
 pub(crate) fn heard(body: &Value) -> Heard {
-    let messages: Vec<Value> =
-        body["messages"].as_array().unwrap().iter().filter(|m| m["role"] != "system").cloned().collect();
-    let (own, others): (Vec<&Value>, Vec<&Value>) = messages.iter().partition(|message| message["role"] == "assistant");
+    let messages: Vec<Value> = body["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|m| m["role"] != "system")
+        .cloned()
+        .collect();
+    let (own, others): (Vec<&Value>, Vec<&Value>) =
+        messages.iter().partition(|message| message["role"] == "assistant");
     Heard {
         first: texts(&messages[0]),
         told: others.iter().map(|message| texts(message)).collect(),
@@ -112,26 +126,37 @@ pub(crate) fn as_messages(says: &[Say], nth: usize) -> Vec<String> {
     for (index, say) in says.iter().enumerate() {
         let (block, deltas) = match say {
             Say::Text(text) => {
-                let deltas = halves(text).map(|half| json!({"type": "text_delta", "text": half})).collect::<Vec<_>>();
+                let deltas = halves(text)
+                    .map(|half| json!({"type": "text_delta", "text": half}))
+                    .collect::<Vec<_>>();
                 (json!({"type": "text", "text": ""}), deltas)
             }
             Say::Call(name, input) => {
                 let input = input.to_string();
-                let deltas =
-                    halves(&input).map(|half| json!({"type": "input_json_delta", "partial_json": half})).collect();
-                (json!({"type": "tool_use", "id": format!("toolu_{nth}_{index}"), "name": name, "input": {}}), deltas)
+                let deltas = halves(&input)
+                    .map(|half| json!({"type": "input_json_delta", "partial_json": half}))
+                    .collect();
+                (
+                    json!({"type": "tool_use", "id": format!("toolu_{nth}_{index}"), "name": name, "input": {}}),
+                    deltas,
+                )
             }
         };
         events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
         events.extend(
-            deltas.into_iter().map(|delta| json!({"type": "content_block_delta", "index": index, "delta": delta})),
+            deltas.into_iter().map(
+                |delta| json!({"type": "content_block_delta", "index": index, "delta": delta}),
+            ),
         );
         events.push(json!({"type": "content_block_stop", "index": index}));
     }
     let reason = if calls(says) { "tool_use" } else { "end_turn" };
     events.push(json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 50}}));
     events.push(json!({"type": "message_stop"}));
-    events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())).collect()
+    events
+        .iter()
+        .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()))
+        .collect()
 }
 
 /// The answer as chat completions stream it.
@@ -140,7 +165,9 @@ fn as_chunks(says: &[Say], nth: usize) -> Vec<String> {
     let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
     for (index, say) in says.iter().enumerate() {
         match say {
-            Say::Text(text) => chunks.extend(halves(text).map(|half| chunk(json!({"content": half}), None))),
+            Say::Text(text) => {
+                chunks.extend(halves(text).map(|half| chunk(json!({"content": half}), None)))
+            }
             Say::Call(name, input) => {
                 let call = json!({"index": index, "id": format!("call_{nth}_{index}"), "type": "function", "function": {"name": name, "arguments": ""}});
                 chunks.push(chunk(json!({"tool_calls": [call]}), None));
@@ -166,7 +193,12 @@ fn halves(text: &str) -> std::array::IntoIter<String, 2> {
     [text.chars().take(middle).collect(), text.chars().skip(middle).collect()].into_iter()
 }
 
-async fn serve(State(served): State<Arc<AtomicUsize>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
+async fn serve(
+    State(served): State<Arc<AtomicUsize>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(body["stream"], true);
     let nth = served.fetch_add(1, Ordering::SeqCst);
@@ -179,11 +211,16 @@ async fn serve(State(served): State<Arc<AtomicUsize>>, uri: Uri, headers: Header
         as_chunks(&says, nth)
     };
     let pieces = stream::iter(pieces.into_iter().map(Ok::<_, Infallible>));
-    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).unwrap()
+    Response::builder()
+        .header("content-type", "text/event-stream")
+        .body(Body::from_stream(pieces))
+        .unwrap()
 }
 
 /// Serves the model; says where, and which task does it. Its calls are counted.
-pub(crate) async fn model_server(served: &Arc<AtomicUsize>) -> (String, tokio::task::JoinHandle<()>) {
+pub(crate) async fn model_server(
+    served: &Arc<AtomicUsize>,
+) -> (String, tokio::task::JoinHandle<()>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let router = Router::new().fallback(serve).with_state(Arc::clone(served));
@@ -205,8 +242,16 @@ async fn check(model: &'static str) -> Value {
         git(&room, &["init", "-q"]);
         git(&room, &["config", "user.name", "test"]);
         git(&room, &["config", "user.email", "test@example.invalid"]);
-        let mut run = room.command(&["run", "ROLE:lead have two files written", "--model", model, "--json"]);
-        run.args(["--permission-mode", "acceptEdits", "--allow", "Bash(git add:*)", "--allow", "Bash(git commit:*)"]);
+        let mut run =
+            room.command(&["run", "ROLE:lead have two files written", "--model", model, "--json"]);
+        run.args([
+            "--permission-mode",
+            "acceptEdits",
+            "--allow",
+            "Bash(git add:*)",
+            "--allow",
+            "Bash(git commit:*)",
+        ]);
         run.env("ANTHROPIC_BASE_URL", &url).env("ANTHROPIC_API_KEY", "sk-test");
         run.env("OPENAI_BASE_URL", format!("{url}/v1")).env("OPENAI_API_KEY", "sk-test");
         let ran = Ran::of(run.output().unwrap());

@@ -70,7 +70,8 @@ fn set_mode(path: &Path, mode: u32) {
 fn open_to_others(room: &TestEnv) -> Vec<String> {
     let paths = below(&room.root()).into_iter();
     let is_worktree = |path: &Path| path.join(".git").exists();
-    let open = paths.filter(|path| !path.is_symlink() && !is_worktree(path) && mode(path) & 0o077 != 0);
+    let open =
+        paths.filter(|path| !path.is_symlink() && !is_worktree(path) && mode(path) & 0o077 != 0);
     open.map(|path| format!("{} {:o}", path.display(), mode(&path))).collect()
 }
 
@@ -78,14 +79,22 @@ fn open_to_others(room: &TestEnv) -> Vec<String> {
 fn after_a_run() -> TestEnv {
     let room = TestEnv::new();
     for args in [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "-m", "x"]] {
-        let mut git = room.tool("git", &["-c", "user.name=t", "-c", "user.email=t@example.invalid"]);
+        let mut git =
+            room.tool("git", &["-c", "user.name=t", "-c", "user.email=t@example.invalid"]);
         assert!(git.args(args).status().unwrap().success(), "git {args:?}");
     }
     fs::create_dir(room.work().join(".claude")).unwrap();
-    fs::write(room.work().join(".claude/settings.json"), r#"{"permissions": {"allow": ["Bash(ls)"]}}"#).unwrap();
+    fs::write(
+        room.work().join(".claude/settings.json"),
+        r#"{"permissions": {"allow": ["Bash(ls)"]}}"#,
+    )
+    .unwrap();
     let model = room.script(BUSY);
     openly(&room, &["trust", "add", "--yes"]);
-    let ran = openly(&room, &["run", "do it", "--model", &model, "--permission-mode", "bypassPermissions"]);
+    let ran = openly(
+        &room,
+        &["run", "do it", "--model", &model, "--permission-mode", "bypassPermissions"],
+    );
     assert!(ran.stderr.contains("It is done."), "{ran:?}");
     room
 }
@@ -120,7 +129,11 @@ fn another_user_reads_nothing_of_a_run() {
     }
     let find = format!("find {} -mindepth 2 2> /dev/null", room.root().display());
     assert_eq!(String::from_utf8(as_another(&find).unwrap().stdout).unwrap(), "");
-    let cat = format!("cat {}/teams/*/pitcrew/*/* {}/teams/*/*/*", room.root().display(), room.root().display());
+    let cat = format!(
+        "cat {}/teams/*/pitcrew/*/* {}/teams/*/*/*",
+        room.root().display(),
+        room.root().display()
+    );
     assert_eq!(String::from_utf8(as_another(&cat).unwrap().stdout).unwrap(), "");
 }
 
@@ -135,8 +148,13 @@ fn doctor_names_what_others_may_use_and_a_repair_closes_it_and_nothing_else() {
     symlink(room.work(), ours.join("transcripts/link")).unwrap();
     fs::hard_link(&outside, ours.join("hard")).unwrap();
     set_mode(&room.work(), 0o755);
-    let folders =
-        ["teams/crew", "teams/crew/inboxes", "teams/crew/pitcrew", "teams/crew/pitcrew/transcripts", "tasks/crew"];
+    let folders = [
+        "teams/crew",
+        "teams/crew/inboxes",
+        "teams/crew/pitcrew",
+        "teams/crew/pitcrew/transcripts",
+        "tasks/crew",
+    ];
     let files = ["teams/crew/pitcrew/journal.ndjson", "pitcrew/rates/calls"];
     folders.iter().for_each(|name| set_mode(&room.root().join(name), 0o755));
     files.iter().for_each(|name| set_mode(&room.root().join(name), 0o644));
@@ -162,8 +180,10 @@ fn what_another_client_created_keeps_its_mode() {
     // As the reference client leaves a team: nothing of ours in it.
     fs::remove_dir_all(team.join("pitcrew")).unwrap();
     fs::write(team.join("inboxes/bob.json"), "[]").unwrap();
-    let (folders, files) =
-        ([team.clone(), team.join("inboxes")], [team.join("config.json"), team.join("inboxes/bob.json")]);
+    let (folders, files) = (
+        [team.clone(), team.join("inboxes")],
+        [team.join("config.json"), team.join("inboxes/bob.json")],
+    );
     folders.iter().for_each(|path| set_mode(path, 0o755));
     files.iter().for_each(|path| set_mode(path, 0o644));
     room.ok(&["send", "bob", "hello"]);
@@ -184,10 +204,16 @@ fn a_teams_folder_that_another_user_owns_is_named_by_doctor_and_when_a_run_start
         return;
     }
     let is_named = |text: &str, path: &Path| {
-        text.contains(&format!("{} belongs to the user {OTHER}, who can change this team's mail", path.display()))
+        text.contains(&format!(
+            "{} belongs to the user {OTHER}, who can change this team's mail",
+            path.display()
+        ))
     };
     let doctor = room.run(&["doctor"]);
-    assert!(is_named(&doctor.stdout, &folder) && doctor.stdout.contains("foreign owner"), "{doctor:?}");
+    assert!(
+        is_named(&doctor.stdout, &folder) && doctor.stdout.contains("foreign owner"),
+        "{doctor:?}"
+    );
     assert!(!is_named(&doctor.stdout, &tasks), "{doctor:?}");
     chown(&folder, Some(0), None).unwrap();
     assert!(!room.run(&["doctor"]).stdout.contains("belongs to the user"));

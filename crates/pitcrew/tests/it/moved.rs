@@ -22,12 +22,18 @@ fn is_heard(room: &TestEnv, text: &str) {
         let messages = shown["messages"].as_array()?;
         messages.iter().any(|m| m["text"] == text && m["read"] == true).then_some(())
     };
-    until(&format!("bob reads {text:?}"), read, || room.json(&["inbox", "bob", "--team", "work"]).to_string());
+    until(&format!("bob reads {text:?}"), read, || {
+        room.json(&["inbox", "bob", "--team", "work"]).to_string()
+    });
 }
 
 /// Removes a folder that the run writes into meanwhile.
 fn remove(folder: &Path) {
-    until("it is empty for once", || fs::remove_dir_all(folder).ok(), || folder.display().to_string());
+    until(
+        "it is empty for once",
+        || fs::remove_dir_all(folder).ok(),
+        || folder.display().to_string(),
+    );
 }
 
 /// Does something to the files of a running team; messages of the time after are read, and a second run is refused.
@@ -95,7 +101,9 @@ fn a_resume_names_the_folder_that_was_moved_and_goes_on_by_a_link_to_it() {
     let model = format!("script:{}", room.work().join("script.yaml").display());
     fs::write(room.work().join("script.yaml"), "agents: {default: [{text: done}]}").unwrap();
     let begin = ["run", "do it", "--team", "work", "--model", &model];
-    assert!(room.command(&begin).current_dir(repository.join("sub")).output().unwrap().status.success());
+    assert!(
+        room.command(&begin).current_dir(repository.join("sub")).output().unwrap().status.success()
+    );
     room.bring_back("work");
     let refuse = |folder: &Path, said: &str| {
         for args in [&["run", "--resume", "work"][..], &["team", "lead", "work", "--take-over"]] {
@@ -137,8 +145,14 @@ fn a_member_that_a_stale_config_drops_is_put_back_and_one_that_is_removed_goes()
     let with_bob = fs::read(&path).unwrap();
     room.ok(&["member", "remove", "bob", "--team", "work"]);
     let ended = room.root().join("teams/work/pitcrew/ended.json");
-    let is_settled = || fs::read_to_string(&ended).is_ok_and(|text| text.contains("\"settled\": true")).then_some(());
-    until("the end of bob is settled", is_settled, || fs::read_to_string(&ended).unwrap_or_default());
+    let is_settled = || {
+        fs::read_to_string(&ended)
+            .is_ok_and(|text| text.contains("\"settled\": true"))
+            .then_some(())
+    };
+    until("the end of bob is settled", is_settled, || {
+        fs::read_to_string(&ended).unwrap_or_default()
+    });
     // A reading from before brings back who has gone.
     put(&path, &with_bob);
     let is_gone = || (!fs::read_to_string(&path).ok()?.contains("bob@work")).then_some(());
@@ -167,7 +181,9 @@ fn a_send_that_no_process_hears_says_so() {
     let ran = room.ok(&["send", "bob", "hello"]);
     assert_eq!(ran.stderr, "warning: no process runs bob now; the next run of the team reads it\n");
     let sent = room.json(&["broadcast", "hello"]);
-    let warnings = serde_json::json!(["no process runs team-lead, ann, bob now; the next run of the team reads it"]);
+    let warnings = serde_json::json!([
+        "no process runs team-lead, ann, bob now; the next run of the team reads it"
+    ]);
     assert_eq!(sent["warnings"], warnings, "{sent}");
     let room = TestEnv::new();
     let _run = room.start_waiting();

@@ -19,14 +19,22 @@ fn put(kind: &str, path: &Path) {
     match kind {
         "link" => symlink(path.with_file_name("elsewhere"), path).unwrap(),
         "folder" => fs::create_dir(path).unwrap(),
-        "fifo" => rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap(),
+        "fifo" => rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            path,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        )
+        .unwrap(),
         _ => fs::File::create(path).unwrap().set_len(GIANT).unwrap(),
     }
 }
 
 fn is_named_and_mended(room: &TestEnv, path: &Path) {
     let found = room.run(&["doctor"]);
-    assert!(found.code == 1 && found.stdout.contains(&format!("torn {}", path.display())), "{found:?}");
+    assert!(
+        found.code == 1 && found.stdout.contains(&format!("torn {}", path.display())),
+        "{found:?}"
+    );
     room.ok(&["doctor", "--repair"]);
     room.ok(&["doctor"]);
 }
@@ -82,7 +90,10 @@ fn a_giant_journal_is_left_as_it_is_until_it_is_mended() {
     let whole = fs::read(&path).unwrap().len() as u64;
     fs::File::options().write(true).open(&path).unwrap().set_len(GIANT).unwrap();
     let sent = room.ok(&["send", "--team", "crew", "bob", "hello"]);
-    assert!(sent.stderr.contains("not in the journal") && sent.stderr.contains("at most 536870912"), "{sent:?}");
+    assert!(
+        sent.stderr.contains("not in the journal") && sent.stderr.contains("at most 536870912"),
+        "{sent:?}"
+    );
     assert!(sent.stderr.contains(HINT), "{sent:?}");
     assert_eq!(fs::metadata(&path).unwrap().len(), GIANT, "it held {whole} bytes");
     let refused = room.run(&["shutdown", "crew", "--force"]);
@@ -105,7 +116,10 @@ fn a_file_of_the_team_that_another_program_locked_is_waited_for_aloud() {
         let mut running = Running::of(&mut room.command(args));
         let said = running.line();
         let holder = format!("process {} (", std::process::id());
-        assert!(said.contains(&path.display().to_string()) && said.contains(&holder), "{place}: {said}");
+        assert!(
+            said.contains(&path.display().to_string()) && said.contains(&holder),
+            "{place}: {said}"
+        );
         drop(held);
         let (code, rest) = running.ended();
         assert_eq!(code, Some(0), "{place}: {rest}");
@@ -144,10 +158,19 @@ fn a_list_and_the_doctor_agree_on_what_is_no_team() {
     let listed = room.ok(&["team", "list"]);
     assert!(listed.stdout.lines().all(|line| line.chars().count() < 160), "{listed:?}");
     for folder in ["up", "here", "none", "long"] {
-        let line = listed.stdout.lines().find(|line| line.split_whitespace().next() == Some(folder));
-        assert!(line.is_some_and(|line| line.contains("config.json is no")), "{folder}: {listed:?}");
+        let line =
+            listed.stdout.lines().find(|line| line.split_whitespace().next() == Some(folder));
+        assert!(
+            line.is_some_and(|line| line.contains("config.json is no")),
+            "{folder}: {listed:?}"
+        );
     }
     let found = room.json(&["doctor"]);
-    let bad = found["findings"].as_array().unwrap().iter().filter(|it| it["kind"] == "bad_config").count();
+    let bad = found["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["kind"] == "bad_config")
+        .count();
     assert_eq!(bad, 4 + hidden.len(), "{found:#}");
 }

@@ -46,7 +46,9 @@ fn a_teammate_that_lives_in_its_pane_is_adopted_whatever_the_mode() {
     run.wait().unwrap();
     let run = resumed_in(&terminal, "in-process");
     let lead = u64::from(run.id());
-    terminal.until("bob is the new lead's", || (terminal.started()["bob"]["owner"]["pid"] == lead).then_some(()));
+    terminal.until("bob is the new lead's", || {
+        (terminal.started()["bob"]["owner"]["pid"] == lead).then_some(())
+    });
     assert_eq!(terminal.teammates(), bob);
     fs::write(terminal.room.work().join("word"), "").unwrap();
     let ran = ended(run);
@@ -69,7 +71,11 @@ fn a_lead_that_is_killed_while_its_teammates_leave_comes_back_in_another_mode_an
         run.kill().unwrap();
         run.wait().unwrap();
         let ran = ended(resumed_in(&terminal, mode));
-        assert_eq!((ran.code, ran.stdout.trim()), (0, "All files are there."), "{mode} {gone}: {ran:?}");
+        assert_eq!(
+            (ran.code, ran.stdout.trim()),
+            (0, "All files are there."),
+            "{mode} {gone}: {ran:?}"
+        );
         terminal.check_nobody_is_left();
     }
 }
@@ -95,7 +101,11 @@ fn a_teammate_that_is_stopped_at_its_pane_has_not_failed_and_stays_for_the_next_
     terminal.tmux(&["send-keys", "-t", pane.split(' ').next().unwrap(), "C-c"]);
     let ran = ended(run);
     assert_eq!((ran.code, ran.stdout.trim()), (0, "Then I stop too."), "{ran:?}");
-    assert!(terminal.was("bob", "killed") && !terminal.was("bob", "failed"), "{:?}", terminal.journal());
+    assert!(
+        terminal.was("bob", "killed") && !terminal.was("bob", "failed"),
+        "{:?}",
+        terminal.journal()
+    );
     assert!(ran.stderr.contains("the user stopped it at its pane"), "{ran:?}");
     assert_eq!(terminal.config().unwrap()["members"].as_array().unwrap().len(), 2, "{ran:?}");
 }

@@ -32,7 +32,8 @@ fn orphaned(flags: &[&str]) -> Option<(Terminal, u32)> {
     let model = terminal.room.script(&obedient());
     let mut run = begun(
         &terminal,
-        &[&["run", "go", "--team", "work", "--model", &model, "--teammate-mode", "tmux"], flags].concat(),
+        &[&["run", "go", "--team", "work", "--model", &model, "--teammate-mode", "tmux"], flags]
+            .concat(),
     );
     terminal.until("bob waits", || terminal.room.work().join("waiting").exists().then_some(()));
     let is_idle = |entry: &serde_json::Value| entry["member"] == "bob" && entry["state"] == "idle";
@@ -47,7 +48,13 @@ fn orphaned(flags: &[&str]) -> Option<(Terminal, u32)> {
 }
 
 fn begun(terminal: &Terminal, args: &[&str]) -> Child {
-    terminal.command(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    terminal
+        .command(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 /// Resumes the team with flags, until it is done. Says whether bob's command was run, and whether bob was started anew.
@@ -82,7 +89,9 @@ fn a_rule_that_is_new_holds_in_every_process_of_the_run_before() {
 
 #[test]
 fn nobody_acts_in_a_mode_of_the_run_before_not_even_on_mail_that_waits() {
-    let Some((terminal, bob)) = orphaned(&["--permission-mode", "bypassPermissions"]) else { return };
+    let Some((terminal, bob)) = orphaned(&["--permission-mode", "bypassPermissions"]) else {
+        return;
+    };
     let (made, anew, said) = resumed(&terminal, bob, &[]);
     assert!(!made, "bob's command was run: {said}");
     // What it left running in that mode ends with its process.
@@ -91,7 +100,9 @@ fn nobody_acts_in_a_mode_of_the_run_before_not_even_on_mail_that_waits() {
 
 #[test]
 fn under_the_same_rules_it_goes_on_where_it_stands() {
-    let Some((terminal, bob)) = orphaned(&["--allow", "Bash", "--deny", "Read(./key)"]) else { return };
+    let Some((terminal, bob)) = orphaned(&["--allow", "Bash", "--deny", "Read(./key)"]) else {
+        return;
+    };
     let (made, anew, said) = resumed(&terminal, bob, &["--allow", "Bash"]);
     assert!(made && !anew, "{said}");
 }
@@ -99,8 +110,11 @@ fn under_the_same_rules_it_goes_on_where_it_stands() {
 #[test]
 fn what_the_users_settings_forbid_since_then_is_forbidden() {
     let Some((terminal, bob)) = orphaned(&["--allow", "Bash"]) else { return };
-    fs::write(terminal.room.root().join("settings.json"), r#"{"permissions": {"deny": ["Bash(touch made)"]}}"#)
-        .unwrap();
+    fs::write(
+        terminal.room.root().join("settings.json"),
+        r#"{"permissions": {"deny": ["Bash(touch made)"]}}"#,
+    )
+    .unwrap();
     let (made, anew, said) = resumed(&terminal, bob, &["--allow", "Bash"]);
     assert!(!made && anew, "{said}");
 }
@@ -120,11 +134,15 @@ agents:
 ",
     );
     let free = ["--teammate-mode", "tmux", "--permission-mode", "bypassPermissions"];
-    let mut run = begun(&terminal, &[&["run", "go", "--team", "work", "--model", &model], &free[..]].concat());
+    let mut run = begun(
+        &terminal,
+        &[&["run", "go", "--team", "work", "--model", &model], &free[..]].concat(),
+    );
     let is_idle = |entry: &serde_json::Value| entry["member"] == "bob" && entry["state"] == "idle";
     terminal.until("bob is idle", || terminal.journal().iter().any(is_idle).then_some(()));
     let file = terminal.room.work().join("running");
-    let command = terminal.until("the command runs", || fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok());
+    let command = terminal
+        .until("the command runs", || fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok());
     run.kill().unwrap();
     run.wait().unwrap();
     let mut run = begun(&terminal, &["run", "--resume", "work"]);
@@ -141,13 +159,19 @@ fn a_kind_of_agent_that_has_fewer_tools_since_then_has_fewer_tools() {
     let agents = terminal.room.root().join("agents");
     fs::create_dir_all(&agents).unwrap();
     let define = |tools: &str| {
-        fs::write(agents.join("hand.md"), format!("---\nname: hand\ndescription: d\ntools: {tools}\n---\nWork.\n"))
+        fs::write(
+            agents.join("hand.md"),
+            format!("---\nname: hand\ndescription: d\ntools: {tools}\n---\nWork.\n"),
+        )
     };
     define("Bash, Read").unwrap();
     let script = obedient().replace("{name: bob,", "{name: bob, subagent_type: hand,");
     let model = terminal.room.script(&script);
     let allow = ["--teammate-mode", "tmux", "--allow", "Bash"];
-    let mut run = begun(&terminal, &[&["run", "go", "--team", "work", "--model", &model], &allow[..]].concat());
+    let mut run = begun(
+        &terminal,
+        &[&["run", "go", "--team", "work", "--model", &model], &allow[..]].concat(),
+    );
     let is_idle = |entry: &serde_json::Value| entry["member"] == "bob" && entry["state"] == "idle";
     terminal.until("bob is idle", || terminal.journal().iter().any(is_idle).then_some(()));
     run.kill().unwrap();

@@ -17,7 +17,11 @@ fn room() -> TestEnv {
     let room = TestEnv::with_crew();
     let mut config = room.json_file("teams/crew/config.json");
     config["members"][2]["pitcrew"] = serde_json::json!({});
-    fs::write(room.root().join("teams/crew/config.json"), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+    fs::write(
+        room.root().join("teams/crew/config.json"),
+        serde_json::to_string_pretty(&config).unwrap(),
+    )
+    .unwrap();
     room
 }
 
@@ -31,18 +35,32 @@ fn undo(room: &TestEnv, file: &str, act: impl FnOnce()) {
 
 fn texts(room: &TestEnv) -> Vec<String> {
     let inbox = room.json_file(INBOX);
-    inbox.as_array().unwrap().iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect()
+    inbox
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["text"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn a_send_that_was_undone_is_put_back_by_the_next_command_whatever_it_is() {
-    for next in [&["inbox", "bob"][..], &["task", "list"], &["send", "ann", "hello"], &["send", "bob", "third"]] {
+    for next in [
+        &["inbox", "bob"][..],
+        &["task", "list"],
+        &["send", "ann", "hello"],
+        &["send", "bob", "third"],
+    ] {
         let room = room();
         room.ok(&["send", "bob", "first"]);
         undo(&room, INBOX, || drop(room.ok(&["send", "bob", "second"])));
         room.ok(next);
         assert_eq!(texts(&room)[..2], ["first", "second"], "{next:?}");
-        assert_eq!(texts(&room).len(), 2 + usize::from(next[1] == "bob" && next[0] == "send"), "{next:?}");
+        assert_eq!(
+            texts(&room).len(),
+            2 + usize::from(next[1] == "bob" && next[0] == "send"),
+            "{next:?}"
+        );
     }
 }
 
@@ -66,7 +84,10 @@ fn a_lock_that_a_killed_repair_left_keeps_the_next_from_nothing() {
     let lock = room.root().join("teams/crew/inboxes/bob.json.lock");
     fs::create_dir(&lock).unwrap();
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o1777)).unwrap();
-    fs::File::open(&lock).unwrap().set_modified(SystemTime::now() - Duration::from_secs(1)).unwrap();
+    fs::File::open(&lock)
+        .unwrap()
+        .set_modified(SystemTime::now() - Duration::from_secs(1))
+        .unwrap();
     let repaired = room.run(&["doctor", "--repair"]);
     assert!(repaired.stdout.contains("-> put back"), "{repaired:?}");
     assert_eq!(texts(&room), ["first", "second"]);

@@ -48,9 +48,14 @@ fn records_with_entries_that_cannot_be_read_are_gone_on_with_and_keep_them() {
     ] {
         let (room, ran) = resumed(file, |_| text.to_owned());
         assert_eq!(ran.code, 0, "{file}: {ran:?}");
-        assert!(ran.stderr.contains("is passed over") && ran.stderr.contains(file), "{file}: {ran:?}");
+        assert!(
+            ran.stderr.contains("is passed over") && ran.stderr.contains(file),
+            "{file}: {ran:?}"
+        );
         let kept = fs::read_to_string(room.find("teams/work/pitcrew").join(file)).unwrap();
-        for word in ["sang", "dance", "later", "7", "carl"].iter().filter(|word| text.contains(**word)) {
+        for word in
+            ["sang", "dance", "later", "7", "carl"].iter().filter(|word| text.contains(**word))
+        {
             assert!(kept.contains(word), "{file} has lost {word}: {kept}");
         }
     }
@@ -58,9 +63,15 @@ fn records_with_entries_that_cannot_be_read_are_gone_on_with_and_keep_them() {
 
 #[test]
 fn a_record_of_a_later_version_is_refused_by_name_and_version() {
-    for file in
-        ["started.json", "requests.json", "ended.json", "keys.json", "panes.json", "take-over.json", "escaped.json"]
-    {
+    for file in [
+        "started.json",
+        "requests.json",
+        "ended.json",
+        "keys.json",
+        "panes.json",
+        "take-over.json",
+        "escaped.json",
+    ] {
         let (room, ran) = resumed(file, |_| r#"{"version":2,"sung":[]}"#.to_owned());
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains(file) && said.contains("is of version 2"), "{file}: {ran:?}");
@@ -69,7 +80,10 @@ fn a_record_of_a_later_version_is_refused_by_name_and_version() {
             room.bring_back("work");
         }
         let doctor = room.run(&["doctor", "--repair"]);
-        assert!(doctor.stdout.contains("newer ") && doctor.stdout.contains(file), "{file}: {doctor:?}");
+        assert!(
+            doctor.stdout.contains("newer ") && doctor.stdout.contains(file),
+            "{file}: {doctor:?}"
+        );
         let path = room.root().join("teams/work/pitcrew").join(file);
         assert_eq!(fs::read_to_string(path).unwrap(), r#"{"version":2,"sung":[]}"#);
     }
@@ -79,8 +93,13 @@ fn a_record_of_a_later_version_is_refused_by_name_and_version() {
 fn a_lead_learns_that_a_teammate_cannot_go_on() {
     let later = r#"{"v":2,"seq":1,"kind":"sang"}"#;
     let (room, ran) = resumed("transcripts/bob.ndjson", |was| format!("{was}{later}\n"));
-    assert!(ran.stderr.contains("bob cannot go on") && ran.stderr.contains("is of version 2"), "{ran:?}");
-    let lead = fs::read_to_string(room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    assert!(
+        ran.stderr.contains("bob cannot go on") && ran.stderr.contains("is of version 2"),
+        "{ran:?}"
+    );
+    let lead =
+        fs::read_to_string(room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson"))
+            .unwrap();
     assert!(lead.contains("bob cannot go on in this run"), "{lead}");
     assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 2, "bob stays a member");
     let (_, led) = resumed("transcripts/team-lead.ndjson", |was| format!("{was}{later}\n"));
@@ -90,7 +109,9 @@ fn a_lead_learns_that_a_teammate_cannot_go_on() {
 
 /// A line that says nothing of members, in the form of ours.
 fn filler(nth: usize) -> String {
-    format!(r#"{{"at_ms":{nth},"event":"message_injected","id":"01936e4c-0000-7000-8000-{nth:012}","to":"bob"}}"#)
+    format!(
+        r#"{{"at_ms":{nth},"event":"message_injected","id":"01936e4c-0000-7000-8000-{nth:012}","to":"bob"}}"#
+    )
 }
 
 #[test]
@@ -102,13 +123,17 @@ fn a_long_journal_gets_a_checkpoint_and_a_damaged_one_changes_nothing() {
     assert_eq!(ran.code, 0, "{ran:?}");
     room.bring_back("work");
     let folder = room.root().join("teams/work/pitcrew");
-    let (journal, checkpoint) = (folder.join("journal.ndjson"), folder.join("journal-checkpoint.json"));
-    let covered = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["covered"].clone();
+    let (journal, checkpoint) =
+        (folder.join("journal.ndjson"), folder.join("journal-checkpoint.json"));
+    let covered =
+        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["covered"].clone();
     let whole = fs::read_to_string(&checkpoint).unwrap();
     assert!(covered(&whole)["position"].as_u64().unwrap() > 1024 * 1024, "{whole}");
     assert!(covered(&whole)["summary"]["members"]["bob"]["states"].is_array(), "{whole}");
     assert_eq!(room.run(&["doctor"]).stdout, "all is well\n");
-    for damage in [&whole[..whole.len() - 9], "", "{}", r#"{"form":2}"#, &whole.replace("idle", "sung")] {
+    for damage in
+        [&whole[..whole.len() - 9], "", "{}", r#"{"form":2}"#, &whole.replace("idle", "sung")]
+    {
         assert_ne!(damage, whole);
         fs::write(&checkpoint, damage).unwrap();
         let ran = room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]);
@@ -120,7 +145,10 @@ fn a_long_journal_gets_a_checkpoint_and_a_damaged_one_changes_nothing() {
     }
     fs::write(&checkpoint, &whole[..whole.len() - 9]).unwrap();
     let doctor = room.run(&["doctor", "--repair"]);
-    assert!(doctor.stdout.contains("torn ") && doctor.stdout.contains("journal-checkpoint.json"), "{doctor:?}");
+    assert!(
+        doctor.stdout.contains("torn ") && doctor.stdout.contains("journal-checkpoint.json"),
+        "{doctor:?}"
+    );
     assert!(!checkpoint.exists());
     let lines = fs::read_to_string(&journal).unwrap().lines().count();
     assert!(lines > 12_000, "{lines}");
@@ -132,7 +160,9 @@ fn a_long_journal_gets_a_checkpoint_and_a_damaged_one_changes_nothing() {
 fn a_torn_record_or_inbox_is_refused_by_name_with_the_command_that_mends_it() {
     let records = ["started", "requests", "keys", "ended", "panes", "take-over"];
     let records = records.map(|name| format!("pitcrew/{name}.json"));
-    for file in records.iter().map(String::as_str).chain(["inboxes/team-lead.json", "inboxes/bob.json"]) {
+    for file in
+        records.iter().map(String::as_str).chain(["inboxes/team-lead.json", "inboxes/bob.json"])
+    {
         let room = TestEnv::new();
         room.killed_run();
         let path = room.root().join("teams/work").join(file);
@@ -186,8 +216,14 @@ fn a_run_that_cannot_ask_its_teammates_to_leave_does_not_wait_for_them() {
             room.ok(&["send", "team-lead", "go on now", "--team", "work"]);
         });
         assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains("bob cannot be asked to shut down") && said.contains("requests.json"), "{said}");
-        assert!(said.contains("it could not be asked to shut down") && !said.contains("in time"), "{said}");
+        assert!(
+            said.contains("bob cannot be asked to shut down") && said.contains("requests.json"),
+            "{said}"
+        );
+        assert!(
+            said.contains("it could not be asked to shut down") && !said.contains("in time"),
+            "{said}"
+        );
     }
 }
 

@@ -25,7 +25,10 @@ struct Screen(PathBuf);
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = Command::new("screen").args(["-S", "check", "-X", "quit"]).env("SCREENDIR", &self.0).output();
+        let _ = Command::new("screen")
+            .args(["-S", "check", "-X", "quit"])
+            .env("SCREENDIR", &self.0)
+            .output();
     }
 }
 
@@ -50,7 +53,8 @@ fn check(room: &TestEnv, folder: &Path, program: &[&str]) -> serde_json::Value {
     let mut command = room.command(&["--json", "pane", "check"]);
     command.args(program).env("SCREENDIR", folder).env("XDG_RUNTIME_DIR", folder);
     let ran = Ran::of(command.output().unwrap());
-    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+    let report: serde_json::Value =
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
     assert_eq!(ran.code, i32::from(report["failed"] != 0), "{ran:?}");
     report
 }
@@ -64,12 +68,21 @@ fn tmux_conforms_through_the_adapter() {
     let folder = private_folder(&room, "panes");
     let server = Tmux(folder.join("tmux socket"));
     let socket = server.0.to_str().unwrap();
-    let report = check(&room, &folder, &[env!("CARGO_BIN_EXE_pitcrew"), "pane", "serve", "tmux", "--socket", socket]);
+    let report = check(
+        &room,
+        &folder,
+        &[env!("CARGO_BIN_EXE_pitcrew"), "pane", "serve", "tmux", "--socket", socket],
+    );
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report:#}");
     assert!(report["passed"].as_u64().unwrap() >= 18);
     // A server ends by itself, a little after its last pane.
-    let left = || Command::new("tmux").arg("-S").arg(socket).args(["list-panes", "-a"]).output().unwrap();
-    until("nothing is left", || (!left().status.success()).then_some(()), || format!("{:?}", left()));
+    let left =
+        || Command::new("tmux").arg("-S").arg(socket).args(["list-panes", "-a"]).output().unwrap();
+    until(
+        "nothing is left",
+        || (!left().status.success()).then_some(()),
+        || format!("{:?}", left()),
+    );
 }
 
 #[test]
@@ -113,8 +126,15 @@ fn it2_stand_in(room: &TestEnv) -> (PathBuf, std::ffi::OsString) {
 fn iterm2_conforms_with_a_stand_in_for_its_helper() {
     let room = TestEnv::new();
     let (folder, path) = it2_stand_in(&room);
-    let mut command =
-        room.command(&["--json", "pane", "check", env!("CARGO_BIN_EXE_pitcrew"), "pane", "serve", "iterm2"]);
+    let mut command = room.command(&[
+        "--json",
+        "pane",
+        "check",
+        env!("CARGO_BIN_EXE_pitcrew"),
+        "pane",
+        "serve",
+        "iterm2",
+    ]);
     let ran = Ran::of(command.env("PATH", path).env("IT2_STAND_IN", folder).output().unwrap());
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &3.into()), "{report:#}");
@@ -133,10 +153,14 @@ fn the_calls_of_it2_are_these() {
         std::fs::write(room.work().join("requests"), requests).unwrap();
         let mut command = room.command(&["pane", "serve", "iterm2"]);
         command.stdin(std::fs::File::open(room.work().join("requests")).unwrap());
-        command.env("PATH", &path).env("IT2_STAND_IN", &folder).env("ITERM_SESSION_ID", "w0t0p0:LEAD");
+        command
+            .env("PATH", &path)
+            .env("IT2_STAND_IN", &folder)
+            .env("ITERM_SESSION_ID", "w0t0p0:LEAD");
         Ran::of(command.output().unwrap())
     };
-    let started: serde_json::Value = serde_json::from_str(serve(&requests).stdout.lines().next().unwrap()).unwrap();
+    let started: serde_json::Value =
+        serde_json::from_str(serve(&requests).stdout.lines().next().unwrap()).unwrap();
     let pane = started["ok"]["pane"].as_str().unwrap().to_owned();
     let stopped = serve(&format!(r#"{{"id":1,"op":"stop","pane":"{pane}","tag":"0af3/crew/"}}"#));
     assert_eq!(stopped.stdout, "{\"id\":1,\"ok\":{}}\n");
@@ -169,10 +193,14 @@ async fn a_pane_program_is_a_backend_as_any_other() {
     let folder = private_folder(&room, "panes");
     let server = Tmux(folder.join("socket"));
     let own = env!("CARGO_BIN_EXE_pitcrew");
-    let argv = [own, "pane", "serve", "tmux", "--socket", server.0.to_str().unwrap(), "--root", "/"];
+    let argv =
+        [own, "pane", "serve", "tmux", "--socket", server.0.to_str().unwrap(), "--root", "/"];
     let program = PaneProgram::new(argv.map(str::to_owned).to_vec());
-    let tag =
-        |agent| PaneTag { root: "0af3".into(), team: TeamDir::of("crew"), agent: Some(AgentName::foreign(agent)) };
+    let tag = |agent| PaneTag {
+        root: "0af3".into(),
+        team: TeamDir::of("crew"),
+        agent: Some(AgentName::foreign(agent)),
+    };
     let bob = NewPane {
         argv: ["sleep", "300"].map(str::to_owned).to_vec(),
         cwd: folder,
@@ -186,7 +214,10 @@ async fn a_pane_program_is_a_backend_as_any_other() {
     program.hide(&started.id).await.unwrap();
     program.show(&started.id).await.unwrap();
     assert_eq!(program.screen(&started.id).await.unwrap(), Some(String::new()));
-    assert_eq!(program.tagged(&PaneTag { agent: None, ..tag("x") }).await.unwrap(), [(started.id.clone(), tag("bob"))]);
+    assert_eq!(
+        program.tagged(&PaneTag { agent: None, ..tag("x") }).await.unwrap(),
+        [(started.id.clone(), tag("bob"))]
+    );
     assert!(matches!(program.stop(&started.id, &tag("ann")).await, Err(PaneError::Foreign { .. })));
     program.stop(&started.id, &tag("bob")).await.unwrap();
     assert_eq!(program.state(&started.id).await.unwrap(), PaneState::Gone);
@@ -199,7 +230,11 @@ async fn a_pane_program_is_a_backend_as_any_other() {
 async fn a_pane_program_that_dies_is_started_anew_and_lacks_are_told() {
     let room = TestEnv::new();
     let count = room.temporary().join("count");
-    let script = format!("echo x >> '{}'; {}", count.display(), after_hello("read line; echo oh no >&2; exit 1"));
+    let script = format!(
+        "echo x >> '{}'; {}",
+        count.display(),
+        after_hello("read line; echo oh no >&2; exit 1")
+    );
     let program = PaneProgram::new(vec!["sh".to_owned(), "-c".to_owned(), script]);
     for starts in 1..=2 {
         let error = program.state(&PaneId("1".to_owned())).await.unwrap_err();
@@ -219,7 +254,12 @@ fn after_hello(then: &str) -> String {
 fn first_failure(program: &str) -> String {
     let room = TestEnv::new();
     let report = check(&room, &room.temporary(), &["sh", "-c", program]);
-    let failed = report["checks"].as_array().unwrap().iter().find(|check| check["result"] == "failed").unwrap();
+    let failed = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|check| check["result"] == "failed")
+        .unwrap();
     format!("{}: {}", failed["name"].as_str().unwrap(), failed["why"].as_str().unwrap())
 }
 
@@ -232,7 +272,9 @@ fn a_program_that_does_not_conform_is_told_what_it_did() {
         r#"read line; echo '{"id":1}'"#,
         &after_hello("read line; echo >&2 and away; exit 0"),
         &after_hello(r#"read line; echo '{"id":77,"ok":{}}'"#),
-        &after_hello(r#"read line; echo '{"id":2,"error":{"code":"failed","message":"not today"}}'"#),
+        &after_hello(
+            r#"read line; echo '{"id":2,"error":{"code":"failed","message":"not today"}}'"#,
+        ),
         "yes x | tr -d '\\n'",
     ]
     .map(first_failure);
@@ -253,7 +295,8 @@ fn a_program_that_is_not_there_fails_and_nothing_more_is_tried() {
     let ran = TestEnv::new().run(&["pane", "check", "/no/such/program"]);
     assert_eq!(ran.code, 1);
     let lines: Vec<&str> = ran.stdout.lines().collect();
-    let why = "cannot start the pane program /no/such/program: No such file or directory (os error 2)";
+    let why =
+        "cannot start the pane program /no/such/program: No such file or directory (os error 2)";
     assert_eq!(lines[0], format!("FAILED  it says hello: {why}"));
     assert_eq!(lines.last(), Some(&"0 passed, 1 failed, 17 skipped"));
 }

@@ -14,7 +14,11 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
 /// Waits until `look` finds what it looks for. When that takes too long, it is told what was waited for, and the `scene`.
 #[track_caller]
-pub(crate) fn until<T>(what: &str, look: impl FnMut() -> Option<T>, scene: impl FnOnce() -> String) -> T {
+pub(crate) fn until<T>(
+    what: &str,
+    look: impl FnMut() -> Option<T>,
+    scene: impl FnOnce() -> String,
+) -> T {
     until_within(PATIENCE, what, look, scene)
 }
 

@@ -22,14 +22,23 @@ pub(crate) fn planner(room: &TestEnv) -> String {
 fn without_a_terminal_the_plan_is_what_the_run_says_and_it_says_how_to_go_on() {
     let room = TestEnv::new();
     let model = room.script(&planner(&room));
-    let ran = room.run(&["run", "go", "--team", "work", "--permission-mode", "plan", "--model", &model]);
+    let ran =
+        room.run(&["run", "go", "--team", "work", "--permission-mode", "plan", "--model", &model]);
     assert_eq!((ran.code, ran.stdout.as_str()), (8, "1. Write made.txt.\n2. Say so.\n"), "{ran:?}");
     assert!(ran.stderr.contains("(plan_unapproved): the plan waits for your approval"), "{ran:?}");
     assert!(!ran.stderr.contains("No such tool"), "{ran:?}");
-    let approve = "pitcrew run --resume work --permission-mode acceptEdits \"The plan is approved.\"";
+    let approve =
+        "pitcrew run --resume work --permission-mode acceptEdits \"The plan is approved.\"";
     assert!(ran.stderr.contains(&format!("hint: to approve it: {approve}\n")), "{ran:?}");
     assert!(!room.work().join("made.txt").exists());
-    let ran = room.run(&["run", "--resume", "work", "--permission-mode", "acceptEdits", "The plan is approved."]);
+    let ran = room.run(&[
+        "run",
+        "--resume",
+        "work",
+        "--permission-mode",
+        "acceptEdits",
+        "The plan is approved.",
+    ]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is made.\n"), "{ran:?}");
     assert!(room.work().join("made.txt").exists());
 }
@@ -45,6 +54,16 @@ fn with_yes_the_plan_is_approved_and_the_document_names_a_plan_that_is_not() {
     assert_eq!(document["result"], "1. Write made.txt.\n2. Say so.", "{ran:?}");
     let room = TestEnv::new();
     let model = room.script(&planner(&room));
-    let ran = room.run(&["run", "go", "--team", "work", "--permission-mode", "plan", "--yes", "--model", &model]);
+    let ran = room.run(&[
+        "run",
+        "go",
+        "--team",
+        "work",
+        "--permission-mode",
+        "plan",
+        "--yes",
+        "--model",
+        &model,
+    ]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is made.\n"), "{ran:?}");
 }

@@ -16,7 +16,10 @@ fn run_with_key(room: &TestEnv, args: &[&str]) -> crate::test_env::Ran {
 
 fn entry<'a>(listed: &'a Value, name: &str) -> &'a Value {
     let models = listed["models"].as_array().unwrap();
-    models.iter().find(|model| model["name"] == name).unwrap_or_else(|| panic!("{name} is not in {listed:#}"))
+    models
+        .iter()
+        .find(|model| model["name"] == name)
+        .unwrap_or_else(|| panic!("{name} is not in {listed:#}"))
 }
 
 #[test]
@@ -27,13 +30,20 @@ fn models_are_listed_with_prices_windows_and_sources() {
         "prices": {"openai/qwen3": {"input": 0.5, "output": 1.0}}, "contextWindow": {"qwen3": 40_000},
     }});
     std::fs::write(room.root().join("settings.json"), settings.to_string()).unwrap();
-    let listed: Value = serde_json::from_str(&run_with_key(&room, &["models", "--json"]).stdout).unwrap();
+    let listed: Value =
+        serde_json::from_str(&run_with_key(&room, &["models", "--json"]).stdout).unwrap();
     let ours = entry(&listed, "openai/qwen3");
-    assert_eq!((&ours["price"]["output"], &ours["price_source"]), (&json!(1.0), &json!("settings")));
+    assert_eq!(
+        (&ours["price"]["output"], &ours["price_source"]),
+        (&json!(1.0), &json!("settings"))
+    );
     assert_eq!((&ours["context_window"], &ours["usable"]), (&json!(40_000), &json!(true)));
     let opus = entry(&listed, "anthropic/claude-opus-5-5");
     assert_eq!((&opus["aliases"], &opus["usable"]), (&json!(["opus"]), &json!(false)));
-    assert_eq!((&opus["context_window"], &opus["window_source"]), (&json!(1_000_000), &json!("list")));
+    assert_eq!(
+        (&opus["context_window"], &opus["window_source"]),
+        (&json!(1_000_000), &json!("list"))
+    );
     assert!(opus["price_source"].as_str().unwrap().starts_with("list of 20"), "{opus}");
     assert!(listed["default"].as_str().unwrap().starts_with("openai/"), "{listed}");
 }
@@ -47,7 +57,16 @@ fn a_limit_on_the_cost_of_a_model_without_a_price_is_refused_before_there_is_a_t
     for said in ["openai/unheard-of", "pitcrew.prices", "--max-turns", "pitcrew models"] {
         assert!(ran.stderr.contains(said), "{said}: {ran:?}");
     }
-    let teammates = ["run", "x", "--model", "script:x.yaml", "--teammate-model", "openai/y", "--max-cost-usd", "1"];
+    let teammates = [
+        "run",
+        "x",
+        "--model",
+        "script:x.yaml",
+        "--teammate-model",
+        "openai/y",
+        "--max-cost-usd",
+        "1",
+    ];
     assert_eq!(run_with_key(&room, &teammates).code, 2);
     assert!(!room.root().join("teams").exists());
 }

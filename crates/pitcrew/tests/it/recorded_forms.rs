@@ -56,23 +56,32 @@ fn a_run_in_panes_has_the_recorded_forms_of_messages_frames_and_places() {
     let ran = ended(terminal.start(&pair(), &["--output-format", "stream-json"]));
     assert_eq!(ran.code, 0, "{ran:?}");
     let results = results(&ran.stdout);
-    let place = |it: &&Value| json!([it["tmux_session_name"], it["tmux_window_name"], it["is_splitpane"]]);
+    let place =
+        |it: &&Value| json!([it["tmux_session_name"], it["tmux_window_name"], it["is_splitpane"]]);
     let places: Vec<Value> = spawned(&results).iter().map(place).collect();
     assert_eq!(places, [json!(["pitcrew", "work", false]), json!(["pitcrew", "work", true])]);
-    let deletion = results.iter().find(|it| it["success"] == false).unwrap()["message"].as_str().unwrap();
-    let recorded = "active member(s): ann, bob. Use requestShutdown to gracefully terminate teammates first. ";
+    let deletion =
+        results.iter().find(|it| it["success"] == false).unwrap()["message"].as_str().unwrap();
+    let recorded =
+        "active member(s): ann, bob. Use requestShutdown to gracefully terminate teammates first. ";
     assert!(deletion.contains(recorded), "{deletion}");
     for name in ["ann", "bob"] {
         let env = fs::read_to_string(terminal.room.work().join(format!("{name}.env"))).unwrap();
         assert_eq!(env, "1 1\n", "{name}");
         let inbox = terminal.room.json_file(&format!("teams/work/inboxes/{name}.json"));
-        assert_eq!((&inbox[0]["text"], inbox[0].get("summary")), (&json!("Work."), None), "{inbox:#}");
+        assert_eq!(
+            (&inbox[0]["text"], inbox[0].get("summary")),
+            (&json!("Work."), None),
+            "{inbox:#}"
+        );
     }
     let mut kinds = Vec::new();
     for name in ["ann", "bob", "team-lead"] {
         let inbox = terminal.room.json_file(&format!("teams/work/inboxes/{name}.json"));
         for message in inbox.as_array().unwrap() {
-            let Ok(frame) = serde_json::from_str::<Value>(message["text"].as_str().unwrap()) else { continue };
+            let Ok(frame) = serde_json::from_str::<Value>(message["text"].as_str().unwrap()) else {
+                continue;
+            };
             // Permission frames have no time.
             let Some(made_at) = frame.get("timestamp") else { continue };
             assert_eq!(made_at, &message["timestamp"], "{message:#}");
@@ -81,9 +90,16 @@ fn a_run_in_panes_has_the_recorded_forms_of_messages_frames_and_places() {
     }
     kinds.sort();
     kinds.dedup();
-    assert_eq!(kinds, ["idle_notification", "shutdown_approved", "shutdown_request", "task_assignment"]);
-    let sent = fs::read_to_string(terminal.room.find("teams/work/pitcrew/transcripts/ann.ndjson")).unwrap();
-    assert!(sent.contains(r#"\"target\": \"@team-lead\",\n    \"targetColor\": \"red\""#), "{sent}");
+    assert_eq!(
+        kinds,
+        ["idle_notification", "shutdown_approved", "shutdown_request", "task_assignment"]
+    );
+    let sent = fs::read_to_string(terminal.room.find("teams/work/pitcrew/transcripts/ann.ndjson"))
+        .unwrap();
+    assert!(
+        sent.contains(r#"\"target\": \"@team-lead\",\n    \"targetColor\": \"red\""#),
+        "{sent}"
+    );
 }
 
 #[test]
@@ -93,7 +109,8 @@ fn a_pane_beside_the_lead_is_a_split_pane_and_its_window_has_a_name() {
     let server = terminal.tmux(&["display-message", "-p", "#{socket_path},#{pid},0"]);
     let mut run = terminal.run_in("tmux", &pair(), &["--output-format", "stream-json"]);
     run.env("TMUX", server).env("TMUX_PANE", &terminal.theirs);
-    let run = run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let run =
+        run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let ran = ended(run);
     assert_eq!(ran.code, 0, "{ran:?}");
     let results = results(&ran.stdout);
@@ -117,9 +134,14 @@ agents:
 
 #[track_caller]
 fn is_told_once(room: &TestEnv) {
-    let transcript = fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    let transcript =
+        fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
     let count = |text: &str| transcript.matches(text).count();
-    assert_eq!((count("<status>failed</status>"), count("bob has failed.")), (1, 1), "{transcript}");
+    assert_eq!(
+        (count("<status>failed</status>"), count("bob has failed.")),
+        (1, 1),
+        "{transcript}"
+    );
 }
 
 #[test]
@@ -139,7 +161,11 @@ fn a_lead_learns_once_why_a_teammate_failed_here_and_in_a_pane() {
 fn an_empty_summary_is_refused() {
     let room = TestEnv::with_crew();
     let refused = room.run(&["send", "bob", "hello", "--summary", " "]);
-    assert_eq!((refused.code, refused.stderr.contains("summary is empty")), (2, true), "{refused:?}");
+    assert_eq!(
+        (refused.code, refused.stderr.contains("summary is empty")),
+        (2, true),
+        "{refused:?}"
+    );
     assert_eq!(room.json(&["inbox", "bob"])["total"], 0);
 }
 
@@ -187,18 +213,32 @@ agents:
 fn the_leads_own_tools_refuse_in_the_forms_of_all_others() {
     let room = TestEnv::new();
     let model = room.script(REFUSED);
-    let ran = room.run(&["run", "go", "--team", "work", "--model", &model, "--output-format", "stream-json"]);
+    let ran = room.run(&[
+        "run",
+        "go",
+        "--team",
+        "work",
+        "--model",
+        &model,
+        "--output-format",
+        "stream-json",
+    ]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let results = results(&ran.stdout);
     let (malformed, refused) = results.split_at(3);
     for result in malformed {
-        assert!(result.as_str().is_some_and(|text| text.starts_with("InputValidationError: [")), "{result}");
+        assert!(
+            result.as_str().is_some_and(|text| text.starts_with("InputValidationError: [")),
+            "{result}"
+        );
     }
     let codes: Vec<&Value> = refused.iter().map(|result| &result["error"]).collect();
     assert_eq!(codes, ["team_not_found", "invalid_request", "invalid_request"], "{refused:#?}");
     assert_eq!(refused[0]["details"]["available_teams"], json!(["work"]));
     for tool in ["TeamCreate", "TeamDelete", "Task"] {
-        let text = format!("<tool_use_error>InputValidationError: {tool} failed due to the following issue");
+        let text = format!(
+            "<tool_use_error>InputValidationError: {tool} failed due to the following issue"
+        );
         assert!(ran.stdout.contains(&text), "{tool}: {}", ran.stdout);
     }
 }

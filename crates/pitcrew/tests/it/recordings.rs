@@ -24,7 +24,8 @@ fn check_send(path: &str, dir: &str, agent: &str) {
     let inbox = PathBuf::from(format!("teams/{dir}/inboxes/{agent}.json"));
     let there: Vec<Value> = serde_json::from_slice(before[&inbox].as_deref().unwrap()).unwrap();
     room.ok(&["send", "--team", dir, agent, "a word from outside", "--summary", "a word"]);
-    let mut now: Vec<Value> = serde_json::from_value(room.json_file(inbox.to_str().unwrap())).unwrap();
+    let mut now: Vec<Value> =
+        serde_json::from_value(room.json_file(inbox.to_str().unwrap())).unwrap();
     let ours = now.pop().unwrap();
     assert_eq!(ours["text"], "a word from outside");
     // Compared as text, so that the order of fields counts.
@@ -87,7 +88,8 @@ fn a_team_of_the_session_dialect_is_listed_shown_and_read() {
     let room = recorded("claude-2.1.329/session-team");
     // Whether its lead lives could be told on the machine it was recorded on; on another it cannot.
     let config = room.root().join("teams/session-6132882e/config.json");
-    let elsewhere = std::fs::read_to_string(&config).unwrap().replace("vm#pid:[4026531836]", "vm#pid:[1]");
+    let elsewhere =
+        std::fs::read_to_string(&config).unwrap().replace("vm#pid:[4026531836]", "vm#pid:[1]");
     std::fs::write(config, elsewhere).unwrap();
     insta::assert_snapshot!(room.transcript(&[
         &["team", "list"],

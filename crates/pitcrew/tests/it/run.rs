@@ -132,7 +132,10 @@ fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
         let transcript = std::fs::read_to_string(folder.join(format!("{agent}.ndjson"))).unwrap();
         // A frame that is not read yet counts.
         let told = transcript.lines().find(|line| line.contains("at most 0 are allowed"));
-        assert!(told.is_some_and(|line| line.contains(&format!("Agent '{to}' has "))), "{agent}: {transcript}");
+        assert!(
+            told.is_some_and(|line| line.contains(&format!("Agent '{to}' has "))),
+            "{agent}: {transcript}"
+        );
     }
 }
 
@@ -171,7 +174,16 @@ fn stream_json_is_as_recorded_and_has_team_events_only_when_asked_for() {
     let plain = run(&room, SHORT, &["--output-format", "stream-json"]);
     assert_eq!(
         kinds(&plain),
-        ["system init", "assistant", "assistant", "assistant", "user", "user", "assistant", "result success"],
+        [
+            "system init",
+            "assistant",
+            "assistant",
+            "assistant",
+            "user",
+            "user",
+            "assistant",
+            "result success"
+        ],
         "{}",
         plain.stdout
     );
@@ -269,10 +281,16 @@ fn shutdown_ends_the_team_of_another_process_and_waits_for_it() {
     let room = TestEnv::new();
     assert_eq!(room.run(&["shutdown"]).code, 3);
     let running = room.start_waiting();
-    assert!(room.ok(&["team", "show"]).stdout.contains(&format!("run by process {}", running.id())));
+    assert!(
+        room.ok(&["team", "show"]).stdout.contains(&format!("run by process {}", running.id()))
+    );
     assert_eq!(room.ok(&["shutdown"]).stdout, "team work is shut down\n");
     assert_eq!(running.ended().0, Some(130));
-    assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 1, "bob was asked to leave");
+    assert_eq!(
+        room.json(&["member", "list", "--team", "work"])["total"],
+        1,
+        "bob was asked to leave"
+    );
     let again = room.run(&["shutdown", "work"]);
     assert_eq!(again.code, 4, "{again:?}");
 }
@@ -311,8 +329,11 @@ agents:
 /// The tools a run offers, as its first event tells.
 fn tools(room: &TestEnv, more: &[&str], switch: &str) -> Vec<String> {
     let model = room.script(SHORT);
-    let mut run = room.command(&["run", "do it", "--model", &model, "--output-format", "stream-json"]);
-    let ran = Ran::of(run.args(more).env("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", switch).output().unwrap());
+    let mut run =
+        room.command(&["run", "do it", "--model", &model, "--output-format", "stream-json"]);
+    let ran = Ran::of(
+        run.args(more).env("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", switch).output().unwrap(),
+    );
     let init: Value = serde_json::from_str(ran.stdout.lines().next().unwrap()).unwrap();
     init["tools"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
 }
@@ -345,10 +366,14 @@ fn where_teams_are_switched_off_a_run_is_one_agent_that_leaves_no_team_and_no_co
     let cut = off(&["run", "make it", "--model", &model, "--yes", "--max-turns", "1"]);
     assert!(cut.code == 7 && !cut.stderr.contains("--resume"), "{cut:?}");
     let refused = off(&["team", "create", "crew"]);
-    assert!(refused.code == 5 && refused.stderr.contains("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"), "{refused:?}");
+    assert!(
+        refused.code == 5 && refused.stderr.contains("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"),
+        "{refused:?}"
+    );
     assert_eq!(off(&["demo"]).code, 5);
     for place in ["teams", "tasks", "pitcrew/archive"] {
-        let left: Vec<_> = std::fs::read_dir(room.root().join(place)).into_iter().flatten().collect();
+        let left: Vec<_> =
+            std::fs::read_dir(room.root().join(place)).into_iter().flatten().collect();
         assert!(left.is_empty(), "{place}: {left:?}");
     }
     room.ok(&["team", "create", "crew"]);
@@ -361,7 +386,8 @@ fn what_the_user_adds_for_the_lead_and_a_model_for_teammates_are_taken() {
     std::fs::write(&mate, "agents: {bob: [{text: I run on another model.}]}").unwrap();
     let mate = format!("script:{}", mate.display());
     let script = WAITING.replace("at_most: 100000", "at_most: 3");
-    let ran = run(&room, &script, &["--teammate-model", &mate, "--append-system-prompt", "Be brief."]);
+    let ran =
+        run(&room, &script, &["--teammate-model", &mate, "--append-system-prompt", "Be brief."]);
     assert!(ran.stderr.contains("bob says: I run on another model."), "{ran:?}");
 }
 
@@ -381,7 +407,8 @@ impl TestEnv {
     /// Starts the team `work` on a script, and returns once its teammate is idle.
     fn start(&self, script: &str) -> Running {
         let model = self.script(script);
-        let mut running = Running::start(self, &["run", "wait", "--team", "work", "--model", &model]);
+        let mut running =
+            Running::start(self, &["run", "wait", "--team", "work", "--model", &model]);
         running.until("bob is idle");
         running
     }
@@ -411,13 +438,17 @@ agents:
     let room = TestEnv::new();
     let ran = run(&room, script, &[]);
     let flag = r"--allow 'Bash(touch '\''it is'\'' made)'";
-    let said = format!("nobody was there to ask; what was refused would have been allowed by: {flag}");
+    let said =
+        format!("nobody was there to ask; what was refused would have been allowed by: {flag}");
     assert!(ran.stderr.contains(&said), "{ran:?}");
     let json = run(&room, script, &["--json"]);
     let result: Value = serde_json::from_str(&json.stdout).unwrap();
     let denied = &result["permission_denials"][0];
     assert_eq!(denied["allow_rule"], "Bash(touch 'it is' made)");
-    assert!(denied["reason"].as_str().unwrap().ends_with(&format!("; {flag} would have allowed it")), "{denied}");
+    assert!(
+        denied["reason"].as_str().unwrap().ends_with(&format!("; {flag} would have allowed it")),
+        "{denied}"
+    );
     assert!(!room.work().join("made").exists());
     run(&room, script, &["--allow", denied["allow_rule"].as_str().unwrap()]);
     assert!(room.work().join("made").exists());

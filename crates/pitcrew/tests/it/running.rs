@@ -23,7 +23,12 @@ impl Running {
 
     /// What it says is its log, on stderr.
     pub(crate) fn of(command: &mut Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let log = lines_of(child.stderr.take().unwrap());
         Self { child, log }
     }

@@ -49,9 +49,16 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn start(behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let shared = Arc::new(Shared { behaviour: Mutex::new(Box::new(behaviour)), seen: Mutex::default() });
+    pub(crate) fn start(
+        behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let shared =
+            Arc::new(Shared { behaviour: Mutex::new(Box::new(behaviour)), seen: Mutex::default() });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
@@ -59,7 +66,10 @@ impl Service {
         Self { url, shared, _runtime: runtime }
     }
 
-    pub(crate) fn behave(&self, behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) {
+    pub(crate) fn behave(
+        &self,
+        behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static,
+    ) {
         *self.shared.behaviour.lock().unwrap() = Box::new(behaviour);
     }
 
@@ -98,7 +108,8 @@ async fn serve(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body>
             streamed(pieces.into_iter().map(|piece| piece.replace("end_turn", reason)).collect())
         }
         Reply::Refuse(status, header, body) => {
-            let mut response = Response::builder().status(status).header("content-type", "application/json");
+            let mut response =
+                Response::builder().status(status).header("content-type", "application/json");
             if let Some((name, value)) = header {
                 response = response.header(name, value);
             }
@@ -117,5 +128,8 @@ async fn serve(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body>
 
 fn streamed(pieces: Vec<String>) -> Response<Body> {
     let pieces = stream::iter(pieces.into_iter().map(Ok::<_, Infallible>));
-    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).unwrap()
+    Response::builder()
+        .header("content-type", "text/event-stream")
+        .body(Body::from_stream(pieces))
+        .unwrap()
 }

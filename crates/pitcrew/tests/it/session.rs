@@ -27,7 +27,8 @@ struct Session {
 impl Session {
     fn led() -> Self {
         let room = TestEnv::new();
-        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.329/session-team");
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fixtures/claude-2.1.329/session-team");
         copy(&recorded, &room.root());
         let lead = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
         let session = Self { room, lead };
@@ -125,12 +126,25 @@ fn take(inbox: &Path) -> Vec<Value> {
 
 fn is_well_formed(entry: &Value) -> bool {
     let keys: Vec<&str> = entry.as_object().unwrap().keys().map(String::as_str).collect();
-    let known = ["from", "text", "summary", "timestamp", "color", "msgV", "msg_id", "type", "read", "metadata"];
-    let order: Vec<usize> = keys.iter().filter_map(|key| known.iter().position(|known| known == key)).collect();
+    let known = [
+        "from",
+        "text",
+        "summary",
+        "timestamp",
+        "color",
+        "msgV",
+        "msg_id",
+        "type",
+        "read",
+        "metadata",
+    ];
+    let order: Vec<usize> =
+        keys.iter().filter_map(|key| known.iter().position(|known| known == key)).collect();
     order.len() == keys.len()
         && order.is_sorted()
         && ["from", "text", "timestamp", "msg_id"].iter().all(|key| entry[*key].is_string())
-        && (&entry["msgV"], &entry["type"], &entry["read"]) == (&json!(1), &json!("message"), &json!(false))
+        && (&entry["msgV"], &entry["type"], &entry["read"])
+            == (&json!(1), &json!("message"), &json!(false))
 }
 
 fn start_of(pid: u32) -> String {
@@ -180,10 +194,17 @@ fn a_running_session_is_listed_with_its_lead_and_one_that_ended_as_stale() {
 fn another_process_with_the_number_of_a_lead_is_not_the_lead() {
     let session = Session::led();
     let pid = session.lead.id();
-    session.claim(&json!({"pid": pid, "pidSpace": pid_space(), "claimedAt": 1, "procStart": "158386"}));
+    session.claim(
+        &json!({"pid": pid, "pidSpace": pid_space(), "claimedAt": 1, "procStart": "158386"}),
+    );
     assert_eq!(session.running()["state"], "stale");
-    session.claim(&json!({"pid": pid, "pidSpace": "vm#pid:[1]", "claimedAt": 1, "procStart": start_of(pid)}));
-    assert_eq!(session.running(), json!({"state": "elsewhere", "pid": pid, "pid_space": "vm#pid:[1]"}));
+    session.claim(
+        &json!({"pid": pid, "pidSpace": "vm#pid:[1]", "claimedAt": 1, "procStart": start_of(pid)}),
+    );
+    assert_eq!(
+        session.running(),
+        json!({"state": "elsewhere", "pid": pid, "pid_space": "vm#pid:[1]"})
+    );
 }
 
 /// A guest that does the session's task, and leaves when it is asked to.
@@ -219,11 +240,19 @@ fn one_of_ours_joins_a_running_session_works_and_leaves() {
         guest.ended()
     });
     assert_eq!(left.0, Some(0), "{}", left.1);
-    let frames: Vec<Value> =
-        taken.iter().filter_map(|entry| serde_json::from_str(entry["text"].as_str()?).ok()).collect();
+    let frames: Vec<Value> = taken
+        .iter()
+        .filter_map(|entry| serde_json::from_str(entry["text"].as_str()?).ok())
+        .collect();
     let kinds: Vec<&str> = frames.iter().filter_map(|frame| frame["type"].as_str()).collect();
-    assert!(kinds.contains(&"idle_notification") && kinds.contains(&"shutdown_approved"), "{taken:?}");
-    assert!(taken.iter().all(|entry| entry["from"] == "guest" && entry.get("lead_sig").is_none()), "{taken:?}");
+    assert!(
+        kinds.contains(&"idle_notification") && kinds.contains(&"shutdown_approved"),
+        "{taken:?}"
+    );
+    assert!(
+        taken.iter().all(|entry| entry["from"] == "guest" && entry.get("lead_sig").is_none()),
+        "{taken:?}"
+    );
     assert_eq!(
         session.room.json_file(&format!("teams/{TEAM}/inboxes/guest.json")),
         json!([]),
@@ -239,14 +268,26 @@ fn what_is_sent_into_a_session_is_taken_once_in_its_form_and_its_way_is_told() {
     let (sent, taken) = session.taking("team-lead", || {
         let send = |n: usize| {
             let text = format!("message {n}");
-            session.room.json(&["send", "--team", TEAM, "team-lead", &text, "--summary", "a short word"])
+            session.room.json(&[
+                "send",
+                "--team",
+                TEAM,
+                "team-lead",
+                &text,
+                "--summary",
+                "a short word",
+            ])
         };
         (0..count).map(send).collect::<Vec<_>>()
     });
-    let texts: Vec<_> = taken.iter().map(|entry| entry["text"].as_str().unwrap().to_owned()).collect();
+    let texts: Vec<_> =
+        taken.iter().map(|entry| entry["text"].as_str().unwrap().to_owned()).collect();
     assert_eq!(texts, (0..count).map(|n| format!("message {n}")).collect::<Vec<_>>());
     let keys: Vec<&str> = taken[0].as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, ["from", "text", "summary", "timestamp", "msgV", "msg_id", "type", "read", "metadata"]);
+    assert_eq!(
+        keys,
+        ["from", "text", "summary", "timestamp", "msgV", "msg_id", "type", "read", "metadata"]
+    );
     assert_eq!(fs::read_to_string(session.inbox("team-lead")).unwrap(), "[]");
     for sent in sent {
         let trace = session.room.json(&["message", sent["receipts"][0]["id"].as_str().unwrap()]);
@@ -272,7 +313,8 @@ fn an_inbox_of_a_session_is_followed_while_its_client_takes_everything_out() {
         assert_eq!(take(&session.inbox("worker")).len(), 0, "lead_sig is none of our fields");
     }
     follower.kill();
-    let ids = |of: &[Value], key: &str| of.iter().map(|entry| entry[key].clone()).collect::<Vec<_>>();
+    let ids =
+        |of: &[Value], key: &str| of.iter().map(|entry| entry[key].clone()).collect::<Vec<_>>();
     assert_eq!(ids(&seen, "id"), ids(&recorded, "msg_id"));
     let frames: Vec<_> = seen.iter().map(|entry| entry["frame"].as_str()).collect();
     assert_eq!(frames, [None, Some("task_assignment"), Some("shutdown_request")]);
@@ -286,10 +328,13 @@ fn a_follower_sees_every_message_of_ours_however_soon_the_client_takes_it() {
     take(&session.inbox("team-lead"));
     session.room.json(&["send", "--team", TEAM, "team-lead", "first"]);
     let mut follower = Running::answering(&mut session.room.command(&follow));
-    let text = |line: String| serde_json::from_str::<Value>(&line).unwrap()["text"].as_str().unwrap().to_owned();
+    let text = |line: String| {
+        serde_json::from_str::<Value>(&line).unwrap()["text"].as_str().unwrap().to_owned()
+    };
     let mut seen = vec![text(follower.line())];
-    let expected: Vec<String> =
-        std::iter::once("first".to_owned()).chain((0..20).map(|n| format!("message {n}"))).collect();
+    let expected: Vec<String> = std::iter::once("first".to_owned())
+        .chain((0..20).map(|n| format!("message {n}")))
+        .collect();
     session.taking("team-lead", || {
         for message in &expected[1..] {
             session.room.json(&["send", "--team", TEAM, "team-lead", message]);
@@ -301,7 +346,8 @@ fn a_follower_sees_every_message_of_ours_however_soon_the_client_takes_it() {
 }
 
 #[test]
-fn a_lead_without_a_named_teammate_of_its_own_is_said_not_to_read_and_what_it_takes_not_to_be_read_yet() {
+fn a_lead_without_a_named_teammate_of_its_own_is_said_not_to_read_and_what_it_takes_not_to_be_read_yet()
+ {
     let session = Session::led();
     let send = |text: &str| session.room.json(&["send", "--team", TEAM, "team-lead", text]);
     let sent = send("with a teammate");
@@ -331,7 +377,13 @@ fn a_pane_teammate_of_a_session_is_found_by_its_process() {
     let session = Session::led();
     let state = || {
         let shown = session.room.json(&["team", "show", TEAM]);
-        let worker = shown["runs"].as_array().unwrap().iter().find(|it| it["name"] == "worker").unwrap().clone();
+        let worker = shown["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|it| it["name"] == "worker")
+            .unwrap()
+            .clone();
         (worker["state"].clone(), worker["pid"].clone())
     };
     assert_eq!(state(), (json!("gone"), Value::Null));
@@ -364,12 +416,14 @@ impl Drop for PaneTeammate {
 }
 
 #[test]
-fn a_client_that_may_run_is_taken_out_of_its_leads_team_only_by_force_and_nothing_false_is_said_of_it() {
+fn a_client_that_may_run_is_taken_out_of_its_leads_team_only_by_force_and_nothing_false_is_said_of_it()
+ {
     let session = Session::led();
     let worker = PaneTeammate::start();
     let room = &session.room;
     let named = |text: String| {
-        text.replace(&worker.0.id().to_string(), "[worker]").replace(&session.lead.id().to_string(), "[lead]")
+        text.replace(&worker.0.id().to_string(), "[worker]")
+            .replace(&session.lead.id().to_string(), "[lead]")
     };
     let sent = room.json(&["send", "--team", TEAM, "worker", "look here"]);
     let before = room.tree();
@@ -382,7 +436,8 @@ fn a_client_that_may_run_is_taken_out_of_its_leads_team_only_by_force_and_nothin
     [exit 4]
     ");
     assert!(room.tree() == before, "what was refused changed something");
-    let forced = named(room.transcript(&[&["member", "remove", "worker", "--force", "--team", TEAM]]));
+    let forced =
+        named(room.transcript(&[&["member", "remove", "worker", "--force", "--team", TEAM]]));
     assert_snapshot!(forced, @r"
     $ pitcrew member remove worker --force --team session-6132882e
     worker is no member of session-6132882e any more
@@ -390,7 +445,10 @@ fn a_client_that_may_run_is_taken_out_of_its_leads_team_only_by_force_and_nothin
     unread messages that will not be delivered: 1; their senders in the team are told
     ");
     let told = room.ok(&["message", sent["receipts"][0]["id"].as_str().unwrap()]).stdout;
-    assert!(told.contains("worker is no longer in the team") && !told.contains("shut down"), "{told}");
+    assert!(
+        told.contains("worker is no longer in the team") && !told.contains("shut down"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -464,7 +522,8 @@ fn what_a_session_leads_is_not_said_to_have_no_process() {
         let text = text.replace(&worker.0.id().to_string(), "[worker]");
         text.replace(&session.lead.id().to_string(), "[lead]")
     };
-    let led = session.room.transcript(&[&["shutdown", TEAM], &["shutdown", TEAM, "--member", "worker"]]);
+    let led =
+        session.room.transcript(&[&["shutdown", TEAM], &["shutdown", TEAM, "--member", "worker"]]);
     assert_snapshot!(named(&session, led), @r"
     $ pitcrew shutdown session-6132882e
     error: team 'session-6132882e' is led by a running session, process [lead]; no run of pitcrew started any of it
@@ -529,7 +588,8 @@ fn the_inbox_of_a_member_that_left_can_be_shown() {
     fs::write(session.config(), serde_json::to_string_pretty(&config).unwrap()).unwrap();
     let shown = |left: &str| {
         let shown = session.room.json(&["inbox", "--team", TEAM, "worker"]);
-        let told: Vec<_> = shown["messages"].as_array().unwrap().iter().map(|m| m["text"].clone()).collect();
+        let told: Vec<_> =
+            shown["messages"].as_array().unwrap().iter().map(|m| m["text"].clone()).collect();
         assert_eq!(told.last(), Some(&json!("look here")), "{left}: {shown}");
     };
     shown("it is still there");
@@ -563,7 +623,10 @@ fn tasks_of_a_session_are_made_and_worked_on_and_nothing_is_said_for_its_lead() 
     "#);
     let task = room.json_file(&format!("tasks/{TEAM}/2.json"));
     let keys: Vec<&str> = task.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, ["id", "subject", "description", "owner", "status", "blocks", "blockedBy", "metadata"]);
+    assert_eq!(
+        keys,
+        ["id", "subject", "description", "owner", "status", "blocks", "blockedBy", "metadata"]
+    );
     for inbox in ["worker", "team-lead"] {
         let path = format!("teams/{TEAM}/inboxes/{inbox}.json");
         assert_eq!(room.json_file(&path), json!([]), "only its lead may sign an assignment");
@@ -578,7 +641,13 @@ fn a_running_session_is_neither_deleted_nor_spoken_for() {
     let seen = room.transcript(&[
         &["team", "delete", TEAM],
         &["send", "--team", TEAM, "worker", "stop", "--from", "team-lead"],
-        &["send", "--team", TEAM, "worker", r#"{"type":"shutdown_request","requestId":"x","from":"team-lead"}"#],
+        &[
+            "send",
+            "--team",
+            TEAM,
+            "worker",
+            r#"{"type":"shutdown_request","requestId":"x","from":"team-lead"}"#,
+        ],
     ]);
     assert!(room.tree() == before, "what was refused changed something");
     assert_snapshot!(seen.replace(&session.lead.id().to_string(), "[pid]"), @r#"

@@ -65,7 +65,10 @@ const SHOWN: &[(&str, Stage)] = &[
     ),
     ("cd your/repository", Not("it names no folder that is there")),
     ("export ANTHROPIC_API_KEY=...", Not("it needs a vendor's key")),
-    ("echo '{\"id\":1,\"op\":\"hello\",\"protocol\":1}' | pitcrew pane serve tmux --session mine", Tmux),
+    (
+        "echo '{\"id\":1,\"op\":\"hello\",\"protocol\":1}' | pitcrew pane serve tmux --session mine",
+        Tmux,
+    ),
     ("git diff | pitcrew send --team backend reviewer - --summary \"my changes\"", Stage::Running),
     ("pitcrew agent", Named),
     ("pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits", Lives),
@@ -120,9 +123,15 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew run", Named),
     ("pitcrew run \"make the tests pass\"", Empty),
     ("pitcrew run \"make the tests pass\" --model opus --permission-mode acceptEdits", Empty),
-    ("pitcrew run \"make the tests pass\" --permission-mode acceptEdits --allow 'Bash(cargo test:*)'", Empty),
+    (
+        "pitcrew run \"make the tests pass\" --permission-mode acceptEdits --allow 'Bash(cargo test:*)'",
+        Empty,
+    ),
     ("pitcrew run \"mend it\" --teammate-mode tmux --permission-mode acceptEdits", Tmux),
-    ("pitcrew run \"port it to the new API\" --teammate-model haiku --allow 'Bash(cargo test:*)'", Empty),
+    (
+        "pitcrew run \"port it to the new API\" --teammate-model haiku --allow 'Bash(cargo test:*)'",
+        Empty,
+    ),
     ("pitcrew run \"review the diff\" --model openai/qwen3 --output-format stream-json", Empty),
     (
         "pitcrew run \"review the diff\" --model sonnet --max-cost-usd 5",
@@ -156,7 +165,10 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew team lead TEAM --take-over", Alone),
     ("pitcrew team lead backend", Alone),
     ("pitcrew team lead backend --take-over", Alone),
-    ("pitcrew team lead backend --take-over --as reviewer \"finish the review, then stop\"", Stopped),
+    (
+        "pitcrew team lead backend --take-over --as reviewer \"finish the review, then stop\"",
+        Stopped,
+    ),
     ("pitcrew team list", Empty),
     ("pitcrew team list --archived", Empty),
     ("pitcrew team show", Alone),
@@ -180,7 +192,9 @@ fn shown() -> BTreeMap<String, Vec<String>> {
     let mut pages = vec![repository.join("README.md")];
     let docs = fs::read_dir(repository.join("docs")).unwrap().map(|entry| entry.unwrap().path());
     pages.extend(docs.filter(|path| path.extension().is_some_and(|it| it == "md")));
-    let mut add = |place: &str, line: &str| lines.entry(line.trim().to_owned()).or_default().push(place.to_owned());
+    let mut add = |place: &str, line: &str| {
+        lines.entry(line.trim().to_owned()).or_default().push(place.to_owned())
+    };
     for page in pages {
         let place = page.file_name().unwrap().to_string_lossy().into_owned();
         of_page(&fs::read_to_string(&page).unwrap(), |line| add(&place, line));
@@ -263,19 +277,27 @@ fn working() -> String {
 }
 
 /// Agents that say their last word, whatever they said before.
-const ENDING: &str = "agents: {default: [{repeat: {at_most: 100000, turns: [{text: It is done.}]}}]}";
+const ENDING: &str =
+    "agents: {default: [{repeat: {at_most: 100000, turns: [{text: It is done.}]}}]}";
 
 /// A repository with nothing in it yet, whose runs use the script.
 fn empty() -> TestEnv {
     let room = TestEnv::new();
     let home = room.work().parent().unwrap().to_owned();
-    let folders = ["src/backend", ".local/share/bash-completion/completions", ".config/fish/completions", "bin"];
+    let folders = [
+        "src/backend",
+        ".local/share/bash-completion/completions",
+        ".config/fish/completions",
+        "bin",
+    ];
     folders.iter().for_each(|folder| fs::create_dir_all(home.join(folder)).unwrap());
     for repository in [room.work(), home.join("src/backend")] {
         fs::create_dir(repository.join(".claude")).unwrap();
         let rules = r#"{"permissions": {"allow": ["Bash(ls:*)"]}}"#;
         fs::write(repository.join(".claude/settings.json"), rules).unwrap();
-        assert!(room.tool("git", &["init", "-q"]).current_dir(repository).status().unwrap().success());
+        assert!(
+            room.tool("git", &["init", "-q"]).current_dir(repository).status().unwrap().success()
+        );
     }
     let goal = room.work().join("goal.md");
     fs::write(&goal, "mend it").unwrap();
@@ -290,7 +312,8 @@ fn empty() -> TestEnv {
 /// Makes a script what every agent runs on from now on.
 fn use_script(room: &TestEnv, script: &str) {
     let model = room.script(script);
-    fs::write(room.root().join("settings.json"), serde_json::json!({"model": model}).to_string()).unwrap();
+    fs::write(room.root().join("settings.json"), serde_json::json!({"model": model}).to_string())
+        .unwrap();
 }
 
 /// The team `backend` at work, and the id of a message to bob.
@@ -314,7 +337,10 @@ fn stopped(is_alone: bool) -> TestEnv {
     let room = empty();
     if is_alone {
         let turns = "[{delay_ms: 20, tools: [{name: TaskList}]}]";
-        use_script(&room, &format!("agents: {{team-lead: [{{repeat: {{at_most: 99999, turns: {turns}}}}}]}}"));
+        use_script(
+            &room,
+            &format!("agents: {{team-lead: [{{repeat: {{at_most: 99999, turns: {turns}}}}}]}}"),
+        );
         let mut run = Running::start(&room, &["run", "work", "--team", "backend"]);
         run.until("team-lead TaskList");
         run.signal(Signal::INT);
@@ -454,14 +480,18 @@ fn what_is_shown_and_goes_on_does_so_until_it_is_interrupted() {
         if line.contains("team-lead") {
             room.ok(&["send", "team-lead", "hello"]);
         }
-        let mut follows = Running::answering(&mut shell(&room, &format!("exec {}", filled(&room, line, &message))));
+        let mut follows = Running::answering(&mut shell(
+            &room,
+            &format!("exec {}", filled(&room, line, &message)),
+        ));
         assert!(!follows.line().is_empty(), "{line}");
         follows.signal(Signal::INT);
         assert_eq!(follows.ended().0, Some(0), "{line}");
     }
     for line in on(Lives) {
         let room = if line.contains("bob") { with_bob() } else { stopped(true) };
-        let mut lives = Running::of(&mut shell(&room, &format!("exec {}", filled(&room, line, ""))));
+        let mut lives =
+            Running::of(&mut shell(&room, &format!("exec {}", filled(&room, line, ""))));
         lives.until("joins as a teammate");
         lives.signal(Signal::INT);
         assert_eq!(lives.ended().0, Some(130), "{line}");

@@ -41,13 +41,18 @@ fn end(sleepers: Vec<u32>) {
 
 /// The command of that way, which is answered when all it starts has begun.
 fn begun(way: &str, seconds: &str) -> String {
-    format!("{}\nuntil pgrep -x sleep -a | grep -q 'sleep {seconds}'; do :; done", way.replace('N', seconds))
+    format!(
+        "{}\nuntil pgrep -x sleep -a | grep -q 'sleep {seconds}'; do :; done",
+        way.replace('N', seconds)
+    )
 }
 
 /// A script whose agent runs the command.
 fn script(agent: &str, command: &str) -> String {
     let command = serde_json::to_string(command).unwrap();
-    format!("agents:\n  {agent}:\n    - tools: [{{name: Bash, input: {{command: {command}}}}}]\n    - text: Done.\n")
+    format!(
+        "agents:\n  {agent}:\n    - tools: [{{name: Bash, input: {{command: {command}}}}}]\n    - text: Done.\n"
+    )
 }
 
 #[test]
@@ -68,8 +73,10 @@ fn what_a_command_of_a_member_moved_out_of_sight_ends_with_its_process() {
     let room = TestEnv::with_crew();
     let seconds = seconds(8);
     let model = room.script(&script("guest", &begun(WAYS[1], &seconds)));
-    let mut guest =
-        Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE]);
+    let mut guest = Running::start(
+        &room,
+        &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE],
+    );
     guest.until("guest is idle");
     until("the command has started", || (sleepers(&seconds).len() == 2).then_some(()), String::new);
     guest.signal(Signal::TERM);
@@ -159,14 +166,19 @@ fn recorded(room: &TestEnv, team: &str) -> Vec<u32> {
     let file = room.root().join("teams").join(team).join("pitcrew/escaped.json");
     let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
     let record: Value = serde_json::from_str(&text).unwrap();
-    let processes = record["escaped"].as_array().unwrap().iter().map(|escaped| &escaped["process"]["pid"]);
+    let processes =
+        record["escaped"].as_array().unwrap().iter().map(|escaped| &escaped["process"]["pid"]);
     processes.map(|pid| pid.as_u64().unwrap().try_into().unwrap()).collect()
 }
 
 /// What the doctor says of escaped processes of the team; nothing of it is repaired.
 fn reported(room: &TestEnv, flags: &[&str]) -> Vec<String> {
     let report = room.json(&[&["doctor"], flags].concat());
-    let findings = report["findings"].as_array().unwrap().iter().filter(|finding| finding["kind"] == "escaped");
+    let findings = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["kind"] == "escaped");
     let detail = |finding: &Value| {
         assert!(finding["repair"].is_null() && finding["repaired"].is_null(), "{finding}");
         finding["detail"].as_str().unwrap().to_owned()
@@ -187,8 +199,15 @@ fn what_escaped_from_a_killed_run_is_reported_and_never_ended() {
     for (nth, way) in WAYS.iter().enumerate() {
         let (room, seconds) = (TestEnv::new(), seconds(10 + nth));
         let model = room.script(&script_that_stays("team-lead", &begun(way, &seconds)));
-        let run = Running::start(&room, &["run", "go", "--team", "crew", "--model", &model, "--permission-mode", FREE]);
-        until("the second command runs", || room.work().join("next").exists().then_some(()), String::new);
+        let run = Running::start(
+            &room,
+            &["run", "go", "--team", "crew", "--model", &model, "--permission-mode", FREE],
+        );
+        until(
+            "the second command runs",
+            || room.work().join("next").exists().then_some(()),
+            String::new,
+        );
         let recorded = recorded(&room, "crew");
         assert_eq!(reported(&room, &[]), Vec::<String>::new(), "{way}: the run will end it");
         run.kill();
@@ -197,14 +216,18 @@ fn what_escaped_from_a_killed_run_is_reported_and_never_ended() {
         assert_eq!(reported(&room, &["--repair"]), found, "{way}");
         let still_there = sleepers(&seconds);
         fs::write(room.work().join("enough"), "").unwrap();
-        let ran = room.run(&["run", "--resume", "crew", "--model", &model, "--permission-mode", FREE]);
+        let ran =
+            room.run(&["run", "--resume", "crew", "--model", &model, "--permission-mode", FREE]);
         let after_resume = sleepers(&seconds);
         end(after_resume.clone());
         assert_eq!((&still_there, &after_resume), (&left, &left), "{way}: {ran:?}");
         assert_eq!((recorded.len(), found.len()), (1, 1), "{way}: {found:?}");
         let found = &found[0];
         assert!(found.contains(&format!("process {} (", recorded[0])), "{way}: {found}");
-        assert!(found.contains(&format!("sleep {seconds}")) && found.contains("team-lead"), "{way}: {found}");
+        assert!(
+            found.contains(&format!("sleep {seconds}")) && found.contains("team-lead"),
+            "{way}: {found}"
+        );
         let warned = ran.stderr.matches(&format!("process {} (", recorded[0])).count();
         assert_eq!(warned, 1, "{way}: {ran:?}");
     }
@@ -215,8 +238,15 @@ fn what_escaped_from_a_killed_member_is_reported_and_its_agent_was_told() {
     let room = TestEnv::with_crew();
     let seconds = seconds(20);
     let model = room.script(&script_that_stays("guest", &begun(WAYS[0], &seconds)));
-    let guest = Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE]);
-    until("the second command runs", || room.work().join("next").exists().then_some(()), String::new);
+    let guest = Running::start(
+        &room,
+        &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE],
+    );
+    until(
+        "the second command runs",
+        || room.work().join("next").exists().then_some(()),
+        String::new,
+    );
     let transcript = room.root().join("teams/crew/pitcrew/transcripts/guest.ndjson");
     let told = fs::read_to_string(transcript).unwrap();
     guest.kill();
@@ -225,7 +255,10 @@ fn what_escaped_from_a_killed_member_is_reported_and_its_agent_was_told() {
     end(left.clone());
     assert_eq!((left.len(), found.len()), (1, 1), "{found:?}");
     assert!(found[0].contains("a command of guest"), "{found:?}");
-    let words = format!("left running outside its session: pid {} (sleep {seconds}); it ends with this run", left[0]);
+    let words = format!(
+        "left running outside its session: pid {} (sleep {seconds}); it ends with this run",
+        left[0]
+    );
     assert!(told.contains(&words), "{told}");
     assert_eq!(reported(&room, &[]), Vec::<String>::new(), "it has ended");
 }

@@ -71,12 +71,16 @@ impl Drop for Process {
 impl TestEnv {
     pub(crate) fn team(&self, name: &str) -> Team {
         let backend = Arc::new(FileBackend::open(&self.root(), FileOptions::default()));
-        Teams::new(backend, Limits::default(), Arc::new(SystemClock)).at(&TeamDir::of(name)).unwrap()
+        Teams::new(backend, Limits::default(), Arc::new(SystemClock))
+            .at(&TeamDir::of(name))
+            .unwrap()
     }
 
     /// What the processes that run bob of the team `work` carry.
     fn tag_of_bob(&self) -> String {
-        RecordedPanes::below(&self.root()).tag(&self.team("work"), Some(&AgentName::foreign("bob"))).to_string()
+        RecordedPanes::below(&self.root())
+            .tag(&self.team("work"), Some(&AgentName::foreign("bob")))
+            .to_string()
     }
 
     /// Records a process, and perhaps a pane, as started for bob by a lead that is dead.
@@ -102,11 +106,13 @@ impl TestEnv {
     /// Kills a run while a command of its lead runs; says which process that command is.
     fn killed_while_busy(&self) -> Process {
         let model = self.script(BUSY);
-        let mut command = self.command(&["run", "wait", "--team", "work", "--yes", "--model", &model]);
+        let mut command =
+            self.command(&["run", "wait", "--team", "work", "--yes", "--model", &model]);
         let running = Running::of(&mut command);
         let pid = self.work().join("pid");
         until("the command runs", || pid.exists().then_some(()), String::new);
-        let identity = ProcessIdentity::of(fs::read_to_string(pid).unwrap().trim().parse().unwrap()).unwrap();
+        let identity =
+            ProcessIdentity::of(fs::read_to_string(pid).unwrap().trim().parse().unwrap()).unwrap();
         running.kill();
         fs::remove_file(self.work().join("pid")).unwrap();
         Process { identity }
@@ -140,7 +146,11 @@ fn whoever_goes_on_with_a_team_or_ends_it_stops_what_was_left_running() {
     ] {
         let room = TestEnv::new();
         let left = room.killed_while_busy();
-        fs::write(room.work().join("short.yaml"), "agents: {team-lead: [{text: So}, {text: That is all.}]}").unwrap();
+        fs::write(
+            room.work().join("short.yaml"),
+            "agents: {team-lead: [{text: So}, {text: That is all.}]}",
+        )
+        .unwrap();
         room.ok(end);
         assert!(!left.is_alive(), "{end:?}");
     }
@@ -150,23 +160,32 @@ fn whoever_goes_on_with_a_team_or_ends_it_stops_what_was_left_running() {
 fn teammates_that_wait_for_a_lead_are_stopped_by_shutdown() {
     let room = TestEnv::new();
     room.killed_run();
-    let parked = Process::shell(&room, "trap 'exit 0' TERM; touch $1; while :; do sleep 0.01; done");
+    let parked =
+        Process::shell(&room, "trap 'exit 0' TERM; touch $1; while :; do sleep 0.01; done");
     room.started_for_bob(parked.identity, None);
     let found = room.json(&["doctor"]);
     assert_eq!(found["findings"][0]["kind"], "orphaned_process", "{found:#}");
     let ended = room.json(&["shutdown", "work"]);
     assert_eq!(ended["success"], true, "{ended:#}");
-    assert_eq!((&ended["stopped"][0]["name"], &ended["stopped"][0]["outcome"]), (&"bob".into(), &"stopped".into()));
+    assert_eq!(
+        (&ended["stopped"][0]["name"], &ended["stopped"][0]["outcome"]),
+        (&"bob".into(), &"stopped".into())
+    );
     assert!(!parked.is_alive());
     assert_eq!(room.run(&["shutdown", "work"]).code, 4, "there is nothing left to stop");
-    assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 2, "it can be gone on with");
+    assert_eq!(
+        room.json(&["member", "list", "--team", "work"])["total"],
+        2,
+        "it can be gone on with"
+    );
 }
 
 #[test]
 fn a_repair_ends_no_member_that_runs_without_a_lead_and_names_the_command_that_does() {
     let room = TestEnv::new();
     room.killed_run();
-    let at_work = Process::shell(&room, "trap 'exit 0' TERM; touch $1; while :; do sleep 0.01; done");
+    let at_work =
+        Process::shell(&room, "trap 'exit 0' TERM; touch $1; while :; do sleep 0.01; done");
     for program in ["pitcrew", "claude"] {
         room.started_for_bob_by(program, at_work.identity, None);
         for args in [&["doctor"][..], &["doctor", "--repair"]] {
@@ -176,8 +195,12 @@ fn a_repair_ends_no_member_that_runs_without_a_lead_and_names_the_command_that_d
             assert!(told.code == 1 && told.stdout.contains(ways), "{program} {args:?}: {told:?}");
         }
     }
-    let help = room.ok(&["doctor", "--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("A repair ends no member that runs, even when its lead is dead"), "{help}");
+    let help =
+        room.ok(&["doctor", "--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        help.contains("A repair ends no member that runs, even when its lead is dead"),
+        "{help}"
+    );
     room.ok(&["shutdown", "work"]);
     assert!(!at_work.is_alive());
     let told = room.ok(&["doctor"]);
@@ -186,7 +209,9 @@ fn a_repair_ends_no_member_that_runs_without_a_lead_and_names_the_command_that_d
 
 #[test]
 fn what_a_dead_client_left_running_is_named_by_doctor_and_ended_by_a_repair_and_by_shutdown() {
-    for end in [&["doctor", "--repair"][..], &["shutdown", "work"], &["team", "delete", "work", "--force"]] {
+    for end in
+        [&["doctor", "--repair"][..], &["shutdown", "work"], &["team", "delete", "work", "--force"]]
+    {
         let room = TestEnv::new();
         room.killed_run();
         // What another client starts has its tag and a session of its own.
@@ -212,15 +237,15 @@ fn a_member_that_joined_by_itself_and_was_killed_is_named_by_doctor_whoever_lead
             fs::write(room.root().join("teams/crew/config.json"), config.to_string()).unwrap();
         }
         let model = room.script("agents: {guest: [{text: I am here.}]}");
-        let mut guest = Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model]);
+        let mut guest =
+            Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model]);
         guest.until("guest is idle");
         let told = room.run(&["doctor"]);
         assert!(!told.stdout.contains("guest"), "{told:?}");
         guest.kill();
         let told = room.ok(&["doctor"]).stdout;
         assert!(told.contains("note: member gone in team crew: process"), "{told}");
-        let ways =
-            "`pitcrew join crew --as guest` goes on with it, `pitcrew member remove guest --team crew` takes it out";
+        let ways = "`pitcrew join crew --as guest` goes on with it, `pitcrew member remove guest --team crew` takes it out";
         assert!(told.contains(ways), "{told}");
         assert!(!told.contains("goes on with guest") && !told.contains("all is well"), "{told}");
         room.ok(&["member", "remove", "guest", "--team", "crew"]);
@@ -234,7 +259,10 @@ fn a_process_that_only_has_the_number_of_a_teammate_is_left_alone() {
     let room = TestEnv::new();
     room.killed_run();
     let other = Process::shell(&room, "touch $1; exec sleep 1000");
-    room.started_for_bob(ProcessIdentity { start_ticks: other.identity.start_ticks - 1, ..other.identity }, None);
+    room.started_for_bob(
+        ProcessIdentity { start_ticks: other.identity.start_ticks - 1, ..other.identity },
+        None,
+    );
     let ended = room.json(&["shutdown", "work", "--force"]);
     assert_eq!(ended["stopped"][0]["outcome"], "gone", "{ended:#}");
     assert!(other.is_alive());
@@ -252,8 +280,11 @@ fn a_record_that_names_a_process_without_the_members_tag_has_nobody_killed() {
         for tag in ["", "0af3/work/bob"] {
             let room = TestEnv::new();
             room.killed_run();
-            fs::write(room.work().join("short.yaml"), "agents: {team-lead: [{text: So}, {text: That is all.}]}")
-                .unwrap();
+            fs::write(
+                room.work().join("short.yaml"),
+                "agents: {team-lead: [{text: So}, {text: That is all.}]}",
+            )
+            .unwrap();
             let other = Process::tagged_shell(&room, "touch $1; exec sleep 1000", tag);
             room.started_for_bob(other.identity, None);
             let told = room.run(&["doctor"]);
@@ -268,7 +299,8 @@ fn a_record_that_names_a_process_without_the_members_tag_has_nobody_killed() {
 fn force_kills_a_run_that_hangs_and_a_teammate_that_heeds_nothing() {
     let room = TestEnv::new();
     let running = room.start_waiting();
-    let stubborn = Process::shell(&room, "trap '' TERM INT; touch $1; while :; do sleep 0.01; done");
+    let stubborn =
+        Process::shell(&room, "trap '' TERM INT; touch $1; while :; do sleep 0.01; done");
     // Before the run hangs, which may be while it holds the lock of the journal.
     room.started_for_bob(stubborn.identity, None);
     running.signal(rustix::process::Signal::STOP);
@@ -303,7 +335,9 @@ fn whatever_is_left_of_a_team_is_cleared_away_by_force() {
     let damages: [(&str, Damage); 3] = [
         ("its config is torn", |root| fs::write(root.join("teams/crew/config.json"), "{").unwrap()),
         ("it has no config", |root| fs::remove_file(root.join("teams/crew/config.json")).unwrap()),
-        ("its tasks alone are there", |root| fs::rename(root.join("teams/crew"), root.join("gone")).unwrap()),
+        ("its tasks alone are there", |root| {
+            fs::rename(root.join("teams/crew"), root.join("gone")).unwrap()
+        }),
     ];
     for (what, damage) in damages {
         let room = TestEnv::with_crew();
@@ -311,8 +345,16 @@ fn whatever_is_left_of_a_team_is_cleared_away_by_force() {
         damage(&room.root());
         let deleted = room.ok(&["team", "delete", "crew", "--force"]);
         assert!(deleted.stdout.contains("crew"), "{what}: {deleted:?}");
-        assert!(!room.root().join("teams/crew").exists() && !room.root().join("tasks/crew").exists(), "{what}");
-        let archived = fs::read_dir(room.root().join("pitcrew/archive")).unwrap().next().unwrap().unwrap().path();
+        assert!(
+            !room.root().join("teams/crew").exists() && !room.root().join("tasks/crew").exists(),
+            "{what}"
+        );
+        let archived = fs::read_dir(room.root().join("pitcrew/archive"))
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
         assert!(archived.join("tasks/1.json").is_file(), "{what}");
         assert_eq!(room.run(&["team", "delete", "crew", "--force"]).code, 3, "{what}");
         room.ok(&["team", "create", "crew"]);
@@ -332,7 +374,8 @@ fn a_record_that_is_torn_keeps_nobody_from_deleting_the_team_nor_the_doctor_from
     for record in ["started", "panes"] {
         let room = TestEnv::new();
         room.killed_run();
-        std::fs::write(room.root().join(format!("teams/work/pitcrew/{record}.json")), "[{torn").unwrap();
+        std::fs::write(room.root().join(format!("teams/work/pitcrew/{record}.json")), "[{torn")
+            .unwrap();
         let told = room.run(&["doctor"]);
         assert!(told.stdout.starts_with("torn ") && told.stdout.contains(record), "{told:?}");
         room.ok(&["team", "delete", "work", "--force"]);
@@ -345,9 +388,14 @@ fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
     let room = TestEnv::new();
     let running = room.start_waiting();
     let led = room.json(&["team", "lead", "work"]);
-    assert_eq!((&led["lead"]["pid"], &led["lead"]["alive"]), (&running.id().into(), &true.into()), "{led:#}");
+    assert_eq!(
+        (&led["lead"]["pid"], &led["lead"]["alive"]),
+        (&running.id().into(), &true.into()),
+        "{led:#}"
+    );
     let model = room.script(TAKEN_OVER);
-    let taking_over = ["team", "lead", "work", "go on", "--take-over", "--as", "bob", "--model", &model];
+    let taking_over =
+        ["team", "lead", "work", "go on", "--take-over", "--as", "bob", "--model", &model];
     let refused = room.run(&taking_over);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.stderr.contains("is run by process"), "{refused:?}");
@@ -357,8 +405,15 @@ fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
     let ran = room.ok(&taking_over);
     // Of how many turns it makes more than one answer is said, as its mail may come with its news or after.
     assert!(ran.stderr.contains("team-lead says: I lead now."), "{ran:?}");
-    assert_eq!(room.json(&["team", "show", "work"])["team"]["members"].as_array().unwrap().len(), 1);
-    assert_eq!(room.run(&["team", "lead", "work", "go on"]).code, 2, "an instruction is for who takes over");
+    assert_eq!(
+        room.json(&["team", "show", "work"])["team"]["members"].as_array().unwrap().len(),
+        1
+    );
+    assert_eq!(
+        room.run(&["team", "lead", "work", "go on"]).code,
+        2,
+        "an instruction is for who takes over"
+    );
 }
 
 /// A tmux server of the test's own.
@@ -388,7 +443,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _none_ran = Command::new("tmux").arg("-S").arg(&self.socket).arg("kill-server").output();
+        let _none_ran =
+            Command::new("tmux").arg("-S").arg(&self.socket).arg("kill-server").output();
     }
 }
 
@@ -413,7 +469,10 @@ fn the_pane_of_a_teammate_is_closed_and_one_that_is_not_ours_is_not() {
     theirs.root = "theirs".to_owned();
     let theirs = block_on(tmux.start(&start(theirs))).unwrap();
     let place = |pane: &PaneId| PanePlace {
-        host: PaneHost { socket: Some(server.socket.display().to_string()), ..PaneHost::of("tmux") },
+        host: PaneHost {
+            socket: Some(server.socket.display().to_string()),
+            ..PaneHost::of("tmux")
+        },
         id: pane.0.clone(),
     };
     let dead = ProcessIdentity { pid: 1, start_ticks: u64::MAX };

@@ -50,7 +50,14 @@ fn tasks_are_made_listed_changed_and_shown() {
     let room = TestEnv::with_crew();
     let seen = room.transcript(&[
         &["task", "list"],
-        &["task", "create", "Fix the parser", "Tests in tests/parser.rs fail", "--metadata", "priority=1"],
+        &[
+            "task",
+            "create",
+            "Fix the parser",
+            "Tests in tests/parser.rs fail",
+            "--metadata",
+            "priority=1",
+        ],
         &["task", "create", "Write it up"],
         &["task", "update", "2", "--blocked-by", "1", "--owner", "bob"],
         &["task", "update", "2", "--owner", "bob"],
@@ -202,6 +209,10 @@ fn a_file_that_cannot_be_read_hides_no_other_task_and_is_said_once() {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"id\": \"1", "{file}");
         let kind = if file == "1.json" { "torn" } else { "no_task" };
         let found = room.json(&["doctor"]);
-        assert_eq!((&found["findings"][0]["kind"], &found["total"]), (&kind.into(), &1.into()), "{found:#}");
+        assert_eq!(
+            (&found["findings"][0]["kind"], &found["total"]),
+            (&kind.into(), &1.into()),
+            "{found:#}"
+        );
     }
 }

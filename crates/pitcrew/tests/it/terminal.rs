@@ -35,8 +35,21 @@ impl Terminal {
         }
         let mut terminal = Self { room: TestEnv::new(), theirs: String::new() };
         fs::write(terminal.room.work().parent().unwrap().join(".tmux.conf"), rc).unwrap();
-        let args =
-            ["new-session", "-d", "-P", "-F", "#{pane_id}", "-s", "mine", "-x", "200", "-y", "50", "sleep", "1000"];
+        let args = [
+            "new-session",
+            "-d",
+            "-P",
+            "-F",
+            "#{pane_id}",
+            "-s",
+            "mine",
+            "-x",
+            "200",
+            "-y",
+            "50",
+            "sleep",
+            "1000",
+        ];
         terminal.theirs = terminal.tmux(&args);
         Some(terminal)
     }
@@ -89,14 +102,20 @@ impl Terminal {
     /// What starts the team `work` on a script, its teammates where `mode` says.
     pub(crate) fn run_in(&self, mode: &str, script: &str, more: &[&str]) -> Command {
         let model = self.room.script(script);
-        let args = ["run", "go", "--team", "work", "--model", &model, "--teammate-mode", mode, "--yes"];
+        let args =
+            ["run", "go", "--team", "work", "--model", &model, "--teammate-mode", mode, "--yes"];
         let args: Vec<&str> = args.iter().chain(more).copied().collect();
         self.command(&args)
     }
 
     pub(crate) fn resume(&self) -> Child {
         let args = ["run", "--resume", "work", "--yes"];
-        self.command(&args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        self.command(&args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
     }
 
     pub(crate) fn team(&self) -> PathBuf {
@@ -113,7 +132,8 @@ impl Terminal {
 
     /// What is recorded as started and not stopped.
     pub(crate) fn started(&self) -> Value {
-        let text = fs::read_to_string(self.team().join("pitcrew/started.json")).unwrap_or_else(|_| "{}".to_owned());
+        let text = fs::read_to_string(self.team().join("pitcrew/started.json"))
+            .unwrap_or_else(|_| "{}".to_owned());
         let document: Value = serde_json::from_str(&text).unwrap();
         document.get("started").cloned().unwrap_or_else(|| serde_json::json!({}))
     }
@@ -133,8 +153,12 @@ impl Terminal {
         assert_eq!(self.panes(), std::slice::from_ref(&self.theirs), "panes");
         assert_eq!(self.teammates(), Vec::<u32>::new(), "processes");
         if let Some(config) = self.config() {
-            let names: Vec<&str> =
-                config["members"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+            let names: Vec<&str> = config["members"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|m| m["name"].as_str().unwrap())
+                .collect();
             assert_eq!(names, ["team-lead"], "members: {:#?}", self.journal());
             assert_eq!(self.started(), serde_json::json!({}), "records");
         }
@@ -153,13 +177,22 @@ pub(crate) fn teammates(room: &TestEnv) -> Vec<u32> {
     let root = room.root().display().to_string();
     let is_ours = |pid: &u32| {
         let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
-        let has = |bytes: Vec<u8>, text: &str| String::from_utf8_lossy(&bytes).split('\0').any(|part| part == text);
+        let has = |bytes: Vec<u8>, text: &str| {
+            String::from_utf8_lossy(&bytes).split('\0').any(|part| part == text)
+        };
         let is_binary = read("cmdline").starts_with(env!("CARGO_BIN_EXE_pitcrew").as_bytes());
-        is_binary && has(read("cmdline"), "agent") && has(read("environ"), &format!("CLAUDE_CONFIG_DIR={root}"))
+        is_binary
+            && has(read("cmdline"), "agent")
+            && has(read("environ"), &format!("CLAUDE_CONFIG_DIR={root}"))
     };
     let all = fs::read_dir("/proc").unwrap().flatten();
-    let found: Vec<u32> = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect();
-    found.iter().copied().filter(|pid| !parent_of(*pid).is_some_and(|parent| found.contains(&parent))).collect()
+    let found: Vec<u32> =
+        all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect();
+    found
+        .iter()
+        .copied()
+        .filter(|pid| !parent_of(*pid).is_some_and(|parent| found.contains(&parent)))
+        .collect()
 }
 
 fn parent_of(pid: u32) -> Option<u32> {

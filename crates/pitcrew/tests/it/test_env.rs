@@ -60,7 +60,11 @@ impl TestEnv {
                 "tmuxPaneId": "in-process", "cwd": "/home/dev/project", "subscriptions": [], "backendType": "in-process",
             }));
         }
-        fs::write(room.root().join("teams/crew/config.json"), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+        fs::write(
+            room.root().join("teams/crew/config.json"),
+            serde_json::to_string_pretty(&config).unwrap(),
+        )
+        .unwrap();
         room
     }
 
@@ -94,8 +98,13 @@ impl TestEnv {
     pub(crate) fn tool(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.work()).env_clear();
-        command.env("HOME", self.dir.path()).env("CLAUDE_CONFIG_DIR", self.root()).env("TMPDIR", self.temporary());
-        for (name, folder) in [("PATH", None), ("CARGO_HOME", Some(".cargo")), ("RUSTUP_HOME", Some(".rustup"))] {
+        command
+            .env("HOME", self.dir.path())
+            .env("CLAUDE_CONFIG_DIR", self.root())
+            .env("TMPDIR", self.temporary());
+        for (name, folder) in
+            [("PATH", None), ("CARGO_HOME", Some(".cargo")), ("RUSTUP_HOME", Some(".rustup"))]
+        {
             let usual = || Some(std::env::home_dir()?.join(folder?).into_os_string());
             if let Some(value) = std::env::var_os(name).or_else(usual) {
                 command.env(name, value);
@@ -143,7 +152,13 @@ impl TestEnv {
         static CHANGING: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
             [
                 (Regex::new(r"\.repair-\d{8}T\d{6}Z-[0-9a-f]{8}").unwrap(), "[keep]"),
-                (Regex::new(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?").unwrap(), "[uuid]"),
+                (
+                    Regex::new(
+                        r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?",
+                    )
+                    .unwrap(),
+                    "[uuid]",
+                ),
                 (Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").unwrap(), "[time]"),
                 (Regex::new(r"\b\d{4}-\d\d-\d\d\b").unwrap(), "[date]"),
                 (Regex::new(r"\b1[789]\d{11}\b").unwrap(), "[ms]"),
@@ -154,7 +169,9 @@ impl TestEnv {
         });
         let text = text.replace(&self.root().display().to_string(), "[root]");
         let text = text.replace(&self.dir.path().display().to_string(), "[dir]");
-        CHANGING.iter().fold(text, |text, (regex, name)| regex.replace_all(&text, *name).into_owned())
+        CHANGING
+            .iter()
+            .fold(text, |text, (regex, name)| regex.replace_all(&text, *name).into_owned())
     }
 
     /// A JSON file below the root, of a team that is completed in its archive.
@@ -181,18 +198,21 @@ impl TestEnv {
         if self.root().join(place).join(team).exists() {
             return live;
         }
-        let archives = fs::read_dir(self.root().join("pitcrew/archive")).into_iter().flatten().flatten();
-        let is_of_team =
-            |name: &str| name.strip_prefix(team).is_some_and(|rest| rest.len() == "-20261120T134500Z-12345678".len());
+        let archives =
+            fs::read_dir(self.root().join("pitcrew/archive")).into_iter().flatten().flatten();
+        let is_of_team = |name: &str| {
+            name.strip_prefix(team)
+                .is_some_and(|rest| rest.len() == "-20261120T134500Z-12345678".len())
+        };
         // Two of one second are told apart by when they were made.
-        let made =
-            |entry: fs::DirEntry| Some((entry.metadata().ok()?.created().ok()?, entry.file_name().into_string().ok()?));
+        let made = |entry: fs::DirEntry| {
+            Some((entry.metadata().ok()?.created().ok()?, entry.file_name().into_string().ok()?))
+        };
         let names = archives.filter_map(made).filter(|(_, name)| is_of_team(name));
         let part = if place == "teams" { "team" } else { place };
-        names
-            .max()
-            .map(|(_, name)| name)
-            .map_or(live, |name| self.root().join("pitcrew/archive").join(name).join(part).join(below))
+        names.max().map(|(_, name)| name).map_or(live, |name| {
+            self.root().join("pitcrew/archive").join(name).join(part).join(below)
+        })
     }
 
     /// Every file and folder below the root with its content, but for the counters of calls, which count refused calls too.
@@ -263,7 +283,10 @@ pub(crate) fn append(inbox: &Path, message: Value) {
 /// The entries of a journal, but for one that is being written just now, or that a crash cut off.
 pub(crate) fn journal_in(path: &Path) -> Vec<Value> {
     let bytes = fs::read(path).unwrap_or_default();
-    bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect()
 }
 
 fn quoted(arg: &str) -> String {

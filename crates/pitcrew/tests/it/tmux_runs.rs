@@ -24,7 +24,9 @@ pub(crate) fn crowd(count: usize) -> String {
         )
     });
     let asks = each(&|name| {
-        format!("        - {{name: SendMessage, input: {{type: shutdown_request, recipient: {name}}}}}\n")
+        format!(
+            "        - {{name: SendMessage, input: {{type: shutdown_request, recipient: {name}}}}}\n"
+        )
     });
     let mates = each(&|name| {
         format!(
@@ -43,7 +45,10 @@ fn eight_teammates_work_in_panes_and_leave_nothing_behind() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.stdout.trim(), "All files are there.", "{ran:?}");
     for n in 1..=8 {
-        assert_eq!(fs::read_to_string(terminal.room.work().join(format!("mate{n}.txt"))).unwrap(), "done");
+        assert_eq!(
+            fs::read_to_string(terminal.room.work().join(format!("mate{n}.txt"))).unwrap(),
+            "done"
+        );
     }
     terminal.check_nobody_is_left();
 }
@@ -77,7 +82,11 @@ fn a_teammate_that_is_killed_is_noticed_and_nothing_of_it_is_left() {
     terminal.check_nobody_is_left();
     assert_eq!(running(), [], "what bob had started still runs");
     let task = terminal.room.json(&["task", "get", "1", "--team", "work"]);
-    assert_eq!((task["status"].as_str(), task["owner"].as_str()), (Some("pending"), None), "{task}");
+    assert_eq!(
+        (task["status"].as_str(), task["owner"].as_str()),
+        (Some("pending"), None),
+        "{task}"
+    );
 }
 
 /// A teammate whose one command waits for a file.
@@ -117,7 +126,8 @@ fn without_its_lead_in(mode: &str) -> Option<(Terminal, u32)> {
 /// The processes that bob was said to have, in order.
 fn lives_of_bob(terminal: &Terminal) -> Vec<u64> {
     let entries = terminal.journal();
-    let started = entries.iter().filter(|entry| entry["event"] == "started" && entry["member"] == "bob");
+    let started =
+        entries.iter().filter(|entry| entry["event"] == "started" && entry["member"] == "bob");
     let mut pids: Vec<u64> = started.map(|entry| entry["pid"].as_u64().unwrap()).collect();
     pids.dedup();
     pids
@@ -126,7 +136,9 @@ fn lives_of_bob(terminal: &Terminal) -> Vec<u64> {
 fn check_goes_on(terminal: &Terminal) {
     let run = terminal.resume();
     let lead = u64::from(run.id());
-    terminal.until("bob is the new lead's", || (terminal.started()["bob"]["owner"]["pid"] == lead).then_some(()));
+    terminal.until("bob is the new lead's", || {
+        (terminal.started()["bob"]["owner"]["pid"] == lead).then_some(())
+    });
     fs::write(terminal.room.work().join("word"), "").unwrap();
     let ran = ended(run);
     assert_eq!((ran.code, ran.stdout.trim()), (0, "All is done."), "{ran:?}");
@@ -151,8 +163,12 @@ fn a_teammate_that_died_with_its_lead_is_started_again_and_goes_on() {
     assert_eq!(lives_of_bob(&terminal).len(), 2, "bob was not started again");
     // The journal may tell it twice: its first process can have died between the journal's line and the inbox's mark.
     let steps = journal_in(&terminal.team().join("pitcrew/transcripts/bob.ndjson"));
-    let mut ids: Vec<&str> =
-        steps.iter().filter_map(|step| step["ids"].as_array()).flatten().map(|id| id.as_str().unwrap()).collect();
+    let mut ids: Vec<&str> = steps
+        .iter()
+        .filter_map(|step| step["ids"].as_array())
+        .flatten()
+        .map(|id| id.as_str().unwrap())
+        .collect();
     let count = ids.len();
     assert_ne!(count, 0, "{steps:?}");
     ids.sort_unstable();
@@ -167,7 +183,8 @@ fn a_lead_that_died_right_after_a_goodbye_leaves_nothing_to_the_next() {
         fs::write(terminal.room.work().join("word"), "").unwrap();
         let mut run = terminal.start(&patient(), &[]);
         let is_goodbye = |entry: &Value| entry["frame"] == "shutdown_approved";
-        terminal.until("bob says goodbye", || terminal.journal().iter().any(is_goodbye).then_some(()));
+        terminal
+            .until("bob says goodbye", || terminal.journal().iter().any(is_goodbye).then_some(()));
         run.kill().unwrap();
         run.wait().unwrap();
         let ran = ended(terminal.resume());
@@ -221,8 +238,12 @@ fn a_pane_that_its_lead_died_over_before_it_was_recorded_is_found_and_closed() {
     let Some((terminal, _bob)) = without_its_lead() else { return };
     fs::write(terminal.team().join("pitcrew/started.json"), "{}").unwrap();
     let told = Ran::of(terminal.command(&["doctor"]).output().unwrap());
-    assert!(told.stdout.contains("orphaned pane in team work: pane tmux:%1 of bob is not recorded"), "{told:?}");
-    let deleted = Ran::of(terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
+    assert!(
+        told.stdout.contains("orphaned pane in team work: pane tmux:%1 of bob is not recorded"),
+        "{told:?}"
+    );
+    let deleted =
+        Ran::of(terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
     assert_eq!(deleted.code, 0, "{deleted:?}");
     assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
     terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
@@ -247,7 +268,8 @@ fn what_a_pane_program_shows_is_hidden_and_shown_by_name_and_a_resumed_run_goes_
 #[test]
 fn what_a_pane_program_shows_goes_with_its_team() {
     let Some((terminal, _bob)) = without_its_lead_in(&by_program()) else { return };
-    let deleted = Ran::of(terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
+    let deleted =
+        Ran::of(terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
     assert_eq!(deleted.code, 0, "{deleted:?}");
     assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
     terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
@@ -265,13 +287,21 @@ fn a_users_own_slow_configuration_is_no_hindrance() {
 #[test]
 fn the_demo_runs_in_panes_and_cleans_up() {
     let Some(terminal) = Terminal::new() else { return };
-    let mut demo = terminal.command(&["--json", "demo", "--dir", "demo", "--teammate-mode", "tmux"]);
+    let mut demo =
+        terminal.command(&["--json", "demo", "--dir", "demo", "--teammate-mode", "tmux"]);
     let ran = Ran::of(demo.output().unwrap());
     assert_eq!(ran.code, 0, "{ran:?}");
     let shown: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
-    assert_eq!((shown["tasks_completed"].as_u64(), shown["plans"].as_u64()), (Some(4), Some(1)), "{shown:#}");
-    assert_eq!((shown["permissions_asked"].as_u64(), shown["permissions_refused"].as_u64()), (Some(1), Some(0)));
+    assert_eq!(
+        (shown["tasks_completed"].as_u64(), shown["plans"].as_u64()),
+        (Some(4), Some(1)),
+        "{shown:#}"
+    );
+    assert_eq!(
+        (shown["permissions_asked"].as_u64(), shown["permissions_refused"].as_u64()),
+        (Some(1), Some(0))
+    );
     terminal.check_nobody_is_left();
     assert!(!terminal.room.work().join("demo/root/teams/demo").exists(), "the team is still there");
 }
@@ -295,7 +325,10 @@ fn a_teammate_that_is_through_before_its_start_is_known_was_started() {
     assert_eq!(ran.code, 7, "{ran:?}");
     assert!(ran.stderr.contains("bob has used all of its 8 turns"), "{ran:?}");
     let config = terminal.config().unwrap();
-    assert!(config["members"].as_array().unwrap().iter().any(|member| member["name"] == "bob"), "it can be resumed");
+    assert!(
+        config["members"].as_array().unwrap().iter().any(|member| member["name"] == "bob"),
+        "it can be resumed"
+    );
 }
 
 /// A teammate that never comes to an end.
@@ -318,12 +351,14 @@ fn a_run_ends_when_a_teammate_in_a_pane_has_used_its_turns_and_goes_on_with_more
         assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
         assert_eq!((terminal.teammates(), terminal.started()), (Vec::new(), serde_json::json!({})));
         let config = terminal.config().unwrap();
-        let names = config["members"].as_array().unwrap().iter().map(|member| member["name"].clone());
+        let names =
+            config["members"].as_array().unwrap().iter().map(|member| member["name"].clone());
         assert_eq!(names.collect::<Vec<_>>(), ["team-lead", "bob"], "it can be resumed");
     };
     check(terminal.start(ENDLESS, &["--max-turns", "8"]), "bob has used all of its 8 turns");
     let args = ["run", "--resume", "work", "--yes", "--max-turns", "12", "--teammate-mode", "tmux"];
-    let again = terminal.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let again =
+        terminal.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     check(again, "bob has used all of its 12 turns");
 }
 
@@ -335,7 +370,13 @@ fn it_is_told_who_runs_where() {
     let bob = terminal.teammates()[0];
     let shown = || terminal.room.json(&["team", "show", "work"])["runs"].clone();
     let shows = |name: &str, program: &str, pid: Option<u32>, state: &str| {
-        let its = shown().as_array().unwrap().iter().find(|member| member["name"] == name).unwrap().clone();
+        let its = shown()
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|member| member["name"] == name)
+            .unwrap()
+            .clone();
         let expected = serde_json::json!({"program": program, "pid": pid, "state": state});
         let is_so = ["program", "pid", "state"].iter().all(|field| its[field] == expected[field]);
         is_so.then_some(its)
@@ -346,7 +387,10 @@ fn it_is_told_who_runs_where() {
     assert!(shows("team-lead", "pitcrew", Some(run.id()), "running").is_some(), "{:#}", shown());
     let text = terminal.room.ok(&["team", "show", "work"]).stdout;
     let line = text.lines().find(|line| line.starts_with("bob")).unwrap();
-    assert!(line.contains(&format!("tmux {}  runs, pitcrew {bob}", pane["id"].as_str().unwrap())), "{text}");
+    assert!(
+        line.contains(&format!("tmux {}  runs, pitcrew {bob}", pane["id"].as_str().unwrap())),
+        "{text}"
+    );
     assert_eq!(terminal.room.json(&["team", "list"])["teams"][0]["runs"], shown());
     assert!(terminal.room.ok(&["team", "list"]).stdout.contains("2 (2 running)"));
     run.kill().unwrap();
@@ -390,14 +434,21 @@ agents:
 fn who_shows_a_pane_from_another_terminal_learns_where_it_is() {
     let Some(terminal) = Terminal::new() else { return };
     let run = terminal.start(BUSY, &["--permission-mode", "acceptEdits"]);
-    terminal.until("bob works", || (!commands_in(&terminal.room, "sleep 4242").is_empty()).then_some(()));
+    terminal.until("bob works", || {
+        (!commands_in(&terminal.room, "sleep 4242").is_empty()).then_some(())
+    });
     assert!(terminal.command(&["member", "hide", "bob"]).output().unwrap().status.success());
-    let shown = ended(terminal.command(&["member", "show", "bob"]).stdout(Stdio::piped()).spawn().unwrap());
+    let shown =
+        ended(terminal.command(&["member", "show", "bob"]).stdout(Stdio::piped()).spawn().unwrap());
     let session = terminal.tmux(&["list-panes", "-a", "-F", "#{session_name} #{@pitcrew}"]);
-    let session =
-        session.lines().find_map(|line| line.strip_suffix("/work/bob")?.split(' ').next()).unwrap().to_owned();
+    let session = session
+        .lines()
+        .find_map(|line| line.strip_suffix("/work/bob")?.split(' ').next())
+        .unwrap()
+        .to_owned();
     assert_ne!(session, "pitcrew-hidden");
-    let said = format!("bob's pane is in the tmux session {session}, which no terminal shows now; `tmux");
+    let said =
+        format!("bob's pane is in the tmux session {session}, which no terminal shows now; `tmux");
     assert!(shown.stdout.contains(&said), "{shown:?}");
     assert!(shown.stdout.contains(&format!("attach -t {session}` goes there")), "{shown:?}");
     assert!(terminal.command(&["shutdown", "--force"]).output().unwrap().status.success());
@@ -437,7 +488,9 @@ fn a_line_typed_where_a_run_was_started_reaches_its_lead_and_the_view_survives_r
     // One row of the foot for each agent, whatever happened before; bob's name is in remarks too, in another form.
     let is_whole = || {
         let screen = screen();
-        let rows = |agent: &str| screen.lines().filter(|row| row.starts_with(&format!("{agent:<12} "))).count();
+        let rows = |agent: &str| {
+            screen.lines().filter(|row| row.starts_with(&format!("{agent:<12} "))).count()
+        };
         (rows("bob") == 1 && rows("team-lead") == 1).then_some(())
     };
     terminal.until("bob is idle", || screen().contains("bob is idle").then_some(()));
@@ -450,12 +503,16 @@ fn a_line_typed_where_a_run_was_started_reaches_its_lead_and_the_view_survives_r
     }
     terminal.tmux(&["send-keys", "-t", &pane, "-l", "the wheel"]);
     terminal.tmux(&["send-keys", "-t", &pane, "Enter"]);
-    terminal.until("it is sent", || screen().contains("you to team-lead: look at the wheel").then_some(()));
+    terminal.until("it is sent", || {
+        screen().contains("you to team-lead: look at the wheel").then_some(())
+    });
     fs::write(room.work().join("word"), "").unwrap();
     terminal.until("the run is at its end", || screen().contains("The wheel turns.").then_some(()));
-    let transcript = fs::read_to_string(room.find("teams/typed/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    let transcript =
+        fs::read_to_string(room.find("teams/typed/pitcrew/transcripts/team-lead.ndjson")).unwrap();
     assert!(transcript.contains("look at the wheel"), "{transcript}");
-    let shown = terminal.until("the table is there", || Some(screen()).filter(|it| it.contains("TOKENS")));
+    let shown =
+        terminal.until("the table is there", || Some(screen()).filter(|it| it.contains("TOKENS")));
     assert!(shown.lines().all(|row| row.chars().count() <= 80), "{shown}");
 }
 
@@ -478,13 +535,15 @@ fn a_client_of_a_version_that_was_not_tested_is_told_of_once_when_it_starts() {
     ] {
         let Some(terminal) = Terminal::new() else { return };
         let client = terminal.room.work().join("client");
-        let stand_in =
-            format!("#!/bin/sh\nif [ \"$1\" = --version ]; then echo asked >> asked; {says}; exit; fi\nsleep 1000\n");
+        let stand_in = format!(
+            "#!/bin/sh\nif [ \"$1\" = --version ]; then echo asked >> asked; {says}; exit; fi\nsleep 1000\n"
+        );
         fs::write(&client, stand_in).unwrap();
         fs::set_permissions(&client, fs::Permissions::from_mode(0o755)).unwrap();
         let settings = serde_json::json!({"pitcrew": {"claude": client}});
         fs::write(terminal.room.root().join("settings.json"), settings.to_string()).unwrap();
-        let mut run = Running::of(&mut terminal.run_in("tmux", &script, &["--teammate-program", "claude"]));
+        let mut run =
+            Running::of(&mut terminal.run_in("tmux", &script, &["--teammate-program", "claude"]));
         for expected in &expected {
             run.until(expected);
         }
@@ -507,11 +566,18 @@ fn a_teammate_that_the_user_spawns_gets_a_pane_like_one_that_the_lead_spawns() {
         "agents:\n  team-lead:\n    - repeat: {{at_most: 100000, until: {{contains: 'I have added the teammate carl'}}, turns: {turns}}}\n    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: carl}}}}]\n    - wait_for: {{contains: teammate_terminated, from: message}}\n    - text: Carl was here.\n  carl:\n    - text: I wait.{GOODBYE}"
     );
     let mut run = terminal.run_in("tmux", &script, &["--permission-mode", "acceptEdits"]);
-    let run = run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let run =
+        run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     terminal.until("the lead works", || terminal.was("team-lead", "running").then_some(()));
-    let spawned = Ran::of(terminal.command(&["member", "spawn", "carl", "Wait.", "--json"]).output().unwrap());
+    let spawned = Ran::of(
+        terminal.command(&["member", "spawn", "carl", "Wait.", "--json"]).output().unwrap(),
+    );
     let answer: Value = serde_json::from_str(&spawned.stdout).unwrap();
-    assert_eq!((&answer["agent_id"], &answer["status"]), (&"carl@work".into(), &"spawned".into()), "{spawned:?}");
+    assert_eq!(
+        (&answer["agent_id"], &answer["status"]),
+        (&"carl@work".into(), &"spawned".into()),
+        "{spawned:?}"
+    );
     let is_carls = |entry: &Value| entry["event"] == "started" && entry["pane"].is_string();
     assert!(terminal.journal().iter().any(is_carls), "{:?}", terminal.journal());
     let ran = ended(run);

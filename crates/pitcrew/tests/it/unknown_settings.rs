@@ -13,7 +13,10 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
     let room = TestEnv::new();
     let model = room.script("agents: {team-lead: [{text: done}]}");
     for (settings, told) in [
-        (json!({"permissions": {"defaultMode": "auto"}}), "`permissions.defaultMode` in the user settings"),
+        (
+            json!({"permissions": {"defaultMode": "auto"}}),
+            "`permissions.defaultMode` in the user settings",
+        ),
         (json!({"permissions": {"defaultMode": "manual"}}), "\"manual\" is not one of default"),
         (json!({"permissions": {"allow": "Bash"}}), "`permissions.allow`"),
         (json!({"permissions": {"allow": ["Bash(", "Read"]}}), "bad permission rule `Bash(`"),
@@ -25,7 +28,10 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         (json!({"teammateMode": "hologram"}), "\"hologram\" is not one of auto"),
         (json!({"pitcrew": 7}), "`pitcrew`"),
         (json!({"pitcrew": {"durability": "yes"}}), "`pitcrew.durability`"),
-        (json!({"pitcrew": {"limits": {"teams": "many"}}}), "`pitcrew.limits.teams` in the user settings"),
+        (
+            json!({"pitcrew": {"limits": {"teams": "many"}}}),
+            "`pitcrew.limits.teams` in the user settings",
+        ),
         (json!({"pitcrew": {"limits": {"agentz": 7}}}), "`pitcrew.limits.agentz`"),
         (json!({"pitcrew": {"prices": {"m": {"input": -1, "output": 1}}}}), "`pitcrew.prices.m`"),
         (json!({"env": {"A": null}}), "`env.A` in the user settings"),
@@ -49,7 +55,10 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         room.ok(&["team", "list"]);
         let ran = room.ok(&["run", "go", "--model", &model]);
         assert_eq!(ran.stderr.matches(told).count(), 1, "{settings}: {told}: {ran:?}");
-        if !told.contains("bad permission rule") && !told.contains("hook") && !told.contains("one of auto") {
+        if !told.contains("bad permission rule")
+            && !told.contains("hook")
+            && !told.contains("one of auto")
+        {
             let noted = room.json(&["doctor"])["notes"].to_string();
             assert!(noted.contains("unheeded_setting"), "{settings}: {noted}");
         }
@@ -65,7 +74,11 @@ fn a_run_without_a_model_says_that_the_settings_have_one_that_is_no_name() {
     let ran = room.run(&["run", "go"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.stderr.contains("no model to use"), "{ran:?}");
-    assert!(ran.stderr.contains("`model` in the user settings") && ran.stderr.contains("7 is not a string"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("`model` in the user settings")
+            && ran.stderr.contains("7 is not a string"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -98,7 +111,10 @@ fn what_bounds_agents_is_never_left_out() {
         let ran = room.run(&["run", "go", "--model", &model]);
         assert!(ran.code != 0 && ran.stderr.contains("error:"), "{settings}: {ran:?}");
         let looked = room.run(&["doctor", "--json"]);
-        assert!(looked.code != 0 && looked.stdout.contains("bad_settings"), "{settings}: {looked:?}");
+        assert!(
+            looked.code != 0 && looked.stdout.contains("bad_settings"),
+            "{settings}: {looked:?}"
+        );
     }
 }
 

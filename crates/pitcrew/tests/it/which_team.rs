@@ -46,7 +46,8 @@ agents:
 /// A run whose teammate waits.
 fn started(room: &TestEnv, team: &str) -> Running {
     let model = room.script(&working());
-    let mut run = Running::start(room, &["run", "wait", "--team", team, "--model", &model, "--yes"]);
+    let mut run =
+        Running::start(room, &["run", "wait", "--team", team, "--model", &model, "--yes"]);
     run.until("bob is idle");
     run
 }
@@ -60,13 +61,19 @@ fn stopped(run: Running) {
 fn archives(room: &TestEnv) -> Vec<(String, String)> {
     let listed = room.json(&["team", "list", "--archived"]);
     let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
-    listed["archives"].as_array().unwrap().iter().map(|row| (word(row, "team"), word(row, "id"))).collect()
+    listed["archives"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (word(row, "team"), word(row, "id")))
+        .collect()
 }
 
 /// The text without the ids and times of archives.
 fn redacted(room: &TestEnv, text: &str) -> String {
     let text = room.redacted(text);
-    let text = Regex::new(r"-\d{8}T\d{6}Z-[0-9a-f]{8}").unwrap().replace_all(&text, "-[id]").into_owned();
+    let text =
+        Regex::new(r"-\d{8}T\d{6}Z-[0-9a-f]{8}").unwrap().replace_all(&text, "-[id]").into_owned();
     Regex::new(r"\[date\] \d\d:\d\d:\d\d UTC").unwrap().replace_all(&text, "[when]").into_owned()
 }
 
@@ -74,8 +81,7 @@ fn redacted(room: &TestEnv, text: &str) -> String {
 fn the_team_of_a_completed_run_is_in_the_archive_and_its_name_is_free() {
     let room = TestEnv::new();
     let ran = completed(&room, "sel");
-    let said =
-        "the team is in the archive: `pitcrew team show sel` shows it, `pitcrew run --resume sel` goes on with it";
+    let said = "the team is in the archive: `pitcrew team show sel` shows it, `pitcrew run --resume sel` goes on with it";
     assert!(ran.stderr.contains(said), "{ran:?}");
     assert_eq!(room.json(&["team", "list"])["total"], 0);
     assert!(completed(&room, "sel").stderr.contains("team sel starts"));
@@ -89,11 +95,25 @@ fn the_team_of_a_completed_run_is_in_the_archive_and_its_name_is_free() {
 fn a_run_that_ends_in_another_way_keeps_its_team() {
     let room = TestEnv::new();
     let model = room.script(SHORT);
-    let limited = room.run(&["run", "do it", "--team", "few", "--model", &model, "--yes", "--max-turns", "1"]);
+    let limited = room.run(&[
+        "run",
+        "do it",
+        "--team",
+        "few",
+        "--model",
+        &model,
+        "--yes",
+        "--max-turns",
+        "1",
+    ]);
     assert_eq!(limited.code, 7, "{limited:?}");
     stopped(started(&room, "cut"));
-    let folders: Vec<Value> =
-        room.json(&["team", "list"])["teams"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+    let folders: Vec<Value> = room.json(&["team", "list"])["teams"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].clone())
+        .collect();
     assert_eq!(folders, ["cut", "few"]);
     assert_eq!(archives(&room), []);
 }
@@ -209,7 +229,10 @@ fn a_resume_that_cannot_start_leaves_its_team_in_the_archive() {
     let before = archives(&room).len();
     let refused = room.run(&["run", "--resume", "sel", "--model", "no such model"]);
     assert_eq!(refused.code, 2, "{refused:?}");
-    assert_eq!((room.json(&["team", "list"])["total"].clone(), archives(&room).len()), (0.into(), before));
+    assert_eq!(
+        (room.json(&["team", "list"])["total"].clone(), archives(&room).len()),
+        (0.into(), before)
+    );
 }
 
 #[test]
@@ -249,8 +272,13 @@ fn prune_removes_what_is_old_enough_and_confirmed() {
 }
 
 /// The commands that take a team as a word, and those that take it by its flag only.
-const BY_WORD: [&[&str]; 5] =
-    [&["shutdown"], &["team", "show"], &["team", "lead"], &["team", "delete"], &["join", "--as", "guest"]];
+const BY_WORD: [&[&str]; 5] = [
+    &["shutdown"],
+    &["team", "show"],
+    &["team", "lead"],
+    &["team", "delete"],
+    &["join", "--as", "guest"],
+];
 const BY_FLAG: [&[&str]; 19] = [
     &["send", "bob", "hello", "--summary", "s"],
     &["broadcast", "hello", "--summary", "s"],
@@ -302,7 +330,17 @@ fn an_instruction_for_a_new_lead_is_not_taken_for_a_team_that_a_flag_names() {
     let room = TestEnv::new();
     room.killed_run();
     let model = room.script("agents: {team-lead: [{text: So}, {text: That is all.}]}");
-    let words = ["team", "lead", "-t", "work", "--take-over", "finish the review", "--model", &model, "--yes"];
+    let words = [
+        "team",
+        "lead",
+        "-t",
+        "work",
+        "--take-over",
+        "finish the review",
+        "--model",
+        &model,
+        "--yes",
+    ];
     let ran = room.run(&words);
     assert!(ran.code == 0 && ran.stderr.contains("team work goes on"), "{ran:?}");
     let both = room.run(&["team", "lead", "work", "finish it", "-t", "work", "--take-over"]);
@@ -347,7 +385,8 @@ fn a_command_that_changes_something_never_means_a_team_of_another_place() {
     }
     for args in [&["team", "show"][..], &["task", "list"], &["inbox"], &["member", "list"]] {
         let shown = run_in(&room, &beside, args);
-        let whose = format!("this repository has no team; shown is zed of {}\n", room.work().display());
+        let whose =
+            format!("this repository has no team; shown is zed of {}\n", room.work().display());
         assert!(shown.code == 0 && shown.stderr.contains(&whose), "{args:?}: {shown:?}");
         for folder in [&nowhere, &room.work()] {
             let shown = run_in(&room, folder, args);
@@ -403,12 +442,21 @@ agents:
         let model = room.script(script);
         room.ok(&["run", "go", "--team", "sel", "--model", &model]);
         let resume = || {
-            let mut command = room.command(&["run", "--resume", "sel", "go on", "--model", &model, "--yes"]);
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+            let mut command =
+                room.command(&["run", "--resume", "sel", "go on", "--model", &model, "--yes"]);
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
         };
         let mut both = vec![resume(), resume()];
-        let first =
-            until("one is refused", || both.iter_mut().position(|it| it.try_wait().unwrap().is_some()), String::new);
+        let first = until(
+            "one is refused",
+            || both.iter_mut().position(|it| it.try_wait().unwrap().is_some()),
+            String::new,
+        );
         let loser = Ran::of(both.remove(first).wait_with_output().unwrap());
         fs::write(room.work().join("over"), "").unwrap();
         let winner = Ran::of(both.remove(0).wait_with_output().unwrap());
@@ -418,7 +466,8 @@ agents:
 }
 
 #[test]
-fn of_several_teams_that_wait_the_one_named_after_the_repository_is_meant_also_when_that_was_moved() {
+fn of_several_teams_that_wait_the_one_named_after_the_repository_is_meant_also_when_that_was_moved()
+{
     let room = TestEnv::new();
     let (backend, other) = (elsewhere(&room, "Backend", true), elsewhere(&room, "other", true));
     for (folder, team) in [(&backend, "first"), (&backend, "backend"), (&other, "third")] {

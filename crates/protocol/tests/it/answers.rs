@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use pitcrew_protocol::{
-    BroadcastSent, EventIds, InputError, MessageSent, RequestSent, Spawned, StreamEvent, TaskCreated, TaskListed,
-    TaskShown, TaskTimes, TaskUpdated, TeamCall, TeamCreated, TeamDeleted, ToolAnswer, UserEvent, from_text,
+    BroadcastSent, EventIds, InputError, MessageSent, RequestSent, Spawned, StreamEvent,
+    TaskCreated, TaskListed, TaskShown, TaskTimes, TaskUpdated, TeamCall, TeamCreated, TeamDeleted,
+    ToolAnswer, UserEvent, from_text,
 };
 use serde_json::{Value, json};
 
@@ -46,7 +47,8 @@ fn rebuilt(tool: &str, call: &Value, data: &Value) -> ToolAnswer {
 
 /// The calls of a recording, by id.
 fn calls(lines: &[(String, Value)]) -> HashMap<String, (String, Value)> {
-    let blocks = lines.iter().filter_map(|(_, line)| line["message"]["content"].as_array()).flatten();
+    let blocks =
+        lines.iter().filter_map(|(_, line)| line["message"]["content"].as_array()).flatten();
     let calls = blocks.filter(|block| block["type"] == "tool_use");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     calls.map(|call| (text(&call["id"]), (text(&call["name"]), call["input"].clone()))).collect()
@@ -76,13 +78,18 @@ fn every_recorded_answer_is_rebuilt_to_the_byte() {
                     assert_eq!(event.tool_use_result, Some(serde_json::to_value(&error).unwrap()));
                     continue;
                 }
-                Some(Ok(_)) => UserEvent::answer(ids, tool_use_id, &rebuilt(tool, call, &value["tool_use_result"])),
+                Some(Ok(_)) => UserEvent::answer(
+                    ids,
+                    tool_use_id,
+                    &rebuilt(tool, call, &value["tool_use_result"]),
+                ),
             };
             assert_eq!(StreamEvent::from(event).to_line().unwrap(), value.to_string(), "{line}");
             *rebuilt_tools.entry(tool.clone()).or_default() += 1;
         }
     }
-    let tools: Vec<String> = rebuilt_tools.iter().map(|(tool, times)| format!("{tool} {times}")).collect();
+    let tools: Vec<String> =
+        rebuilt_tools.iter().map(|(tool, times)| format!("{tool} {times}")).collect();
     insta::assert_snapshot!(tools.join(", "), @"SendMessage 6, Task 4, TaskCreate 2, TaskGet 1, TaskList 1, TaskUpdate 2, TeamCreate 2, TeamDelete 1");
 }
 
@@ -90,13 +97,18 @@ fn every_recorded_answer_is_rebuilt_to_the_byte() {
 fn every_answer_that_a_hook_was_told_is_rebuilt_to_the_byte() {
     let mut changes = 0;
     for (line, hook) in lines(&fixtures().join("claude-2.1.39/hooks.ndjson")) {
-        let (Some(tool), Some(data)) = (hook["tool_name"].as_str(), hook.get("tool_response")) else { continue };
+        let (Some(tool), Some(data)) = (hook["tool_name"].as_str(), hook.get("tool_response"))
+        else {
+            continue;
+        };
         if tool == "Bash" {
             continue;
         }
         let answer = rebuilt(tool, &hook["tool_input"], data);
         assert_eq!(serde_json::to_string(&answer).unwrap(), data.to_string(), "{line}");
-        changes += u32::from(matches!(&answer, ToolAnswer::TaskUpdated(update) if update.status_change.is_some()));
+        changes += u32::from(
+            matches!(&answer, ToolAnswer::TaskUpdated(update) if update.status_change.is_some()),
+        );
     }
     assert_eq!(changes, 2, "changes of status");
 }
@@ -164,7 +176,9 @@ fn a_broadcast_to_nobody_has_no_way() {
 
 #[test]
 fn a_refusal_names_every_fault() {
-    let refused = |input: Value| -> InputError { TeamCall::parse("SendMessage", input).unwrap().unwrap_err() };
+    let refused = |input: Value| -> InputError {
+        TeamCall::parse("SendMessage", input).unwrap().unwrap_err()
+    };
     insta::assert_snapshot!(refused(json!({"type": "shutdown_response", "approve": "yes", "x": 1})), @r"
     SendMessage failed due to the following issues:
     The required parameter `request_id` is missing

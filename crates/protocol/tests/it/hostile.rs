@@ -1,8 +1,8 @@
 //! No text, whoever wrote it, makes a reader panic, and what was read can be written.
 
 use pitcrew_protocol::{
-    Frame, Message, StreamEvent, TEAM_TOOLS, Task, TaskGraph, TaskListed, TeamCall, TeamConfig, from_text, message_ids,
-    parse_injected,
+    Frame, Message, StreamEvent, TEAM_TOOLS, Task, TaskGraph, TaskListed, TeamCall, TeamConfig,
+    from_text, message_ids, parse_injected,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -56,8 +56,15 @@ fn value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         "[a-z#*@0-9]{0,4}".prop_map(Value::from),
-        proptest::sample::select(vec!["message", "user", "assistant", "pending", "shutdown_response", "*"])
-            .prop_map(Value::from),
+        proptest::sample::select(vec![
+            "message",
+            "user",
+            "assistant",
+            "pending",
+            "shutdown_response",
+            "*"
+        ])
+        .prop_map(Value::from),
     ];
     let key = proptest::sample::select(vec![
         "type",
@@ -90,16 +97,22 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 48, 8, move |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::vec((key.clone(), inner), 0..8)
-                .prop_map(|pairs| Value::Object(pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())),
+            proptest::collection::vec((key.clone(), inner), 0..8).prop_map(|pairs| Value::Object(
+                pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
+            )),
         ]
     })
 }
 
-fn check_written_back<T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(text: &str) {
+fn check_written_back<
+    T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+>(
+    text: &str,
+) {
     if let Ok(read) = from_text::<T>(text) {
         let written = serde_json::to_string(&read).unwrap();
-        let again = from_text::<T>(&written).unwrap_or_else(|e| panic!("{e}: {}: {written}", e.source));
+        let again =
+            from_text::<T>(&written).unwrap_or_else(|e| panic!("{e}: {}: {written}", e.source));
         assert_eq!(serde_json::to_string(&again).unwrap(), written);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use pitcrew_protocol::{Frame, Message, StreamEvent, TEAM_TOOLS, Task, TeamCall, TeamConfig, from_text, message_ids};
+use pitcrew_protocol::{
+    Frame, Message, StreamEvent, TEAM_TOOLS, Task, TeamCall, TeamConfig, from_text, message_ids,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -31,7 +33,8 @@ fn recordings() -> Vec<PathBuf> {
 
 fn check_round_trip<T: Serialize + DeserializeOwned>(path: &Path) -> T {
     let text = std::fs::read_to_string(path).unwrap();
-    let read: T = from_text(&text).unwrap_or_else(|e| panic!("{}: {e}: {}", path.display(), e.source));
+    let read: T =
+        from_text(&text).unwrap_or_else(|e| panic!("{}: {e}: {}", path.display(), e.source));
     let written = serde_json::to_string_pretty(&read).unwrap();
     assert_eq!(written, text.trim_end(), "{}", path.display());
     read
@@ -52,7 +55,8 @@ fn check_inbox(path: &Path) {
 
 fn check_stream(path: &Path) {
     for (line, value) in lines(path) {
-        let event: StreamEvent = from_text(&line).unwrap_or_else(|e| panic!("{e}: {}: {line}", e.source));
+        let event: StreamEvent =
+            from_text(&line).unwrap_or_else(|e| panic!("{e}: {}: {line}", e.source));
         assert!(!matches!(event, StreamEvent::Other(_)), "{line}");
         let written: Value = serde_json::from_str(&event.to_line().unwrap()).unwrap();
         assert_eq!(written.to_string(), value.to_string(), "the fields and their order");
@@ -88,7 +92,8 @@ fn every_recording_is_read_and_written_back_to_the_byte() {
             _ if shown.contains("/stream-json/") => check_stream(&path),
             "hooks.ndjson" => check_hooks(&path),
             "tool-input-schemas.json" => {
-                let schemas: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+                let schemas: Value =
+                    serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
                 assert!(TEAM_TOOLS.iter().all(|tool| schemas.get(tool).is_some()));
             }
             _ => panic!("nobody claims the recording {shown}"),
@@ -101,7 +106,9 @@ fn every_recorded_frame_is_known() {
     let mut kinds = std::collections::BTreeSet::new();
     for path in recordings().iter().filter(|path| path.to_string_lossy().contains("/inboxes")) {
         let messages: Vec<Message> = from_text(&std::fs::read_to_string(path).unwrap()).unwrap();
-        kinds.extend(messages.iter().filter_map(|message| Some(Frame::detect(&message.text)?.kind())));
+        kinds.extend(
+            messages.iter().filter_map(|message| Some(Frame::detect(&message.text)?.kind())),
+        );
     }
     let kinds: Vec<&str> = kinds.into_iter().collect();
     insta::assert_snapshot!(kinds.join(" "), @"idle_notification permission_request permission_response plan_approval_request plan_approval_response shutdown_approved shutdown_rejected shutdown_request task_assignment");

@@ -1,8 +1,8 @@
 //! Events of the stream: others' that are read, and ours that are written.
 
 use pitcrew_protocol::{
-    AssistantEvent, Block, Content, EventIds, ResultEvent, RunSummary, StreamEvent, StreamUsage, SystemInit, TeamEvent,
-    UserEvent, from_text, normalised_id,
+    AssistantEvent, Block, Content, EventIds, ResultEvent, RunSummary, StreamEvent, StreamUsage,
+    SystemInit, TeamEvent, UserEvent, from_text, normalised_id,
 };
 use serde_json::{Map, Value, json};
 
@@ -23,14 +23,18 @@ fn our_events_have_the_recorded_fields_in_the_recorded_order() {
     let (_, init) = &lines[0];
     let tools = serde_json::from_value(init["tools"].clone()).unwrap();
     let model = init["model"].as_str().unwrap();
-    let ours = SystemInit::new(ids(init), init["cwd"].as_str().unwrap(), tools, model, "acceptEdits");
+    let ours =
+        SystemInit::new(ids(init), init["cwd"].as_str().unwrap(), tools, model, "acceptEdits");
     check_fields(ours.into(), init);
 
     let (_, said) = &lines[1];
     let call = &said["message"]["content"][0];
     let block = Block::tool_use(call["id"].as_str().unwrap(), "TeamCreate", call["input"].clone());
     let id = said["message"]["id"].as_str().unwrap();
-    check_fields(AssistantEvent::new(ids(said), id, model, block, StreamUsage::new(10, 0, 0, 1)).into(), said);
+    check_fields(
+        AssistantEvent::new(ids(said), id, model, block, StreamUsage::new(10, 0, 0, 1)).into(),
+        said,
+    );
 
     let (_, end) = lines.last().unwrap();
     let run = RunSummary {
@@ -76,7 +80,13 @@ fn a_team_event_is_a_system_event_of_its_own_subtype() {
     let ids = EventIds { session_id: "s".into(), uuid: "u".into(), parent_tool_use_id: None };
     let mut data = Map::new();
     data.insert("message_id".into(), json!("m"));
-    let ours = StreamEvent::from(TeamEvent::new(ids, "message_injected", "probe", Some("worker@probe"), data));
+    let ours = StreamEvent::from(TeamEvent::new(
+        ids,
+        "message_injected",
+        "probe",
+        Some("worker@probe"),
+        data,
+    ));
     let line = ours.to_line().unwrap();
     insta::assert_snapshot!(line, @r#"
     {"type":"system","subtype":"pitcrew_team_event","event":"message_injected","team_name":"probe","teammate_id":"worker@probe","data":{"message_id":"m"},"session_id":"s","uuid":"u"}
@@ -86,7 +96,11 @@ fn a_team_event_is_a_system_event_of_its_own_subtype() {
 
 #[test]
 fn a_prompt_is_a_text_and_names_its_call() {
-    let ids = EventIds { session_id: "s".into(), uuid: "u".into(), parent_tool_use_id: Some("toolu_1".into()) };
+    let ids = EventIds {
+        session_id: "s".into(),
+        uuid: "u".into(),
+        parent_tool_use_id: Some("toolu_1".into()),
+    };
     let line = StreamEvent::from(UserEvent::prompt(ids, "go")).to_line().unwrap();
     insta::assert_snapshot!(line, @r#"
     {"type":"user","message":{"role":"user","content":"go"},"parent_tool_use_id":"toolu_1","session_id":"s","uuid":"u"}
@@ -98,7 +112,10 @@ fn the_lines_of_the_stream_document_are_read() {
     let call = r#"{"type":"assistant","message":{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Teammate","input":{"operation":"spawnTeam","team_name":"t","agent_type":"architect"}}]}}"#;
     let StreamEvent::Assistant(said) = event(call) else { panic!("{call}") };
     let [Block::ToolUse(tool)] = said.message.content.blocks() else { panic!("{said:?}") };
-    assert_eq!((tool.name.as_str(), tool.input["operation"].as_str()), ("Teammate", Some("spawnTeam")));
+    assert_eq!(
+        (tool.name.as_str(), tool.input["operation"].as_str()),
+        ("Teammate", Some("spawnTeam"))
+    );
 
     let result = r#"{"type":"user","message":{"role":"user","content":[{"tool_use_id":"toolu_1","type":"tool_result","content":"Cleanup complete."}]},"tool_use_result":{"success":true,"team_name":"t"}}"#;
     let StreamEvent::User(told) = event(result) else { panic!("{result}") };
@@ -119,7 +136,12 @@ fn what_is_not_known_is_kept() {
     ] {
         assert_eq!(event(line).to_line().unwrap(), line);
     }
-    for bad in ["[]", "7", r#"{"type":"assistant"}"#, r#"{"type":"user","message":{"role":"user","content":5}}"#] {
+    for bad in [
+        "[]",
+        "7",
+        r#"{"type":"assistant"}"#,
+        r#"{"type":"user","message":{"role":"user","content":5}}"#,
+    ] {
         assert!(from_text::<StreamEvent>(bad).is_err(), "{bad}");
     }
 }
@@ -128,7 +150,9 @@ fn what_is_not_known_is_kept() {
 fn an_agent_is_known_by_the_first_of_its_ids() {
     let id = |value: Value| normalised_id(value.as_object().unwrap()).map(str::to_owned);
     let mut all = json!({"name": "n", "agentId": "c", "agent_id": "b", "teammate_id": "a"});
-    for (key, expected) in [("teammate_id", "a"), ("agent_id", "b"), ("agentId", "c"), ("name", "n")] {
+    for (key, expected) in
+        [("teammate_id", "a"), ("agent_id", "b"), ("agentId", "c"), ("name", "n")]
+    {
         assert_eq!(id(all.clone()).as_deref(), Some(expected));
         all.as_object_mut().unwrap().shift_remove(key);
     }

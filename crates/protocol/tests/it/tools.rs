@@ -1,14 +1,16 @@
 //! The inputs and schemas of the team tools against the recordings.
 
 use pitcrew_protocol::{
-    SendMessageInput, SpawnInput, StatusChange, TEAM_TOOLS, TaskStatus, TaskUpdateInput, TeamCall, tool_schema,
+    SendMessageInput, SpawnInput, StatusChange, TEAM_TOOLS, TaskStatus, TaskUpdateInput, TeamCall,
+    tool_schema,
 };
 use serde_json::{Map, Value, json};
 
 use crate::recordings::{fixtures, lines};
 
 fn recorded_schemas() -> Map<String, Value> {
-    let text = std::fs::read_to_string(fixtures().join("claude-2.1.39/tool-input-schemas.json")).unwrap();
+    let text =
+        std::fs::read_to_string(fixtures().join("claude-2.1.39/tool-input-schemas.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -38,7 +40,8 @@ fn recorded_calls() -> Vec<(String, Value)> {
         }
     }
     for file in ["team-lifecycle", "errors-and-duplicates"] {
-        for (_, line) in lines(&fixtures().join(format!("claude-2.1.39/stream-json/{file}.ndjson"))) {
+        for (_, line) in lines(&fixtures().join(format!("claude-2.1.39/stream-json/{file}.ndjson")))
+        {
             for block in line["message"]["content"].as_array().into_iter().flatten() {
                 if let Some(name) = block["name"].as_str() {
                     calls.push((name.to_owned(), block["input"].clone()));
@@ -64,22 +67,36 @@ fn schemas_are_the_recorded_ones_but_for_what_is_listed() {
     for tool in TEAM_TOOLS {
         let mut ours = bare(tool_schema(tool).unwrap());
         let mut theirs = bare(recorded[tool].clone());
-        let taken = |schema: &mut Value, name| schema["properties"].as_object_mut().unwrap().shift_remove(name);
+        let taken = |schema: &mut Value, name| {
+            schema["properties"].as_object_mut().unwrap().shift_remove(name)
+        };
         match tool {
             "Task" => {
-                assert_eq!(taken(&mut ours, "isolation"), Some(json!({"type": "string", "enum": ["worktree"]})));
+                assert_eq!(
+                    taken(&mut ours, "isolation"),
+                    Some(json!({"type": "string", "enum": ["worktree"]}))
+                );
                 assert_eq!(taken(&mut ours, "backend"), Some(json!({"type": "string"})));
-                assert_eq!(taken(&mut ours, "program"), Some(json!({"type": "string", "enum": ["pitcrew", "claude"]})));
+                assert_eq!(
+                    taken(&mut ours, "program"),
+                    Some(json!({"type": "string", "enum": ["pitcrew", "claude"]}))
+                );
                 // What a run can open is not what one vendor sells.
                 theirs["properties"]["model"].as_object_mut().unwrap().shift_remove("enum");
             }
-            "TeamDelete" => assert_eq!(taken(&mut ours, "team_name"), Some(json!({"type": "string"}))),
+            "TeamDelete" => {
+                assert_eq!(taken(&mut ours, "team_name"), Some(json!({"type": "string"})))
+            }
             "ExitPlanMode" => {
                 assert_eq!(taken(&mut ours, "plan"), Some(json!({"type": "string"})));
                 // Nothing reads them.
-                for name in
-                    ["allowedPrompts", "pushToRemote", "remoteSessionId", "remoteSessionUrl", "remoteSessionTitle"]
-                {
+                for name in [
+                    "allowedPrompts",
+                    "pushToRemote",
+                    "remoteSessionId",
+                    "remoteSessionUrl",
+                    "remoteSessionTitle",
+                ] {
                     assert!(taken(&mut theirs, name).is_some(), "{name}");
                 }
             }
@@ -148,7 +165,9 @@ fn no_schema_offers_what_nothing_reads() {
                     Ok(TeamCall::ExitPlanMode(input)) => input.rest.contains_key(name),
                     Ok(_) | Err(_) => false,
                 };
-                read.is_ok_and(|read| !unread && Some(read) != TeamCall::parse(tool, without).unwrap().ok())
+                read.is_ok_and(|read| {
+                    !unread && Some(read) != TeamCall::parse(tool, without).unwrap().ok()
+                })
             });
             assert!(is_read, "{tool} offers {name}, and nothing reads it");
         }
@@ -193,7 +212,10 @@ fn what_a_strict_schema_refuses_is_refused() {
         assert!(!refused(&input), "{tool}");
         let mut more = input.clone();
         more["unknown"] = json!(1);
-        assert!(refused(&more) && !jsonschema::is_valid(&tool_schema(tool).unwrap(), &more), "{tool}");
+        assert!(
+            refused(&more) && !jsonschema::is_valid(&tool_schema(tool).unwrap(), &more),
+            "{tool}"
+        );
         for key in input.as_object().unwrap().keys().filter(|key| *key != "subagent_type") {
             let mut less = input.clone();
             less.as_object_mut().unwrap().shift_remove(key);
@@ -203,8 +225,12 @@ fn what_a_strict_schema_refuses_is_refused() {
             assert!(refused(&other), "{tool} with a list for {key}");
         }
     }
-    let plan = TeamCall::parse("ExitPlanMode", json!({"plan": "p", "launchSwarm": true})).unwrap().unwrap();
-    assert!(matches!(plan, TeamCall::ExitPlanMode(plan) if plan.plan.as_deref() == Some("p") && plan.rest.len() == 1));
+    let plan = TeamCall::parse("ExitPlanMode", json!({"plan": "p", "launchSwarm": true}))
+        .unwrap()
+        .unwrap();
+    assert!(
+        matches!(plan, TeamCall::ExitPlanMode(plan) if plan.plan.as_deref() == Some("p") && plan.rest.len() == 1)
+    );
     assert!(TeamCall::parse("Bash", json!({})).is_none());
 }
 
@@ -235,9 +261,12 @@ fn both_dialects_say_the_same() {
     for (named, session) in pairs {
         assert_eq!(sent(named), sent(session));
     }
-    let mixed = sent(json!({"type": "message", "recipient": "bob", "to": "bob", "message": "hi", "summary": "s"}));
+    let mixed = sent(
+        json!({"type": "message", "recipient": "bob", "to": "bob", "message": "hi", "summary": "s"}),
+    );
     assert_eq!(mixed, sent(json!({"to": "bob", "message": "hi", "summary": "s"})));
-    let everybody = sent(json!({"type": "message", "recipient": "*", "content": "hi", "summary": "s"}));
+    let everybody =
+        sent(json!({"type": "message", "recipient": "*", "content": "hi", "summary": "s"}));
     assert_eq!(everybody, sent(json!({"to": "*", "message": "hi", "summary": "s"})));
     let spawn = json!({"description": "d", "prompt": "p", "isolation": "worktree", "max_turns": 3});
     assert_eq!(parsed("Agent", spawn.clone()), parsed("Task", spawn.clone()));
@@ -260,15 +289,21 @@ fn what_contradicts_itself_or_names_nobody_is_refused() {
 
 #[test]
 fn an_update_says_only_what_changes() {
-    let update = TaskUpdateInput::parse(json!({"taskId": "1", "status": "in_progress", "owner": null})).unwrap();
+    let update =
+        TaskUpdateInput::parse(json!({"taskId": "1", "status": "in_progress", "owner": null}))
+            .unwrap();
     let expected = TaskUpdateInput {
         task_id: "1".into(),
         status: Some(StatusChange::To(TaskStatus::InProgress)),
         ..TaskUpdateInput::default()
     };
     assert_eq!(update, expected);
-    for (name, status) in [("pending", Some("pending")), ("deleted", Some("deleted")), ("done", None)] {
-        let read = TaskUpdateInput::parse(json!({"taskId": "1", "status": name})).ok().and_then(|update| update.status);
+    for (name, status) in
+        [("pending", Some("pending")), ("deleted", Some("deleted")), ("done", None)]
+    {
+        let read = TaskUpdateInput::parse(json!({"taskId": "1", "status": name}))
+            .ok()
+            .and_then(|update| update.status);
         assert_eq!(read.map(StatusChange::as_str), status);
     }
     for bad in [json!({"addBlocks": "2"}), json!({"addBlocks": [2]}), json!({"metadata": []})] {

@@ -41,7 +41,11 @@ pub(crate) fn run() {
             Mechanism::Bubblewrap => "bubblewrap",
         };
         let times = measure(&sandbox);
-        println!("  {name:<11} p50 {:>9.3?}  p99 {:>9.3?}", percentile(&times, 50), percentile(&times, 99));
+        println!(
+            "  {name:<11} p50 {:>9.3?}  p99 {:>9.3?}",
+            percentile(&times, 50),
+            percentile(&times, 99)
+        );
     }
 }
 

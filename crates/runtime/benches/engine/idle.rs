@@ -15,8 +15,11 @@ const LIMIT_MB: f64 = 100.0;
 const LOOK: Duration = Duration::from_secs(3);
 
 pub(crate) fn run() {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let before = resident_mb();
     let stage = stage::Stage::new();
     let (mut handle, crew) = runtime.block_on(async {
@@ -24,7 +27,9 @@ pub(crate) fn run() {
         let mut idle = 0;
         while idle < TEAMMATES {
             match handle.events.recv().await {
-                Some(RunEvent::AgentChanged { agent, status: Status::Idle, .. }) if agent.as_str() != "team-lead" => {
+                Some(RunEvent::AgentChanged { agent, status: Status::Idle, .. })
+                    if agent.as_str() != "team-lead" =>
+                {
                     idle += 1
                 }
                 Some(_) => {}
@@ -75,10 +80,13 @@ fn switches_in(look: Duration) -> u64 {
         let main = std::process::id().to_string();
         let threads = std::fs::read_dir("/proc/self/task").expect("proc").filter_map(Result::ok);
         let others = threads.filter(|thread| thread.file_name().to_string_lossy() != main);
-        let texts = others.filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
+        let texts =
+            others.filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
         texts
             .filter_map(|text| {
-                text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+                text.lines().find_map(|line| {
+                    line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok()
+                })
             })
             .sum()
     };

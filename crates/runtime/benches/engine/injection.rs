@@ -29,8 +29,11 @@ agents:
 ";
 
 pub(crate) fn run() {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let mut waits = runtime.block_on(measure());
     let raw = raw_writes();
     waits.sort_unstable();
@@ -40,22 +43,33 @@ pub(crate) fn run() {
         "  p50 {p50:>10.2?}   p99 {p99:>10.2?}   limit {LIMIT:.2?}   p99/limit {:.2}",
         p99.as_secs_f64() / LIMIT.as_secs_f64()
     );
-    println!("  raw append + fsync in the same run: {raw:.2?}   p50/raw {:.2}", p50.as_secs_f64() / raw.as_secs_f64());
+    println!(
+        "  raw append + fsync in the same run: {raw:.2?}   p50/raw {:.2}",
+        p50.as_secs_f64() / raw.as_secs_f64()
+    );
 }
 
 async fn measure() -> Vec<Duration> {
     let stage = stage::Stage::new();
-    let mut handle = Runtime::start(stage.options(ONE_IDLE_TEAMMATE)).await.expect("the run starts");
+    let mut handle =
+        Runtime::start(stage.options(ONE_IDLE_TEAMMATE)).await.expect("the run starts");
     idle(&mut handle).await;
     let team = stage.teams.open("bench").await.expect("the team is there");
     let mut waits = Vec::with_capacity(SENDS);
     for n in 0..SENDS {
-        let input =
-            SendMessageInput::Message { recipient: "bob".to_owned(), content: format!("message {n}"), summary: None };
+        let input = SendMessageInput::Message {
+            recipient: "bob".to_owned(),
+            content: format!("message {n}"),
+            summary: None,
+        };
         let sent = team.send(&Actor::User, input, None).await.expect("the send");
         let returned = Instant::now();
         let id = &sent.receipts.first().expect("a receipt").id;
-        until(&mut handle, |event| matches!(event, RunEvent::MailDelivered { ids, .. } if ids.contains(id))).await;
+        until(
+            &mut handle,
+            |event| matches!(event, RunEvent::MailDelivered { ids, .. } if ids.contains(id)),
+        )
+        .await;
         waits.push(returned.elapsed());
         idle(&mut handle).await;
     }

@@ -15,8 +15,12 @@ mod stage;
 
 fn main() {
     let which = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let parts: [(&str, fn()); 4] =
-        [("confined", confined::run), ("spawn", spawn::run), ("idle", idle::run), ("injection", injection::run)];
+    let parts: [(&str, fn()); 4] = [
+        ("confined", confined::run),
+        ("spawn", spawn::run),
+        ("idle", idle::run),
+        ("injection", injection::run),
+    ];
     for (name, run) in parts {
         if which.as_deref().is_none_or(|which| which == name) {
             run();

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
-use pitcrew_model::{Block, Model, Request, Response, ResponseStream, StopReason, StreamEvent, Usage};
+use pitcrew_model::{
+    Block, Model, Request, Response, ResponseStream, StopReason, StreamEvent, Usage,
+};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, Runtime};
@@ -54,7 +56,8 @@ impl Model for Lead {
             turns.acquire().await.expect("the benchmark goes on").forget();
             let id = uuid::Uuid::new_v4().to_string();
             let input = json!({"name": "mate", "subagent_type": "general-purpose", "description": "Wait", "prompt": "Wait.", "model": "mate"});
-            let block = Block::ToolUse { id, name: "Task".to_owned(), input, extra: Default::default() };
+            let block =
+                Block::ToolUse { id, name: "Task".to_owned(), input, extra: Default::default() };
             calls.send(Instant::now()).await.expect("the benchmark goes on");
             Ok(finished(block, StopReason::ToolUse))
         };
@@ -76,7 +79,10 @@ impl Model for Mate {
         let asked = self.asked.clone();
         let answer = async move {
             asked.send(at).await.expect("the benchmark goes on");
-            Ok(finished(Block::Text { text: "Done.".to_owned(), extra: Default::default() }, StopReason::EndTurn))
+            Ok(finished(
+                Block::Text { text: "Done.".to_owned(), extra: Default::default() },
+                StopReason::EndTurn,
+            ))
         };
         stream::once(answer).boxed()
     }
@@ -84,12 +90,21 @@ impl Model for Mate {
 
 fn finished(block: Block, stop: StopReason) -> StreamEvent {
     let (id, model) = (uuid::Uuid::new_v4().to_string(), "bench".to_owned());
-    StreamEvent::Finished(Response { id, model, blocks: vec![block], stop, usage: Usage::default() })
+    StreamEvent::Finished(Response {
+        id,
+        model,
+        blocks: vec![block],
+        stop,
+        usage: Usage::default(),
+    })
 }
 
 pub(crate) fn run() {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let (mut takes, mut edits) = (Vec::new(), Vec::new());
     for _ in 0..TEAMS {
         takes.extend(runtime.block_on(measure()));
@@ -97,8 +112,11 @@ pub(crate) fn run() {
     }
     takes.sort_unstable();
     edits.sort_unstable();
-    let (p50, p95, edit) =
-        (stage::percentile(&takes, 50), stage::percentile(&takes, 95), stage::percentile(&edits, 50));
+    let (p50, p95, edit) = (
+        stage::percentile(&takes, 50),
+        stage::percentile(&takes, 95),
+        stage::percentile(&edits, 50),
+    );
     println!(
         "spawn to first model request, in-process teammate, {} spawns in teams of {TEAMMATES}, files on disk",
         takes.len()
@@ -118,11 +136,13 @@ pub(crate) fn run() {
 async fn measure() -> Vec<Duration> {
     let stage = stage::Stage::new();
     let turns = Arc::new(Semaphore::new(0));
-    let ((calls, mut called), (asked, mut asks)) = (mpsc::channel(REQUESTS), mpsc::channel(REQUESTS));
+    let ((calls, mut called), (asked, mut asks)) =
+        (mpsc::channel(REQUESTS), mpsc::channel(REQUESTS));
     let lead: Arc<dyn Model> = Arc::new(Lead { turns: turns.clone(), calls });
     let mate: Arc<dyn Model> = Arc::new(Mate { asked });
     let open = move |name: &str| Ok(if name == "mate" { mate.clone() } else { lead.clone() });
-    let mut handle = Runtime::start(stage.options_with(Arc::new(open))).await.expect("the run starts");
+    let mut handle =
+        Runtime::start(stage.options_with(Arc::new(open))).await.expect("the run starts");
     let mut takes = Vec::with_capacity(TEAMMATES);
     for _ in 0..TEAMMATES {
         turns.add_permits(1);

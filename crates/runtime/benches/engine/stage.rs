@@ -28,7 +28,8 @@ impl Stage {
         let root = folder.path().join("root");
         let backend: Arc<dyn Backend> = Arc::new(FileBackend::open(&root, FileOptions::default()));
         let free = Rate { count: 1_000_000, seconds: 1 };
-        let limits = Limits { agents: 2000, call_rate: free, spawn_rate: free, ..Limits::default() };
+        let limits =
+            Limits { agents: 2000, call_rate: free, spawn_rate: free, ..Limits::default() };
         Self { teams: Teams::new(backend, limits, Arc::new(SystemClock)), folder }
     }
 

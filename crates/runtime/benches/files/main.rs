@@ -1,7 +1,11 @@
 //! What it costs that the file tools open what was judged by handle: Read, Edit, Write, Glob and Grep, beside the same work by
 //! plain paths with `std::fs`, by turns.
 
-#![expect(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it cannot go on")]
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops where it cannot go on"
+)]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::sandbox::{Profile, Sandbox};
-use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, Toolbox, plain_tools};
+use pitcrew_runtime::tools::{
+    PathLocks, ReadLog, Shells, ToolContext, ToolLimits, Toolbox, plain_tools,
+};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +60,12 @@ fn main() {
     let searches = rounds.div_ceil(10);
     let cases: [(&str, usize, Input, Plain); 5] = [
         ("Read", rounds, |_| json!({"file_path": "folder-0/file-0.rs"}), plain_read),
-        ("Write", rounds, |nth| json!({"file_path": "folder-1/written", "content": text(nth)}), plain_write),
+        (
+            "Write",
+            rounds,
+            |nth| json!({"file_path": "folder-1/written", "content": text(nth)}),
+            plain_write,
+        ),
         (
             "Edit",
             rounds,
@@ -92,7 +103,8 @@ fn make(project: &Path) {
         fs::create_dir_all(&folder).expect("a folder");
         for file in 0..FILES {
             let has_it = if file == 0 { WORD } else { "nothing" };
-            fs::write(folder.join(format!("file-{file}.rs")), format!("{}{has_it}\n", text(file))).expect("a file");
+            fs::write(folder.join(format!("file-{file}.rs")), format!("{}{has_it}\n", text(file)))
+                .expect("a file");
         }
     }
     for (name, text) in [("written", text(0)), ("edited", format!("{}{}\n", text(0), mark(0)))] {
@@ -153,14 +165,18 @@ fn plain_glob(project: &Path, _nth: usize) {
     let mut found: Vec<_> = files(project)
         .into_iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-        .map(|path| (fs::metadata(&path).and_then(|metadata| metadata.modified()).expect("a time"), path))
+        .map(|path| {
+            (fs::metadata(&path).and_then(|metadata| metadata.modified()).expect("a time"), path)
+        })
         .collect();
     found.sort();
     assert_eq!(found.len(), FOLDERS * FILES);
 }
 
 fn plain_grep(project: &Path, _nth: usize) {
-    let has_it = |path: &PathBuf| fs::read_to_string(path).expect("a file").lines().any(|line| line.contains(WORD));
+    let has_it = |path: &PathBuf| {
+        fs::read_to_string(path).expect("a file").lines().any(|line| line.contains(WORD))
+    };
     assert_eq!(files(project).iter().filter(|path| has_it(path)).count(), FOLDERS);
 }
 
@@ -169,7 +185,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder") {
             let entry = entry.expect("an entry");
-            let of = if entry.file_type().expect("a kind").is_dir() { &mut folders } else { &mut found };
+            let of =
+                if entry.file_type().expect("a kind").is_dir() { &mut folders } else { &mut found };
             of.push(entry.path());
         }
     }

@@ -104,8 +104,9 @@ const SHAPES: &[&str] = &[
 
 /// Letters that mean something to a shell.
 const LETTERS: &[&str] = &[
-    "'", "\"", "`", "$", "(", ")", "{", "}", "[", "]", ";", "&", "|", "<", ">", "\\", "#", "*", "?", "~", "!", "=",
-    "\n", " ", "\t", "-", "$(", "${", "<(", "<<", "&&", "\\\n", "$ ", "=~", "#{", "''", "\"\"",
+    "'", "\"", "`", "$", "(", ")", "{", "}", "[", "]", ";", "&", "|", "<", ">", "\\", "#", "*",
+    "?", "~", "!", "=", "\n", " ", "\t", "-", "$(", "${", "<(", "<<", "&&", "\\\n", "$ ", "=~",
+    "#{", "''", "\"\"",
 ];
 
 /// Makes one command after the other.
@@ -147,10 +148,14 @@ impl Language {
         let letters: Vec<char> = shape.chars().collect();
         let mut text = String::new();
         for (at, letter) in letters.iter().enumerate() {
-            let is_alone = |place: Option<&char>| !place.is_some_and(|c| c.is_ascii_alphanumeric() || *c == '_');
+            let is_alone = |place: Option<&char>| {
+                !place.is_some_and(|c| c.is_ascii_alphanumeric() || *c == '_')
+            };
             let before = at.checked_sub(1).and_then(|at| letters.get(at));
             // A path may be joined to an option.
-            let is_joined = *letter == 'P' && shape.contains("-") && before.is_some_and(char::is_ascii_lowercase);
+            let is_joined = *letter == 'P'
+                && shape.contains("-")
+                && before.is_some_and(char::is_ascii_lowercase);
             if !(is_alone(before) || is_joined) || !is_alone(letters.get(at + 1)) {
                 text.push(*letter);
                 continue;

@@ -5,7 +5,11 @@
 //! `cargo bench -p pitcrew-runtime --bench gate -- --cases 100000 [--seed N] [--show]`, or `--file FILE` for the commands of a
 //! file, one a line, each plain or as a JSON string.
 
-#![expect(clippy::expect_used, clippy::print_stdout, reason = "a check that prints, and stops where it cannot go on")]
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a check that prints, and stops where it cannot go on"
+)]
 
 mod held;
 mod language;
@@ -30,7 +34,10 @@ fn main() {
     let begin = Instant::now();
     let stage = Stage::new();
     let mut language = Language::new(seed, &stage.base().to_string_lossy());
-    let file = arguments.iter().position(|argument| argument == "--file").and_then(|at| arguments.get(at + 1));
+    let file = arguments
+        .iter()
+        .position(|argument| argument == "--file")
+        .and_then(|at| arguments.get(at + 1));
     let commands: Vec<String> = match file {
         Some(file) => listed(&std::fs::read_to_string(file).expect("the file of commands")),
         None => (0..cases).map(|_| language.command()).collect(),
@@ -68,5 +75,7 @@ fn main() {
 }
 
 fn listed(text: &str) -> Vec<String> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| line.to_owned())).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| line.to_owned()))
+        .collect()
 }

@@ -65,13 +65,17 @@ impl Stage {
         let home = base.join("stage/home");
         let gate = |permissions: Value| {
             let settings =
-                Settings::merge(vec![(Layer::User, json!({ "permissions": permissions }))]).expect("settings");
+                Settings::merge(vec![(Layer::User, json!({ "permissions": permissions }))])
+                    .expect("settings");
             Gate::from_settings(&settings, Some(&home)).expect("a gate")
         };
         let (deny, ask) = (json!(["Read(./secrets/**)"]), json!(["Read(./asked/**)"]));
         let gates = vec![
             ("rules for files", gate(json!({"deny": deny, "ask": ask}))),
-            ("rules for commands", gate(json!({"deny": deny, "ask": ask, "allow": ["Bash(echo:*)", "Bash(true *)"]}))),
+            (
+                "rules for commands",
+                gate(json!({"deny": deny, "ask": ask, "allow": ["Bash(echo:*)", "Bash(true *)"]})),
+            ),
         ];
         let without_asking = gate(json!({ "deny": deny }));
         Self { folder, gates, without_asking, before }
@@ -88,8 +92,9 @@ impl Stage {
         let cwd = self.base().join("project");
         let call = Call { tool: "Bash", input: &input, cwd: &cwd, plan_file: None };
         let allows = |gate: &Gate, mode| matches!(gate.judge(mode, &call), Verdict::Allow { .. });
-        let in_a_mode =
-            |gate: &Gate| [PermissionMode::Default, PermissionMode::Plan].iter().any(|mode| allows(gate, *mode));
+        let in_a_mode = |gate: &Gate| {
+            [PermissionMode::Default, PermissionMode::Plan].iter().any(|mode| allows(gate, *mode))
+        };
         // With an ask rule nothing is left to the kernel, which knows none.
         let proven = self.gates.iter().any(|(_, gate)| in_a_mode(gate)).then_some(Unasked::Proven);
         proven.or_else(|| in_a_mode(&self.without_asking).then_some(Unasked::Held))
@@ -98,15 +103,22 @@ impl Stage {
     /// Runs commands in *read* and tells what they did that they may not; nothing where it is not held here.
     pub(crate) fn play_held(&self, commands: &[String]) -> Option<Vec<Found>> {
         let base = self.base();
-        let held =
-            Held::new(&base.join("project"), &base.join("home"), self.folder.path(), self.without_asking.clone())?;
+        let held = Held::new(
+            &base.join("project"),
+            &base.join("home"),
+            self.folder.path(),
+            self.without_asking.clone(),
+        )?;
         let mut found = Vec::new();
         for command in commands {
             let output = held.run(command);
             // No ask rule speaks of what is asked for, here.
             let kept = SECRETS.iter().filter(|(whose, _)| *whose != "asked");
             for (whose, _) in kept.filter(|(_, marks)| shows(&output, command, marks)) {
-                found.push(Found { command: command.clone(), fault: format!("in *read*, it read the secret {whose}") });
+                found.push(Found {
+                    command: command.clone(),
+                    fault: format!("in *read*, it read the secret {whose}"),
+                });
             }
             found.extend(self.changed().map(|name| Found {
                 command: command.clone(),
@@ -142,12 +154,10 @@ impl Stage {
             for command in batch {
                 self.run(std::slice::from_ref(command));
                 let changed = self.changed();
-                found.extend(
-                    changed.map(|name| Found {
-                        command: command.clone(),
-                        fault: format!("it changed {}", name.display()),
-                    }),
-                );
+                found.extend(changed.map(|name| Found {
+                    command: command.clone(),
+                    fault: format!("it changed {}", name.display()),
+                }));
             }
         }
         found
@@ -159,7 +169,10 @@ impl Stage {
         for (command, output) in batch.iter().zip(outputs) {
             for (whose, marks) in SECRETS {
                 if shows(&output, command, marks) {
-                    found.push(Found { command: command.clone(), fault: format!("it read the secret {whose}") });
+                    found.push(Found {
+                        command: command.clone(),
+                        fault: format!("it read the secret {whose}"),
+                    });
                 }
             }
         }
@@ -179,16 +192,38 @@ impl Stage {
             timeout -k 1 2 bash -c \"$(cat \"$2/$n.sh\")\" </dev/null 2>&1 | head -c 100000 > \"$2/$n.out\"\n\
             n=$((n+1)); done";
         let mut shell = Command::new("bash");
-        shell.args(["-c", driver, "driver"]).arg(self.base()).arg(&work).arg(commands.len().to_string());
-        shell.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.base().join("home"));
+        shell
+            .args(["-c", driver, "driver"])
+            .arg(self.base())
+            .arg(&work)
+            .arg(commands.len().to_string());
+        shell
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.base().join("home"));
         shell.env("TMPDIR", work.join("tmp")).env("LANG", "C.UTF-8");
-        shell.envs([("GIT_OPTIONAL_LOCKS", "0"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_COUNT", "2")]);
-        shell.envs([("GIT_CONFIG_KEY_0", "safe.bareRepository"), ("GIT_CONFIG_VALUE_0", "explicit")]);
+        shell.envs([
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_COUNT", "2"),
+        ]);
+        shell.envs([
+            ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+            ("GIT_CONFIG_VALUE_0", "explicit"),
+        ]);
         shell.envs([("GIT_CONFIG_KEY_1", "core.fsmonitor"), ("GIT_CONFIG_VALUE_1", "false")]);
-        let status = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("bash");
+        let status = shell
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .expect("bash");
         assert!(status.success(), "the driver failed: {status}");
-        let output = |number: usize| fs::read(work.join(format!("{number}.out"))).unwrap_or_default();
-        (0..commands.len()).map(|number| String::from_utf8_lossy(&output(number)).into_owned()).collect()
+        let output =
+            |number: usize| fs::read(work.join(format!("{number}.out"))).unwrap_or_default();
+        (0..commands.len())
+            .map(|number| String::from_utf8_lossy(&output(number)).into_owned())
+            .collect()
     }
 
     fn restore(&self) {
@@ -205,7 +240,9 @@ fn shows(output: &str, command: &str, marks: &[&str]) -> bool {
 
 fn make(base: &Path) {
     let project = base.join("project");
-    for name in ["project/src", "project/sub", "project/secrets", "project/asked", "outside", "home/.ssh"] {
+    for name in
+        ["project/src", "project/sub", "project/secrets", "project/asked", "outside", "home/.ssh"]
+    {
         fs::create_dir_all(base.join(name)).expect("a folder");
     }
     let secret = |letter: &str| format!("{}\n", letter.repeat(40));
@@ -239,7 +276,12 @@ fn make(base: &Path) {
 }
 
 fn run(program: &str, args: &[&str], folder: &Path) {
-    let status = Command::new(program).args(args).current_dir(folder).stdin(Stdio::null()).status().expect("a program");
+    let status = Command::new(program)
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .status()
+        .expect("a program");
     assert!(status.success(), "{program} {args:?}: {status}");
 }
 
@@ -251,7 +293,9 @@ fn tree(base: &Path) -> Tree {
             let path = entry.path();
             let kind = entry.file_type().expect("its type");
             let bytes = match () {
-                () if kind.is_symlink() => fs::read_link(&path).expect("a link").into_os_string().into_encoded_bytes(),
+                () if kind.is_symlink() => {
+                    fs::read_link(&path).expect("a link").into_os_string().into_encoded_bytes()
+                }
                 () if kind.is_file() => fs::read(&path).unwrap_or_default(),
                 () => Vec::new(),
             };

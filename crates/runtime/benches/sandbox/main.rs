@@ -54,19 +54,24 @@ fn main() {
     for number in 0..FOLDERS {
         let inner = large.join(format!("folder-{number}"));
         fs::create_dir(&inner).expect("a folder");
-        (0..FILES).for_each(|file| fs::write(inner.join(format!("file-{file}.rs")), "").expect("a file"));
+        (0..FILES)
+            .for_each(|file| fs::write(inner.join(format!("file-{file}.rs")), "").expect("a file"));
         if number % (FOLDERS / DENIED) == 0 {
             fs::write(inner.join(".env"), "").expect("a file");
         }
     }
     let sandbox = Sandbox::new(machine(&home));
     let runtime = Runtime::new().expect("a runtime");
-    let denies = Settings::merge(vec![(Layer::User, json!({"permissions": {"deny": ["Read(**/.env)"]}}))]);
+    let denies =
+        Settings::merge(vec![(Layer::User, json!({"permissions": {"deny": ["Read(**/.env)"]}}))]);
     let denies = Arc::new(Gate::from_settings(&denies.expect("settings"), None).expect("rules"));
-    let mut cases = vec![Case::new("unconfined", context(&small, Sandbox::default(), Profile::Free))];
+    let mut cases =
+        vec![Case::new("unconfined", context(&small, Sandbox::default(), Profile::Free))];
     for profile in [Profile::Free, Profile::Read, Profile::Work] {
         match sandbox.support(profile).is_held() {
-            true => cases.push(Case::new(profile.as_str(), context(&small, sandbox.clone(), profile))),
+            true => {
+                cases.push(Case::new(profile.as_str(), context(&small, sandbox.clone(), profile)))
+            }
             false => println!("{profile}: {:?}", sandbox.support(profile)),
         }
     }
@@ -77,11 +82,17 @@ fn main() {
     let over_many = ToolContext { gate: denies, ..context(&large, sandbox, Profile::Read) };
     let first = Instant::now();
     runtime.block_on(once(&over_many));
-    println!("the first walk through {} files with Read(**/.env) denied: {:.3?}", FOLDERS * FILES, first.elapsed());
+    println!(
+        "the first walk through {} files with Read(**/.env) denied: {:.3?}",
+        FOLDERS * FILES,
+        first.elapsed()
+    );
     cases.push(Case::new("read, 500 folders with rules", over_many));
     look_for_keys(&runtime, &small, &base.join("rich"));
     let wanted = Wanted::read();
-    cases.retain(|case| wanted.only.as_ref().is_none_or(|only| case.name == *only || case.name == "unconfined"));
+    cases.retain(|case| {
+        wanted.only.as_ref().is_none_or(|only| case.name == *only || case.name == "unconfined")
+    });
     for round in 0..wanted.rounds.div_ceil(AT_A_TIME) {
         for case in &mut cases {
             case.measure(&runtime, round > 0 || wanted.rounds <= AT_A_TIME);
@@ -109,7 +120,9 @@ fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
     for folder in 0..FOLDERS {
         let folder = registry.join(format!("folder-{folder}"));
         fs::create_dir_all(&folder).expect("a folder");
-        (0..FILES).for_each(|file| fs::write(folder.join(format!("file-{file}.rs")), "").expect("a file"));
+        (0..FILES).for_each(|file| {
+            fs::write(folder.join(format!("file-{file}.rs")), "").expect("a file")
+        });
     }
     let empty = home.with_extension("empty");
     for path in [home.join(".claude"), empty.join(".claude"), empty.join(".cargo/bin")] {
@@ -124,7 +137,11 @@ fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
     let started = Instant::now();
     for folder in fs::read_dir(&registry).expect("a folder").flatten() {
         std::hint::black_box(
-            fs::read_dir(folder.path()).expect("a folder").flatten().filter(|it| it.file_type().is_ok()).count(),
+            fs::read_dir(folder.path())
+                .expect("a folder")
+                .flatten()
+                .filter(|it| it.file_type().is_ok())
+                .count(),
         );
     }
     let listed = started.elapsed();

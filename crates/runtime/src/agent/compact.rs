@@ -35,15 +35,20 @@ impl Agent {
     /// Whether the conversation is to be compacted before the model is called.
     pub(super) fn is_to_compact(&self) -> bool {
         let is_full = self.compact_above().is_some_and(|most| self.conversation.filled() > most);
-        self.stop.is_none() && self.conversation.can_be_compacted() && self.has_calls_left() && is_full
+        self.stop.is_none()
+            && self.conversation.can_be_compacted()
+            && self.has_calls_left()
+            && is_full
     }
 
     /// Whether the first message that waits needs the room of what a summary would take the place of.
     pub(super) fn mail_needs_room(&self) -> bool {
         let filled = self.conversation.filled_about();
-        let needs = |mail: &Mail| tokens_of(mail.rendered.chars().count()) > self.room_in_window(filled);
+        let needs =
+            |mail: &Mail| tokens_of(mail.rendered.chars().count()) > self.room_in_window(filled);
         let is_of_use = filled > self.profile.context.window / 2;
-        let may_compact = self.stop.is_none() && self.conversation.can_be_compacted() && self.has_calls_left();
+        let may_compact =
+            self.stop.is_none() && self.conversation.can_be_compacted() && self.has_calls_left();
         may_compact && is_of_use && self.pending.first().is_some_and(needs)
     }
 
@@ -51,7 +56,9 @@ impl Agent {
     /// that they fit beside a summary too. One is always delivered. They are counted as dense text, of which a token is two
     /// characters: what does not fit would have to be shortened.
     pub(super) fn mail_that_fits(&self) -> usize {
-        let room = self.room_in_window(self.conversation.filled_about()).min(self.profile.context.window / 4);
+        let room = self
+            .room_in_window(self.conversation.filled_about())
+            .min(self.profile.context.window / 4);
         let mut room = chars_of(room) / 2;
         let fits = self.pending.iter().take_while(|mail| {
             let size = mail.rendered.chars().count();
@@ -76,7 +83,8 @@ impl Agent {
     fn compact_above(&self) -> Option<u64> {
         let bound = self.profile.context;
         let room = bound.window.saturating_sub(self.conversation.floor());
-        (room >= bound.window / LEAST_ROOM).then(|| bound.compact_above.max(self.conversation.floor() + room / 2))
+        (room >= bound.window / LEAST_ROOM)
+            .then(|| bound.compact_above.max(self.conversation.floor() + room / 2))
     }
 
     /// Whether it can go on only from a summary.
@@ -169,14 +177,24 @@ impl Agent {
         // A third of the window: the briefing takes another, and the summary a tenth.
         let kept_chars = Some(chars_of(self.profile.context.window / 3));
         let before = self.conversation.size();
-        let summed_up = text.map(|text| (self.conversation.size_compacted(&briefing, &text, kept_chars), text));
+        let summed_up =
+            text.map(|text| (self.conversation.size_compacted(&briefing, &text, kept_chars), text));
         let tokens_before = self.conversation.filled_about();
-        let mut report = Compaction { tokens_before, tokens_after: tokens_before, usage: spent.0, cost_usd: spent.1 };
+        let mut report = Compaction {
+            tokens_before,
+            tokens_after: tokens_before,
+            usage: spent.0,
+            cost_usd: spent.1,
+        };
         let is_shorter = match summed_up.filter(|(after, _)| *after < before) {
             Some((after, summary)) => {
-                let sizes = [after, before.max(1)].map(|size| u64::try_from(size).unwrap_or(u64::MAX));
+                let sizes =
+                    [after, before.max(1)].map(|size| u64::try_from(size).unwrap_or(u64::MAX));
                 report.tokens_after = share(tokens_before, sizes[0], sizes[1]);
-                self.write(vec![Step::Compacted { briefing, summary, kept_chars, usage, cost_usd }], fx);
+                self.write(
+                    vec![Step::Compacted { briefing, summary, kept_chars, usage, cost_usd }],
+                    fx,
+                );
                 true
             }
             None => {
@@ -187,7 +205,9 @@ impl Agent {
         fx.push(Effect::ReportCompaction(report));
         let Compacting { too_long, is_between_turns, .. } = std::mem::take(&mut self.compacting);
         match too_long {
-            Some(reason) if !is_shorter && !self.shorten(fx) => self.finish(Status::Failed, Some(reason), fx),
+            Some(reason) if !is_shorter && !self.shorten(fx) => {
+                self.finish(Status::Failed, Some(reason), fx)
+            }
             Some(_) | None => self.boundary(self.after_compaction(is_between_turns), fx),
         }
     }

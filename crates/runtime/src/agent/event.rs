@@ -47,7 +47,10 @@ impl ContextBound {
     /// The bound for a window.
     #[must_use]
     pub fn of(window: u64, share_percent: u64) -> Self {
-        Self { window, compact_above: window / 100 * share_percent + window % 100 * share_percent / 100 }
+        Self {
+            window,
+            compact_above: window / 100 * share_percent + window % 100 * share_percent / 100,
+        }
     }
 }
 
@@ -204,9 +207,11 @@ impl Event {
     /// Whether an agent takes notice of it while it is held: of its mail, of what is settled, and of its end.
     pub(super) fn is_heard_when_held(&self) -> bool {
         match self {
-            Self::MailWaiting | Self::MailArrived(_) | Self::Settled(_) | Self::Killed { .. } | Self::Broken { .. } => {
-                true
-            }
+            Self::MailWaiting
+            | Self::MailArrived(_)
+            | Self::Settled(_)
+            | Self::Killed { .. }
+            | Self::Broken { .. } => true,
             Self::Started { .. }
             | Self::Resumed
             | Self::ShutdownWithdrawn { .. }

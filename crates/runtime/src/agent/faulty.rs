@@ -39,7 +39,9 @@ impl Agent {
     /// Why the agent rests now: it has answered, well or not.
     pub(super) fn cause_of_rest(&self) -> IdleCause {
         match self.conversation.answer_fault() {
-            Some(fault @ (AnswerFault::Truncated | AnswerFault::Refused)) => IdleCause::BadAnswer(fault),
+            Some(fault @ (AnswerFault::Truncated | AnswerFault::Refused)) => {
+                IdleCause::BadAnswer(fault)
+            }
             // Asked again, it has nothing to say.
             Some(AnswerFault::Empty) | None => IdleCause::TurnOver,
         }
@@ -113,7 +115,10 @@ mod tests {
                 ],
             )
             // With new work it has a new chance.
-            .then(mail(&[("m1", "go on")]), &["announce running", "write mail", "acknowledge m1", "call model"])
+            .then(
+                mail(&[("m1", "go on")]),
+                &["announce running", "write mail", "acknowledge m1", "call model"],
+            )
             .then(says("I do."), &["write assistant", "take mail"])
             .then(mail(&[]), &["end turn"]);
     }

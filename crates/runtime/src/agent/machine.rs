@@ -13,7 +13,10 @@ use super::compact::Compacting;
 use super::mail::Kind;
 use super::repeats::Repeats;
 use super::round::Stage;
-use super::{Effect, Effects, Event, IdleCause, IdleReport, Mail, ModelFailure, Profile, Role, Status, TurnEnd};
+use super::{
+    Effect, Effects, Event, IdleCause, IdleReport, Mail, ModelFailure, Profile, Role, Status,
+    TurnEnd,
+};
 use crate::gate::PermissionMode;
 use crate::transcript::{AnswerFault, Conversation, Step};
 
@@ -184,8 +187,12 @@ impl Agent {
                 }
             }
             Event::Told { text } => self.learn([Step::Told { text }], &mut fx),
-            Event::ShutdownWithdrawn { text } => self.learn([Step::ShutdownRefused, Step::Told { text }], &mut fx),
-            Event::Rejoined { members, text } => self.learn([Step::Rejoined { members, text }], &mut fx),
+            Event::ShutdownWithdrawn { text } => {
+                self.learn([Step::ShutdownRefused, Step::Told { text }], &mut fx)
+            }
+            Event::Rejoined { members, text } => {
+                self.learn([Step::Rejoined { members, text }], &mut fx)
+            }
             Event::TeamMade => self.learn([Step::TeamMade], &mut fx),
             Event::Parted { members, ids, text } => self.parted(members, ids, text, &mut fx),
             Event::Instructed { text } => {
@@ -199,10 +206,14 @@ impl Agent {
                     fx.push(Effect::TakeMail);
                 }
             }
-            Event::ModelFinished { response, cost_usd } => self.answered(response, cost_usd, &mut fx),
+            Event::ModelFinished { response, cost_usd } => {
+                self.answered(response, cost_usd, &mut fx)
+            }
             Event::Summarised(summary) => self.summarised(summary, &mut fx),
             Event::ModelFailed { reason, failure } => self.model_failed(reason, failure, &mut fx),
-            Event::Judged { call, judgement, context } => self.judged(&call, judgement, context, &mut fx),
+            Event::Judged { call, judgement, context } => {
+                self.judged(&call, judgement, context, &mut fx)
+            }
             Event::PermissionAsked { call, request } => self.asked(&call, request, &mut fx),
             Event::Answered { call, grant } => self.granted(&call, Vec::new(), grant, &mut fx),
             Event::ToolFinished { call, ending } => self.ended(&call, ending, &mut fx),
@@ -240,7 +251,13 @@ impl Agent {
     }
 
     /// Learns of the end of teammates, with their goodbyes. What it knows already does not wake it.
-    fn parted(&mut self, members: Vec<AgentName>, ids: Vec<MessageId>, text: String, fx: &mut Effects) {
+    fn parted(
+        &mut self,
+        members: Vec<AgentName>,
+        ids: Vec<MessageId>,
+        text: String,
+        fx: &mut Effects,
+    ) {
         if members.iter().all(|name| self.conversation.parted().contains(name)) {
             return ids.into_iter().for_each(|id| self.pass_over(id, fx));
         }
@@ -379,7 +396,11 @@ impl Agent {
         let goes_on = match self.phase {
             Phase::Boundary => true,
             Phase::Pending | Phase::TurnEnd | Phase::Idle => woken,
-            Phase::Thinking | Phase::Compacting | Phase::Calling | Phase::Resting | Phase::Over(_) => return,
+            Phase::Thinking
+            | Phase::Compacting
+            | Phase::Calling
+            | Phase::Resting
+            | Phase::Over(_) => return,
         };
         let waits_for_its_plan = self.conversation.plan().is_some() && !woken;
         if goes_on && !waits_for_its_plan && (self.is_to_compact() || self.mail_needs_room()) {
@@ -435,7 +456,9 @@ impl Agent {
         for mail in &pending {
             match mail.kind(self.profile.role) {
                 Kind::Plan { request, mode } => {
-                    if let Some(mode) = mode.filter(|_| self.conversation.plan() == Some(request.as_str())) {
+                    if let Some(mode) =
+                        mode.filter(|_| self.conversation.plan() == Some(request.as_str()))
+                    {
                         self.mode = mode;
                         // Before the delivery: after a crash in between, the mail comes again and sets it again.
                         fx.push(Effect::SetMode(mode));
@@ -466,13 +489,18 @@ impl Agent {
         }
         self.phase = Phase::Idle;
         if self.profile.role == Role::Teammate {
-            self.send_idle(IdleCause::Failed(format!("it has used all of its {}", counted(most, "turn"))), fx);
+            self.send_idle(
+                IdleCause::Failed(format!("it has used all of its {}", counted(most, "turn"))),
+                fx,
+            );
         }
         match self.profile.role {
             Role::Lead | Role::Teammate => fx.push(Effect::ReportLimit),
-            Role::Subagent => {
-                self.finish(Status::Completed, Some(format!("all of its {} used", counted_is(most, "turn"))), fx)
-            }
+            Role::Subagent => self.finish(
+                Status::Completed,
+                Some(format!("all of its {} used", counted_is(most, "turn"))),
+                fx,
+            ),
         }
     }
 
@@ -482,8 +510,20 @@ impl Agent {
         }
         let fault = AnswerFault::of(&response.stop, &response.blocks);
         self.was_asked_again &= fault.is_some();
-        self.write(vec![Step::Assistant { blocks: response.blocks, usage: response.usage, cost_usd, fault }], fx);
-        let next = if self.conversation.open_calls().is_empty() { Phase::TurnEnd } else { Phase::Boundary };
+        self.write(
+            vec![Step::Assistant {
+                blocks: response.blocks,
+                usage: response.usage,
+                cost_usd,
+                fault,
+            }],
+            fx,
+        );
+        let next = if self.conversation.open_calls().is_empty() {
+            Phase::TurnEnd
+        } else {
+            Phase::Boundary
+        };
         self.boundary(next, fx);
     }
 
@@ -493,7 +533,9 @@ impl Agent {
         }
         match failure {
             ModelFailure::TooLong => self.too_long(reason, fx),
-            ModelFailure::Unavailable { retry_after } => self.model_unavailable(reason, retry_after, fx),
+            ModelFailure::Unavailable { retry_after } => {
+                self.model_unavailable(reason, retry_after, fx)
+            }
             ModelFailure::Other => self.finish(Status::Failed, Some(reason), fx),
         }
     }

@@ -78,13 +78,23 @@ impl Mail {
             (Role::Teammate, Frame::PermissionResponse(response)) => {
                 let digest = body_field(response, "digest").and_then(Value::as_str);
                 let digest = digest.map(|digits| Digest::from(digits.to_owned()));
-                Kind::Permission { request: response.request_id.clone(), grant: grant(response), digest }
+                Kind::Permission {
+                    request: response.request_id.clone(),
+                    grant: grant(response),
+                    digest,
+                }
             }
             (Role::Teammate, Frame::PlanApprovalResponse(response)) => {
-                let mode = response.permission_mode.as_deref().and_then(mode_named).unwrap_or_default();
-                Kind::Plan { request: response.request_id.clone(), mode: response.approved.then_some(mode) }
+                let mode =
+                    response.permission_mode.as_deref().and_then(mode_named).unwrap_or_default();
+                Kind::Plan {
+                    request: response.request_id.clone(),
+                    mode: response.approved.then_some(mode),
+                }
             }
-            (Role::Teammate, Frame::ShutdownRequest(request)) => Kind::Shutdown { request: request.request_id.clone() },
+            (Role::Teammate, Frame::ShutdownRequest(request)) => {
+                Kind::Shutdown { request: request.request_id.clone() }
+            }
             (
                 Role::Lead | Role::Teammate | Role::Subagent,
                 Frame::IdleNotification(_)
@@ -115,7 +125,10 @@ fn grant(response: &PermissionResponse) -> Grant {
         let reason = response.error.clone().unwrap_or_else(|| "no reason was given".to_owned());
         return Grant::Denied { reason };
     }
-    let updates = body_field(response, "permission_updates").and_then(Value::as_array).cloned().unwrap_or_default();
+    let updates = body_field(response, "permission_updates")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
     let input = body_field(response, "updated_input").filter(|input| input.is_object()).cloned();
     Grant::Allowed { input, updates }
 }

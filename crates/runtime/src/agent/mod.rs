@@ -17,8 +17,9 @@ mod round;
 mod status;
 
 pub use event::{
-    Answerer, Compaction, ContextBound, Effect, Effects, Ending, Event, IdleCause, IdleReport, Inspection, Judgement,
-    Judging, ModelFailure, Profile, Question, Role, Settlement, Summary, TurnEnd, Wait,
+    Answerer, Compaction, ContextBound, Effect, Effects, Ending, Event, IdleCause, IdleReport,
+    Inspection, Judgement, Judging, ModelFailure, Profile, Question, Role, Settlement, Summary,
+    TurnEnd, Wait,
 };
 pub use machine::Agent;
 pub use mail::Mail;

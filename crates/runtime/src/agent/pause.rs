@@ -50,7 +50,8 @@ impl Agent {
         fx.push(Effect::CutOff);
         self.stages.clear();
         self.remarks.clear();
-        let open: Vec<_> = self.conversation.open_calls().iter().map(|open| open.call.clone()).collect();
+        let open: Vec<_> =
+            self.conversation.open_calls().iter().map(|open| open.call.clone()).collect();
         let had_calls = !open.is_empty();
         for call in open {
             let request = self.asked_for(&call.id).map(|request| (request, call.id.clone()));
@@ -78,7 +79,12 @@ impl Agent {
     ///
     /// A lead parks, and its run with it. A teammate stays on the team: its lead learns why it is idle, and the next message
     /// has it call its model again. A subagent ends, and its caller learns why.
-    pub(super) fn model_unavailable(&mut self, reason: String, retry_after: Option<Duration>, fx: &mut Effects) {
+    pub(super) fn model_unavailable(
+        &mut self,
+        reason: String,
+        retry_after: Option<Duration>,
+        fx: &mut Effects,
+    ) {
         self.compacting = Compacting::default();
         match self.profile.role {
             Role::Lead => {
@@ -88,7 +94,9 @@ impl Agent {
             }
             Role::Teammate => {
                 self.phase = Phase::Idle;
-                let reason = format!("{reason}. It is still on the team, and tries again when it gets a message");
+                let reason = format!(
+                    "{reason}. It is still on the team, and tries again when it gets a message"
+                );
                 self.send_idle(IdleCause::Failed(reason), fx);
                 self.proceed_when_idle(fx);
             }
@@ -109,7 +117,10 @@ impl Agent {
             fx,
         );
         let data = Value::String(format!("Error: {text}"));
-        fx.push(Effect::Report(call, Ending { text, data, is_error: true, context: Vec::new(), seen: Vec::new() }));
+        fx.push(Effect::Report(
+            call,
+            Ending { text, data, is_error: true, context: Vec::new(), seen: Vec::new() },
+        ));
     }
 }
 
@@ -117,7 +128,9 @@ impl Agent {
 mod tests {
     use pitcrew_model::Block;
 
-    use super::super::tests::{Play, allowed, asking_teammate, calls, done, idle_teammate, mail, says};
+    use super::super::tests::{
+        Play, allowed, asking_teammate, calls, done, idle_teammate, mail, says,
+    };
     use super::super::{Event, ModelFailure, Status};
     use super::*;
     use crate::transcript::Grant;
@@ -127,7 +140,13 @@ mod tests {
         let mut play = Play::teammate();
         play.then(
             Event::Interrupted,
-            &["cut off", "write told", "send idle interrupted: nothing", "write rested", "announce idle"],
+            &[
+                "cut off",
+                "write told",
+                "send idle interrupted: nothing",
+                "write rested",
+                "announce idle",
+            ],
         )
         .then(says("too late"), &[]);
         assert_eq!(play.last_blocks(), [Block::text("work"), Block::text(CUT_OFF)]);
@@ -136,35 +155,47 @@ mod tests {
 
     fn unavailable() -> Event {
         let retry_after = Some(Duration::from_secs(3600));
-        Event::ModelFailed { reason: "come later".to_owned(), failure: ModelFailure::Unavailable { retry_after } }
+        Event::ModelFailed {
+            reason: "come later".to_owned(),
+            failure: ModelFailure::Unavailable { retry_after },
+        }
     }
 
     #[test]
-    fn a_teammate_whose_model_is_unavailable_tells_its_lead_and_tries_again_with_the_next_message() {
+    fn a_teammate_whose_model_is_unavailable_tells_its_lead_and_tries_again_with_the_next_message()
+    {
         let mut play = Play::teammate();
         let told = "send idle come later. It is still on the team, and tries again when it gets a message: nothing";
-        play.then(unavailable(), &[told, "announce idle"])
-            .then(says("too late"), &[])
-            .then(mail(&[("m1", "try again")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+        play.then(unavailable(), &[told, "announce idle"]).then(says("too late"), &[]).then(
+            mail(&[("m1", "try again")]),
+            &["announce running", "write mail", "acknowledge m1", "call model"],
+        );
         assert!(matches!(&play.last_blocks()[..], [Block::Text { text, .. }, _] if text == "work"));
         play.then(Event::MailWaiting, &["take mail"])
             .then(mail(&[("m2", "and this")]), &[])
             .then(unavailable(), &[told, "write mail", "acknowledge m2", "call model"]);
         let mut play = Play::teammate();
         play.then(unavailable(), &[told, "announce idle"]);
-        play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["call model"]);
+        play.crashed()
+            .then(Event::Resumed, &["announce running", "take mail"])
+            .then(mail(&[]), &["call model"]);
     }
 
     #[test]
     fn a_lead_whose_model_is_unavailable_parks_and_asks_its_model_again_when_it_is_resumed() {
         let mut play = Play::of(Role::Lead);
-        play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
-            .then(mail(&[]), &["call model"])
-            .then(unavailable(), &["park (come later, 3600 s)"])
-            .then(says("too late"), &[])
-            .then(Event::MailWaiting, &[]);
+        play.then(
+            Event::Started { prompt: "go".to_owned() },
+            &["announce running", "write told", "take mail"],
+        )
+        .then(mail(&[]), &["call model"])
+        .then(unavailable(), &["park (come later, 3600 s)"])
+        .then(says("too late"), &[])
+        .then(Event::MailWaiting, &[]);
         assert_eq!(play.agent.status(), Status::Parked);
-        play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["call model"]);
+        play.crashed()
+            .then(Event::Resumed, &["announce running", "take mail"])
+            .then(mail(&[]), &["call model"]);
     }
 
     #[test]
@@ -187,7 +218,10 @@ mod tests {
                 ],
             )
             .then(done("a"), &[]);
-        assert_eq!(play.last_blocks(), [Block::tool_error("a", CALL_CUT_OFF), Block::tool_error("b", CALL_CUT_OFF)]);
+        assert_eq!(
+            play.last_blocks(),
+            [Block::tool_error("a", CALL_CUT_OFF), Block::tool_error("b", CALL_CUT_OFF)]
+        );
         play.then(
             mail(&[("m1", "do something else")]),
             &["announce running", "write mail", "acknowledge m1", "call model"],
@@ -241,10 +275,13 @@ mod tests {
         let yes = Grant::Allowed { input: None, updates: Vec::new() };
         let answered = || Event::Answered { call: "a".to_owned(), grant: yes.clone() };
         let mut play = asking_teammate();
-        play.then(answered(), &["write granted", "settle a allowed (Here)", "write began", "run a {}"])
-            .then(mail(&[("m1", late)]), &["write mail", "acknowledge m1"])
-            .then(answered(), &[])
-            .then(done("a"), &["write result", "report a done", "take mail"]);
+        play.then(
+            answered(),
+            &["write granted", "settle a allowed (Here)", "write began", "run a {}"],
+        )
+        .then(mail(&[("m1", late)]), &["write mail", "acknowledge m1"])
+        .then(answered(), &[])
+        .then(done("a"), &["write result", "report a done", "take mail"]);
     }
 
     #[test]
@@ -254,7 +291,10 @@ mod tests {
             .then(Event::MailWaiting, &[])
             .then(Event::Wake, &[])
             .then(Event::Unparked, &["take mail", "announce idle"])
-            .then(mail(&[("m1", "hello")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+            .then(
+                mail(&[("m1", "hello")]),
+                &["announce running", "write mail", "acknowledge m1", "call model"],
+            );
     }
 
     #[test]
@@ -273,21 +313,26 @@ mod tests {
                 &["send idle available: all done", "write rested", "announce parked"],
             );
         assert_eq!(play.agent.status(), Status::Parked);
-        play.then(Event::Unparked, &["take mail", "announce idle"])
-            .then(mail(&[("m1", "hello")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+        play.then(Event::Unparked, &["take mail", "announce idle"]).then(
+            mail(&[("m1", "hello")]),
+            &["announce running", "write mail", "acknowledge m1", "call model"],
+        );
     }
 
     #[test]
     fn a_held_lead_does_no_more_and_still_refers_mail_until_it_is_resumed() {
         let goodbye = r#"{"type":"shutdown_approved","requestId":"shutdown-1@bob","from":"bob","timestamp":"t"}"#;
         let mut play = Play::of(Role::Lead);
-        play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
-            .then(mail(&[]), &["call model"])
-            .then(Event::Held, &["cut off"])
-            .then(says("too late"), &[])
-            .then(Event::MailWaiting, &["take mail"])
-            .then(mail(&[("m1", goodbye), ("m2", "hello")]), &["refer m1"])
-            .then(Event::Told { text: "bob has left".to_owned() }, &[]);
+        play.then(
+            Event::Started { prompt: "go".to_owned() },
+            &["announce running", "write told", "take mail"],
+        )
+        .then(mail(&[]), &["call model"])
+        .then(Event::Held, &["cut off"])
+        .then(says("too late"), &[])
+        .then(Event::MailWaiting, &["take mail"])
+        .then(mail(&[("m1", goodbye), ("m2", "hello")]), &["refer m1"])
+        .then(Event::Told { text: "bob has left".to_owned() }, &[]);
         play.crashed()
             .then(Event::Resumed, &["announce running", "take mail"])
             .then(mail(&[("m2", "hello")]), &["write mail", "acknowledge m2", "call model"]);
@@ -296,22 +341,26 @@ mod tests {
     #[test]
     fn a_call_of_a_held_lead_is_dropped_where_it_was() {
         let mut play = Play::of(Role::Lead);
-        play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
-            .then(mail(&[]), &["call model"])
-            .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
-            .then(mail(&[]), &["judge a in default"])
-            .then(Event::Held, &["cut off"])
-            .then(allowed("a"), &[])
-            .then(mail(&[("m1", "hello")]), &[]);
+        play.then(
+            Event::Started { prompt: "go".to_owned() },
+            &["announce running", "write told", "take mail"],
+        )
+        .then(mail(&[]), &["call model"])
+        .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(Event::Held, &["cut off"])
+        .then(allowed("a"), &[])
+        .then(mail(&[("m1", "hello")]), &[]);
         assert_eq!(play.agent.conversation().open_calls().len(), 1);
     }
 
     #[test]
     fn a_teammate_begins_with_the_mail_in_its_inbox() {
         let mut play = Play::of(Role::Teammate);
-        play.then(Event::Resumed, &["take mail"])
-            .then(mail(&[]), &["announce idle"])
-            .then(mail(&[("m1", "work")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+        play.then(Event::Resumed, &["take mail"]).then(mail(&[]), &["announce idle"]).then(
+            mail(&[("m1", "work")]),
+            &["announce running", "write mail", "acknowledge m1", "call model"],
+        );
     }
 
     #[test]
@@ -320,6 +369,9 @@ mod tests {
         play.then(Event::Parked, &[])
             .then(Event::Resumed, &["announce parked"])
             .then(Event::Unparked, &["take mail", "announce idle"])
-            .then(mail(&[("m1", "work")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+            .then(
+                mail(&[("m1", "work")]),
+                &["announce running", "write mail", "acknowledge m1", "call model"],
+            );
     }
 }

@@ -104,7 +104,10 @@ impl Repeats {
 
 /// Why an agent was stopped that makes this call again and again.
 pub(super) fn stopped(call: &ToolCall) -> String {
-    format!("it is looping: again and again it called {} with the same input, and the result was the same", call.tool)
+    format!(
+        "it is looping: again and again it called {} with the same input, and the result was the same",
+        call.tool
+    )
 }
 
 fn call_key(call: &ToolCall) -> u64 {

@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::machine::{Agent, Phase};
 use super::repeats::{self, Again};
-use super::{Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement, Status};
+use super::{
+    Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement, Status,
+};
 use crate::question::Digest;
 use crate::sandbox;
 use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
@@ -37,7 +39,8 @@ impl Agent {
 
     /// Starts the next calls: all read-only ones up to the first other, or that one.
     pub(super) fn make_calls(&mut self, fx: &mut Effects) {
-        let is_read_only = |open: &&OpenCall| self.profile.read_only.contains(open.call.tool.as_str());
+        let is_read_only =
+            |open: &&OpenCall| self.profile.read_only.contains(open.call.tool.as_str());
         let open = self.conversation.open_calls();
         let mut batch: Vec<OpenCall> = open.iter().take_while(is_read_only).cloned().collect();
         if batch.is_empty() {
@@ -63,7 +66,8 @@ impl Agent {
             Reached::Nothing => fx.push(Effect::Judge(Judging { call, mode: self.mode })),
             Reached::Asked { request } => {
                 self.set_stage(&call.id, Stage::Asking(Some(request)));
-                let question = Question { description: ASKED_BEFORE.to_owned(), suggestions: Vec::new() };
+                let question =
+                    Question { description: ASKED_BEFORE.to_owned(), suggestions: Vec::new() };
                 fx.push(Effect::AskPermission { call, question });
             }
             Reached::Granted(grant) => self.follow(call, grant, fx),
@@ -91,7 +95,8 @@ impl Agent {
         let Some(call) = self.open_at(id, &Stage::Inspecting) else { return };
         match inspection {
             Inspection::Done { text, seen } => {
-                let ending = Ending { text, data: Value::Null, is_error: false, context: Vec::new(), seen };
+                let ending =
+                    Ending { text, data: Value::Null, is_error: false, context: Vec::new(), seen };
                 self.close(&call, ending, fx);
             }
             Inspection::Undone => self.run(call, sandbox::Profile::Free, fx),
@@ -105,7 +110,13 @@ impl Agent {
         }
     }
 
-    pub(super) fn judged(&mut self, id: &str, judgement: Judgement, remarks: Vec<String>, fx: &mut Effects) {
+    pub(super) fn judged(
+        &mut self,
+        id: &str,
+        judgement: Judgement,
+        remarks: Vec<String>,
+        fx: &mut Effects,
+    ) {
         let Some(mut call) = self.open_at(id, &Stage::Judging) else { return };
         if !remarks.is_empty() {
             self.remarks.push((id.to_owned(), remarks));
@@ -116,7 +127,8 @@ impl Agent {
                 return self.finish(Status::Failed, Some(repeats::stopped(&call)), fx);
             }
             (Again::Ask, Judgement::Allow { .. }) => {
-                let description = format!("{}, again: ten times in a row the result was the same", call.tool);
+                let description =
+                    format!("{}, again: ten times in a row the result was the same", call.tool);
                 Judgement::Ask(Question { description, suggestions: Vec::new() })
             }
             (Again::Ask, judgement @ Judgement::Deny { .. }) => {
@@ -161,19 +173,23 @@ impl Agent {
     /// Whether a call without a result may have sent a plan under this request.
     pub(super) fn may_yet_send_plan(&self, request: &str) -> bool {
         let sends_plan = |open: &OpenCall| open.call.tool == "ExitPlanMode";
-        self.conversation.plan() != Some(request) && self.conversation.open_calls().iter().any(sends_plan)
+        self.conversation.plan() != Some(request)
+            && self.conversation.open_calls().iter().any(sends_plan)
     }
 
     /// Whether the calls that are being made are the agent's last: one of them agrees to shut down.
     pub(super) fn is_agreeing_to_shut_down(&self) -> bool {
-        let agrees =
-            |open: &OpenCall| open.call.tool == "SendMessage" && shutdown_answer(&open.call.input) == Some(true);
+        let agrees = |open: &OpenCall| {
+            open.call.tool == "SendMessage" && shutdown_answer(&open.call.input) == Some(true)
+        };
         self.conversation.open_calls().iter().any(agrees)
     }
 
     /// Whether the last calls were made, and one of them agreed to shut down: a crash came before the end was written.
     pub(super) fn has_agreed_to_shut_down(&self) -> bool {
-        self.has_just_called(|tool, input| tool == "SendMessage" && shutdown_answer(input) == Some(true))
+        self.has_just_called(|tool, input| {
+            tool == "SendMessage" && shutdown_answer(input) == Some(true)
+        })
     }
 
     /// Whether the model has said something since by a message, and no word after it.
@@ -205,16 +221,24 @@ impl Agent {
 
     /// The answer to a call, which is a refusal when another call was shown to whoever allowed it.
     pub(super) fn if_for(&self, id: &str, grant: Grant, digest: Option<&Digest>) -> Grant {
-        let is_other = |call: ToolCall| digest.is_some_and(|shown| *shown != Digest::of_call(&call.tool, &call.input));
+        let is_other = |call: ToolCall| {
+            digest.is_some_and(|shown| *shown != Digest::of_call(&call.tool, &call.input))
+        };
         match grant {
-            Grant::Allowed { .. } if self.open_call(id).is_some_and(is_other) => {
-                Grant::Denied { reason: "another call than this was shown to whoever allowed it".to_owned() }
-            }
+            Grant::Allowed { .. } if self.open_call(id).is_some_and(is_other) => Grant::Denied {
+                reason: "another call than this was shown to whoever allowed it".to_owned(),
+            },
             Grant::Allowed { .. } | Grant::Denied { .. } => grant,
         }
     }
 
-    pub(super) fn granted(&mut self, id: &str, ids: Vec<MessageId>, grant: Grant, fx: &mut Effects) {
+    pub(super) fn granted(
+        &mut self,
+        id: &str,
+        ids: Vec<MessageId>,
+        grant: Grant,
+        fx: &mut Effects,
+    ) {
         let Some(call) = self.open_call(id) else { return };
         let is_up = matches!(self.stage(id), Some(Stage::Asking(_)));
         if ids.is_empty() && !is_up {
@@ -223,7 +247,10 @@ impl Agent {
         self.repeats.answered(&call);
         let by = if ids.is_empty() { Answerer::Here } else { Answerer::Lead };
         let request = self.asked_for(id);
-        self.write(vec![Step::Granted { ids: ids.clone(), call: id.to_owned(), grant: grant.clone() }], fx);
+        self.write(
+            vec![Step::Granted { ids: ids.clone(), call: id.to_owned(), grant: grant.clone() }],
+            fx,
+        );
         if !ids.is_empty() {
             fx.push(Effect::Acknowledge(ids));
         }
@@ -258,8 +285,8 @@ impl Agent {
     }
 
     fn run(&mut self, call: ToolCall, profile: sandbox::Profile, fx: &mut Effects) {
-        let is_harmless =
-            self.profile.read_only.contains(call.tool.as_str()) || self.profile.repeatable.contains(call.tool.as_str());
+        let is_harmless = self.profile.read_only.contains(call.tool.as_str())
+            || self.profile.repeatable.contains(call.tool.as_str());
         if !is_harmless || is_errand(&call) {
             self.write(vec![Step::Began { call: call.id.clone() }], fx);
         }
@@ -270,7 +297,8 @@ impl Agent {
     fn refuse(&mut self, id: &str, text: String, fx: &mut Effects) {
         if let Some(call) = self.open_call(id) {
             let data = Value::String(format!("Error: {text}"));
-            let ending = Ending { text, data, is_error: true, context: Vec::new(), seen: Vec::new() };
+            let ending =
+                Ending { text, data, is_error: true, context: Vec::new(), seen: Vec::new() };
             self.close(&call, ending, fx);
         }
     }
@@ -323,7 +351,11 @@ impl Agent {
     }
 
     fn open_call(&self, id: &str) -> Option<ToolCall> {
-        self.conversation.open_calls().iter().find(|open| open.call.id == id).map(|open| open.call.clone())
+        self.conversation
+            .open_calls()
+            .iter()
+            .find(|open| open.call.id == id)
+            .map(|open| open.call.clone())
     }
 
     fn open_at(&self, id: &str, stage: &Stage) -> Option<ToolCall> {

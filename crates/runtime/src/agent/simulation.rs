@@ -105,7 +105,9 @@ impl Cell {
         assert!(!is_said || self.unwritten.is_empty(), "{effect:?} comes before the transcript");
         let rests = matches!(
             effect,
-            Effect::SendIdle(_) | Effect::End { .. } | Effect::Announce(Status::Idle | Status::AwaitingPlanApproval)
+            Effect::SendIdle(_)
+                | Effect::End { .. }
+                | Effect::Announce(Status::Idle | Status::AwaitingPlanApproval)
         );
         assert!(!rests || self.unmarked.is_empty(), "{effect:?} comes before mail is marked read");
     }
@@ -127,7 +129,12 @@ impl World {
             settled: HashSet::new(),
             is_parked: false,
         };
-        let mut world = Self { dice: Dice(seed), cells: (0..AGENTS).map(|_| cell()).collect(), ids: 0, is_calm: false };
+        let mut world = Self {
+            dice: Dice(seed),
+            cells: (0..AGENTS).map(|_| cell()).collect(),
+            ids: 0,
+            is_calm: false,
+        };
         for at in 0..AGENTS {
             world.feed(at, Event::Started { prompt: "work".to_owned() }, usize::MAX);
         }
@@ -172,7 +179,10 @@ impl World {
             Effect::Append(steps) => cell.unwritten.extend(steps),
             Effect::Acknowledge(ids) => cell.unmarked.extend(ids),
             Effect::TakeMail => {
-                let unread = cell.inbox.iter().filter(|letter| !letter.is_read && !cell.unmarked.contains(&letter.id));
+                let unread = cell
+                    .inbox
+                    .iter()
+                    .filter(|letter| !letter.is_read && !cell.unmarked.contains(&letter.id));
                 let mail = unread.map(|letter| Mail {
                     id: letter.id.clone(),
                     from: "team-lead".to_owned(),
@@ -203,7 +213,10 @@ impl World {
             }
             Effect::CutOff => cell.waiting.clear(),
             Effect::Settle(settlement) => {
-                assert!(cell.settled.insert(settlement.request.clone()), "{settlement:?} is settled twice");
+                assert!(
+                    cell.settled.insert(settlement.request.clone()),
+                    "{settlement:?} is settled twice"
+                );
             }
             Effect::Report(..)
             | Effect::ReportCompaction(_)
@@ -250,7 +263,8 @@ impl World {
                 let request = format!("shutdown-{}@worker", self.next_id());
                 self.send(
                     at,
-                    json!({"type": "shutdown_request", "requestId": request, "from": "team-lead"}).to_string(),
+                    json!({"type": "shutdown_request", "requestId": request, "from": "team-lead"})
+                        .to_string(),
                 );
             }
             0 | 1 => self.send(at, "hello".to_owned()),
@@ -271,7 +285,8 @@ impl World {
     fn answer_a_request(&mut self, at: usize) {
         let Some(request) = self.cells[at].open_requests.pop() else { return };
         let subtype = if self.dice.roll(3) == 0 { "error" } else { "success" };
-        let answer = json!({"type": "permission_response", "request_id": request, "subtype": subtype});
+        let answer =
+            json!({"type": "permission_response", "request_id": request, "subtype": subtype});
         self.send(at, answer.to_string());
     }
 
@@ -300,7 +315,9 @@ impl World {
                 let done = Inspection::Done { text: "was done".to_owned(), seen: Vec::new() };
                 Event::Inspected { call: call.id, inspection: done }
             }
-            _ => Event::HookAnswered { keep_going: (self.dice.roll(10) == 0).then(|| "go on".to_owned()) },
+            _ => Event::HookAnswered {
+                keep_going: (self.dice.roll(10) == 0).then(|| "go on".to_owned()),
+            },
         };
         self.feed(at, event, most);
     }
@@ -308,7 +325,10 @@ impl World {
     fn judgement(&mut self, at: usize, call: &ToolCall) -> Event {
         let judgement = match self.dice.roll(4) {
             0 => Judgement::Deny { reason: "no".to_owned() },
-            1 => Judgement::Ask(Question { description: "may it?".to_owned(), suggestions: Vec::new() }),
+            1 => Judgement::Ask(Question {
+                description: "may it?".to_owned(),
+                suggestions: Vec::new(),
+            }),
             _ => {
                 self.cells[at].granted.insert(call.key.clone());
                 Judgement::Allow { input: None, profile: sandbox::Profile::Free }
@@ -322,10 +342,14 @@ impl World {
         let agent = &self.cells[at].agent;
         assert!(agent.conversation().open_calls().is_empty(), "a call is open in a compaction");
         if agent.conversation().next_shown(most).is_some() && self.dice.roll(4) == 0 {
-            return Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong };
+            return Event::ModelFailed {
+                reason: "too long".to_owned(),
+                failure: ModelFailure::TooLong,
+            };
         }
         let is_needed = self.cells[at].agent.is_stuck();
-        let useless = "a summary that is longer than most of what it sums up, so that it is of no use";
+        let useless =
+            "a summary that is longer than most of what it sums up, so that it is of no use";
         let text = if is_needed || self.dice.roll(2) == 0 { "s" } else { useless };
         Event::Summarised(Summary {
             briefing: "b".to_owned(),
@@ -338,7 +362,10 @@ impl World {
     fn response(&mut self, at: usize) -> Event {
         let conversation = self.cells[at].agent.conversation();
         if !self.is_calm && conversation.can_be_compacted() && self.dice.roll(16) == 0 {
-            return Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong };
+            return Event::ModelFailed {
+                reason: "too long".to_owned(),
+                failure: ModelFailure::TooLong,
+            };
         }
         let calls = [0, 1, 3][self.dice.roll(3)];
         let tools = ["Read", "Bash", "TaskUpdate", "Write"];
@@ -350,9 +377,13 @@ impl World {
         if let Some(request) = self.cells[at].agent.conversation().shutdown().map(str::to_owned)
             && self.dice.roll(2) == 0
         {
-            let agree = json!({"type": "shutdown_response", "request_id": request, "approve": true});
+            let agree =
+                json!({"type": "shutdown_response", "request_id": request, "approve": true});
             let place = self.dice.roll(blocks.len()) + 1;
-            blocks.insert(place, Block::tool_use(format!("call-{}", self.next_id()), "SendMessage", agree));
+            blocks.insert(
+                place,
+                Block::tool_use(format!("call-{}", self.next_id()), "SendMessage", agree),
+            );
         }
         let response = Response {
             id: "msg".to_owned(),
@@ -394,10 +425,12 @@ fn check(cell: &Cell) {
     for step in cell.transcript.iter().chain(&cell.unwritten) {
         conversation.apply(step);
         match step {
-            Step::Assistant { blocks, .. } => tools.extend(blocks.iter().filter_map(|block| match block {
-                Block::ToolUse { id, name, .. } => Some((id.clone(), name.clone())),
-                _ => None,
-            })),
+            Step::Assistant { blocks, .. } => {
+                tools.extend(blocks.iter().filter_map(|block| match block {
+                    Block::ToolUse { id, name, .. } => Some((id.clone(), name.clone())),
+                    _ => None,
+                }))
+            }
             Step::Mail { ids, .. } => {
                 ids.iter().for_each(|id| assert!(delivered.insert(id.clone()), "{id} comes twice"))
             }
@@ -414,9 +447,16 @@ fn check(cell: &Cell) {
             .iter()
             .any(|step| matches!(step, Step::Mail { ids, .. } | Step::Granted { ids, .. } if ids.contains(id)))
     };
-    assert!(cell.unmarked.iter().all(is_written), "mail is being marked read ahead of the transcript");
+    assert!(
+        cell.unmarked.iter().all(is_written),
+        "mail is being marked read ahead of the transcript"
+    );
     for letter in &cell.inbox {
-        assert!(!letter.is_read || delivered.contains(&letter.id), "{} is read and was not delivered", letter.id);
+        assert!(
+            !letter.is_read || delivered.contains(&letter.id),
+            "{} is read and was not delivered",
+            letter.id
+        );
     }
     for (call, runs) in &cell.runs {
         assert!(granted.contains(call), "{call} ran without leave");
@@ -436,7 +476,8 @@ fn check(cell: &Cell) {
 fn check_all_was_seen(cell: &Cell) {
     let steps = || cell.transcript.iter().chain(&cell.unwritten);
     let after_the_last_answer = steps().collect::<Vec<_>>().into_iter().rev();
-    let mut unseen = after_the_last_answer.take_while(|step| !matches!(step, Step::Assistant { .. }));
+    let mut unseen =
+        after_the_last_answer.take_while(|step| !matches!(step, Step::Assistant { .. }));
     let is_mail = |step: &&Step| matches!(step, Step::Mail { text, .. } if !text.is_empty());
     assert_eq!(unseen.find(is_mail), None, "mail was marked read and the model never saw it");
 }

@@ -18,12 +18,18 @@ pub(super) struct Play {
 
 impl Play {
     pub(super) fn of(role: Role) -> Self {
-        Self { agent: Agent::new(profile(role), PermissionMode::Default, Conversation::default()), written: Vec::new() }
+        Self {
+            agent: Agent::new(profile(role), PermissionMode::Default, Conversation::default()),
+            written: Vec::new(),
+        }
     }
 
     pub(super) fn teammate() -> Self {
         let mut play = Self::of(Role::Teammate);
-        play.then(Event::Started { prompt: "work".to_owned() }, &["announce running", "write told", "take mail"]);
+        play.then(
+            Event::Started { prompt: "work".to_owned() },
+            &["announce running", "write told", "take mail"],
+        );
         play.then(mail(&[]), &["call model"]);
         play
     }
@@ -31,7 +37,11 @@ impl Play {
     /// What the agent would be after a crash right here.
     pub(super) fn crashed(&self) -> Self {
         let again = self.crashed_after(self.written.len());
-        assert_eq!(again.agent.conversation(), self.agent.conversation(), "the transcript tells all");
+        assert_eq!(
+            again.agent.conversation(),
+            self.agent.conversation(),
+            "the transcript tells all"
+        );
         again
     }
 
@@ -84,11 +94,16 @@ fn profile(role: Role) -> Profile {
 fn in_words(effect: &Effect) -> String {
     match effect {
         Effect::Append(steps) => {
-            let kind = |step: &Step| serde_json::to_value(step).unwrap()["kind"].as_str().unwrap().to_owned();
+            let kind = |step: &Step| {
+                serde_json::to_value(step).unwrap()["kind"].as_str().unwrap().to_owned()
+            };
             format!("write {}", steps.iter().map(kind).collect::<Vec<_>>().join(" "))
         }
         Effect::Acknowledge(ids) => {
-            format!("acknowledge {}", ids.iter().map(|id| id.0.clone()).collect::<Vec<_>>().join(" "))
+            format!(
+                "acknowledge {}",
+                ids.iter().map(|id| id.0.clone()).collect::<Vec<_>>().join(" ")
+            )
         }
         Effect::TakeMail => "take mail".to_owned(),
         Effect::CallModel => "call model".to_owned(),
@@ -183,7 +198,13 @@ pub(super) fn done(call: &str) -> Event {
 }
 
 pub(super) fn done_with(call: &str, data: Value) -> Event {
-    let ending = Ending { text: format!("{call} done"), data, is_error: false, context: Vec::new(), seen: Vec::new() };
+    let ending = Ending {
+        text: format!("{call} done"),
+        data,
+        is_error: false,
+        context: Vec::new(),
+        seen: Vec::new(),
+    };
     Event::ToolFinished { call: call.to_owned(), ending }
 }
 
@@ -233,23 +254,30 @@ fn mail_that_comes_while_a_call_runs_waits_for_the_boundary() {
 #[test]
 fn mail_wakes_an_idle_teammate_at_once() {
     let mut play = idle_teammate();
-    play.then(Event::MailWaiting, &["take mail"])
-        .then(mail(&[("m1", "hello")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+    play.then(Event::MailWaiting, &["take mail"]).then(
+        mail(&[("m1", "hello")]),
+        &["announce running", "write mail", "acknowledge m1", "call model"],
+    );
 }
 
 pub(super) fn idle_teammate() -> Play {
     let mut play = Play::teammate();
-    play.then(says("ready"), &["write assistant", "take mail"]).then(mail(&[]), &["end turn"]).then(
-        Event::HookAnswered { keep_going: None },
-        &["send idle available: ready", "write rested", "announce idle"],
-    );
+    play.then(says("ready"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(
+            Event::HookAnswered { keep_going: None },
+            &["send idle available: ready", "write rested", "announce idle"],
+        );
     play
 }
 
 #[test]
 fn a_message_that_was_delivered_before_a_crash_is_only_marked_read_after_it() {
     let mut play = idle_teammate();
-    play.then(mail(&[("m1", "hello")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+    play.then(
+        mail(&[("m1", "hello")]),
+        &["announce running", "write mail", "acknowledge m1", "call model"],
+    );
     let mut again = play.crashed();
     again
         .then(Event::Resumed, &["announce running", "take mail"])
@@ -259,16 +287,19 @@ fn a_message_that_was_delivered_before_a_crash_is_only_marked_read_after_it() {
 #[test]
 fn read_only_calls_run_side_by_side_and_the_others_one_by_one() {
     let mut play = Play::teammate();
-    play.then(calls(&[("a", "Read"), ("b", "Grep"), ("c", "Write"), ("d", "Read")]), &["write assistant", "take mail"])
-        .then(mail(&[]), &["judge a in default", "judge b in default"])
-        .then(allowed("b"), &["run b {}"])
-        .then(allowed("a"), &["run a {}"])
-        .then(done("b"), &["write result", "report b done"])
-        .then(done("a"), &["write result", "report a done", "take mail"])
-        .then(mail(&[]), &["judge c in default"])
-        .then(allowed("c"), &["write began", "run c {}"])
-        .then(done("c"), &["write result", "report c done", "take mail"])
-        .then(mail(&[]), &["judge d in default"]);
+    play.then(
+        calls(&[("a", "Read"), ("b", "Grep"), ("c", "Write"), ("d", "Read")]),
+        &["write assistant", "take mail"],
+    )
+    .then(mail(&[]), &["judge a in default", "judge b in default"])
+    .then(allowed("b"), &["run b {}"])
+    .then(allowed("a"), &["run a {}"])
+    .then(done("b"), &["write result", "report b done"])
+    .then(done("a"), &["write result", "report a done", "take mail"])
+    .then(mail(&[]), &["judge c in default"])
+    .then(allowed("c"), &["write began", "run c {}"])
+    .then(done("c"), &["write result", "report c done", "take mail"])
+    .then(mail(&[]), &["judge d in default"]);
 }
 
 #[test]
@@ -293,8 +324,14 @@ pub(super) fn asking_teammate() -> Play {
     let mut play = Play::teammate();
     play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
-        .then(Event::Judged { call: "a".to_owned(), judgement: question(), context: Vec::new() }, &["ask for a"])
-        .then(Event::PermissionAsked { call: "a".to_owned(), request: "perm-1".to_owned() }, &["write asked"]);
+        .then(
+            Event::Judged { call: "a".to_owned(), judgement: question(), context: Vec::new() },
+            &["ask for a"],
+        )
+        .then(
+            Event::PermissionAsked { call: "a".to_owned(), request: "perm-1".to_owned() },
+            &["write asked"],
+        );
     play
 }
 
@@ -320,7 +357,8 @@ fn an_answer_to_another_call_than_the_one_that_asked_is_a_refusal() {
     );
     let mut play = asking_teammate();
     let same = answer(&Digest::of_call("Bash", &json!({})));
-    let allowed = ["write granted", "acknowledge m1", "settle a allowed (Lead)", "write began", "run a {}"];
+    let allowed =
+        ["write granted", "acknowledge m1", "settle a allowed (Lead)", "write began", "run a {}"];
     play.then(mail(&[("m1", &same)]), &allowed);
 }
 
@@ -339,7 +377,10 @@ fn a_denied_permission_is_told_to_the_model_with_its_reason() {
             "take mail",
         ],
     );
-    assert_eq!(play.last_blocks(), [Block::tool_error("a", "Permission denied for Bash: not today")]);
+    assert_eq!(
+        play.last_blocks(),
+        [Block::tool_error("a", "Permission denied for Bash: not today")]
+    );
 }
 
 #[test]
@@ -351,7 +392,13 @@ fn a_permission_that_was_asked_for_before_a_crash_is_still_waited_for_after_it()
         .then(Event::PermissionAsked { call: "a".to_owned(), request: "perm-1".to_owned() }, &[])
         .then(
             mail(&[("m1", yes)]),
-            &["write granted", "acknowledge m1", "settle a allowed (Lead)", "write began", "run a {}"],
+            &[
+                "write granted",
+                "acknowledge m1",
+                "settle a allowed (Lead)",
+                "write began",
+                "run a {}",
+            ],
         );
     let mut answered_meanwhile = asking_teammate().crashed();
     answered_meanwhile.then(Event::Resumed, &["announce running", "take mail"]).then(
@@ -369,11 +416,16 @@ fn an_answer_to_a_question_nobody_asked_is_passed_over() {
 #[test]
 fn a_plan_waits_with_the_lead_until_it_is_answered() {
     let mut play = planning_teammate();
-    let later =
-        r#"{"type":"plan_approval_response","requestId":"plan-1","approved":true,"permissionMode":"acceptEdits"}"#;
+    let later = r#"{"type":"plan_approval_response","requestId":"plan-1","approved":true,"permissionMode":"acceptEdits"}"#;
     play.then(
         mail(&[("m1", later)]),
-        &["announce running", "set mode acceptEdits", "write plan_answered mail", "acknowledge m1", "call model"],
+        &[
+            "announce running",
+            "set mode acceptEdits",
+            "write plan_answered mail",
+            "acknowledge m1",
+            "call model",
+        ],
     );
     assert_eq!(play.agent.mode(), PermissionMode::AcceptEdits);
 }
@@ -384,8 +436,14 @@ fn planning_teammate() -> Play {
         .then(calls(&[("p", "ExitPlanMode")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge p in plan"])
         .then(allowed("p"), &["run p {}"])
-        .then(done_with("p", json!({"requestId": "plan-1"})), &["write result plan_sent", "report p done", "take mail"])
-        .then(mail(&[]), &["send idle available: nothing", "write rested", "announce awaiting_plan_approval"]);
+        .then(
+            done_with("p", json!({"requestId": "plan-1"})),
+            &["write result plan_sent", "report p done", "take mail"],
+        )
+        .then(
+            mail(&[]),
+            &["send idle available: nothing", "write rested", "announce awaiting_plan_approval"],
+        );
     play
 }
 
@@ -393,7 +451,10 @@ fn planning_teammate() -> Play {
 fn a_rejected_plan_leaves_the_teammate_in_plan_mode() {
     let no = r#"{"type":"plan_approval_response","requestId":"plan-1","approved":false,"feedback":"more tests"}"#;
     let mut play = planning_teammate();
-    play.then(mail(&[("m1", no)]), &["announce running", "write plan_answered mail", "acknowledge m1", "call model"]);
+    play.then(
+        mail(&[("m1", no)]),
+        &["announce running", "write plan_answered mail", "acknowledge m1", "call model"],
+    );
     assert_eq!(play.agent.mode(), PermissionMode::Plan);
 }
 
@@ -414,23 +475,34 @@ fn a_teammate_that_approves_its_shutdown_ends() {
     let mut play = idle_teammate();
     play.then(
         mail(&[("m1", request)]),
-        &["announce shutdown_requested", "write shutdown_asked mail", "acknowledge m1", "call model"],
+        &[
+            "announce shutdown_requested",
+            "write shutdown_asked mail",
+            "acknowledge m1",
+            "call model",
+        ],
     );
     let input = json!({"type": "shutdown_response", "request_id": "s-1", "approve": true});
-    play.then(answer(vec![Block::tool_use("a", "SendMessage", input)]), &["write assistant", "take mail"])
-        .then(mail(&[]), &["judge a in default"])
-        .then(allowed("a"), &[r#"run a {"type":"shutdown_response","request_id":"s-1","approve":true}"#])
-        .then(
-            done("a"),
-            &[
-                "write result",
-                "report a done",
-                "write ended",
-                "announce completed",
-                "end completed (no reason): nothing",
-            ],
-        )
-        .then(Event::MailWaiting, &[]);
+    play.then(
+        answer(vec![Block::tool_use("a", "SendMessage", input)]),
+        &["write assistant", "take mail"],
+    )
+    .then(mail(&[]), &["judge a in default"])
+    .then(
+        allowed("a"),
+        &[r#"run a {"type":"shutdown_response","request_id":"s-1","approve":true}"#],
+    )
+    .then(
+        done("a"),
+        &[
+            "write result",
+            "report a done",
+            "write ended",
+            "announce completed",
+            "end completed (no reason): nothing",
+        ],
+    )
+    .then(Event::MailWaiting, &[]);
     let mut again = play.crashed();
     again.then(Event::Resumed, &["announce completed", "end completed (no reason): nothing"]);
 }
@@ -438,9 +510,12 @@ fn a_teammate_that_approves_its_shutdown_ends() {
 #[test]
 fn an_input_that_is_no_object_is_refused_without_running() {
     let mut play = Play::teammate();
-    play.then(answer(vec![Block::tool_use("a", "Bash", json!("{\"comm"))]), &["write assistant", "take mail"])
-        .then(mail(&[]), &["write result", "report a failed", "take mail"])
-        .then(mail(&[]), &["call model"]);
+    play.then(
+        answer(vec![Block::tool_use("a", "Bash", json!("{\"comm"))]),
+        &["write assistant", "take mail"],
+    )
+    .then(mail(&[]), &["write result", "report a failed", "take mail"])
+    .then(mail(&[]), &["call model"]);
 }
 
 #[test]
@@ -449,11 +524,14 @@ fn idle_notices_wait_for_the_next_turn_of_the_lead_and_messages_do_not() {
     let failed = r#"{"type":"idle_notification","from":"bob","idleReason":"failed","failureReason":"no model"}"#;
     let lead = || {
         let mut play = Play::of(Role::Lead);
-        play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
-            .then(mail(&[]), &["call model"])
-            .then(says("waiting"), &["write assistant", "take mail"])
-            .then(mail(&[("m1", idle)]), &["end turn"])
-            .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"]);
+        play.then(
+            Event::Started { prompt: "go".to_owned() },
+            &["announce running", "write told", "take mail"],
+        )
+        .then(mail(&[]), &["call model"])
+        .then(says("waiting"), &["write assistant", "take mail"])
+        .then(mail(&[("m1", idle)]), &["end turn"])
+        .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"]);
         play
     };
     lead()
@@ -464,7 +542,10 @@ fn idle_notices_wait_for_the_next_turn_of_the_lead_and_messages_do_not() {
         .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"])
         .then(Event::Wake, &["take mail"])
         .then(mail(&[]), &["announce idle"]);
-    lead().then(mail(&[("m2", failed)]), &["announce running", "write mail", "acknowledge m1 m2", "call model"]);
+    lead().then(
+        mail(&[("m2", failed)]),
+        &["announce running", "write mail", "acknowledge m1 m2", "call model"],
+    );
     lead().then(
         Event::Told { text: "bob has shut down.".to_owned() },
         &["announce running", "write told mail", "acknowledge m1", "call model"],
@@ -477,18 +558,21 @@ fn questions_and_goodbyes_go_to_the_crew_and_stay_unread_until_it_has_dealt_with
     let goodbye = r#"{"type":"shutdown_approved","requestId":"s-1","from":"bob"}"#;
     let ids = |id: &str| vec![MessageId(id.to_owned())];
     let mut play = Play::of(Role::Lead);
-    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
-        .then(mail(&[("m1", ask), ("m2", goodbye)]), &["refer m1", "refer m2", "call model"])
-        .then(mail(&[("m1", ask), ("m2", goodbye)]), &[])
-        .then(Event::Settled(ids("m1")), &["write mail", "acknowledge m1"])
-        .then(
-            Event::Parted {
-                members: vec![AgentName::foreign("bob")],
-                ids: ids("m2"),
-                text: "bob has shut down.".to_owned(),
-            },
-            &[],
-        );
+    play.then(
+        Event::Started { prompt: "go".to_owned() },
+        &["announce running", "write told", "take mail"],
+    )
+    .then(mail(&[("m1", ask), ("m2", goodbye)]), &["refer m1", "refer m2", "call model"])
+    .then(mail(&[("m1", ask), ("m2", goodbye)]), &[])
+    .then(Event::Settled(ids("m1")), &["write mail", "acknowledge m1"])
+    .then(
+        Event::Parted {
+            members: vec![AgentName::foreign("bob")],
+            ids: ids("m2"),
+            text: "bob has shut down.".to_owned(),
+        },
+        &[],
+    );
     assert_eq!(play.last_blocks(), [Block::text("go")]);
     play.then(says("well"), &["write assistant", "take mail"])
         .then(mail(&[("m2", goodbye)]), &["write parted", "acknowledge m2", "call model"]);
@@ -500,7 +584,10 @@ fn a_hook_can_keep_a_teammate_going() {
     let mut play = Play::teammate();
     play.then(says("done"), &["write assistant", "take mail"])
         .then(mail(&[]), &["end turn"])
-        .then(Event::HookAnswered { keep_going: Some("run the tests first".to_owned()) }, &["write told", "take mail"])
+        .then(
+            Event::HookAnswered { keep_going: Some("run the tests first".to_owned()) },
+            &["write told", "take mail"],
+        )
         .then(mail(&[]), &["call model"]);
 }
 
@@ -508,11 +595,17 @@ fn a_hook_can_keep_a_teammate_going() {
 fn a_turn_that_a_crash_cut_off_before_the_idle_notice_sends_it_after() {
     let mut play = Play::teammate();
     play.then(says("the report"), &["write assistant", "take mail"]);
-    play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["end turn"]).then(
-        Event::HookAnswered { keep_going: None },
-        &["send idle available: the report", "write rested", "announce idle"],
-    );
-    idle_teammate().crashed().then(Event::Resumed, &["take mail", "announce idle"]).then(mail(&[]), &[]);
+    play.crashed()
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(
+            Event::HookAnswered { keep_going: None },
+            &["send idle available: the report", "write rested", "announce idle"],
+        );
+    idle_teammate()
+        .crashed()
+        .then(Event::Resumed, &["take mail", "announce idle"])
+        .then(mail(&[]), &[]);
 }
 
 #[test]
@@ -523,23 +616,37 @@ fn an_agent_that_used_its_turns_calls_no_model_any_more() {
         .then(mail(&[]), &["judge a in default"])
         .then(allowed("a"), &["run a {}"])
         .then(done("a"), &["write result", "report a done", "take mail"])
-        .then(mail(&[]), &["send idle it has used all of its 1 turn: nothing", "report limit", "announce idle"]);
+        .then(
+            mail(&[]),
+            &["send idle it has used all of its 1 turn: nothing", "report limit", "announce idle"],
+        );
 }
 
 #[test]
 fn a_failed_model_ends_a_teammate_and_the_lead_is_told() {
     Play::teammate().then(
         Event::ModelFailed { reason: "no such model".to_owned(), failure: ModelFailure::Other },
-        &["send idle no such model: nothing", "write ended", "announce failed", "end failed (no such model): nothing"],
+        &[
+            "send idle no such model: nothing",
+            "write ended",
+            "announce failed",
+            "end failed (no such model): nothing",
+        ],
     );
 }
 
 #[test]
 fn a_conversation_that_is_too_long_is_cut_and_sent_again_until_nothing_is_left_to_cut() {
-    let too_long = || Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong };
+    let too_long =
+        || Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong };
     let mut play = Play::teammate();
-    let ending =
-        Ending { text: "x".repeat(500), data: Value::Null, is_error: false, context: Vec::new(), seen: Vec::new() };
+    let ending = Ending {
+        text: "x".repeat(500),
+        data: Value::Null,
+        is_error: false,
+        context: Vec::new(),
+        seen: Vec::new(),
+    };
     let done = |call: &str| Event::ToolFinished { call: call.to_owned(), ending: ending.clone() };
     play.then(calls(&[("a", "Read"), ("b", "Read")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default", "judge b in default"])
@@ -550,7 +657,11 @@ fn a_conversation_that_is_too_long_is_cut_and_sent_again_until_nothing_is_left_t
         .then(mail(&[]), &["call model"])
         .then(too_long(), &["write cut", "call model"])
         .then(too_long(), &["compact"]);
-    let whole = play.last_blocks().iter().filter(|block| **block == Block::tool_result("b", "x".repeat(500))).count();
+    let whole = play
+        .last_blocks()
+        .iter()
+        .filter(|block| **block == Block::tool_result("b", "x".repeat(500)))
+        .count();
     assert_eq!(whole, 1, "the newest result is whole");
 }
 
@@ -560,33 +671,52 @@ fn a_stopped_agent_ends_at_the_next_boundary() {
     let end = ["write ended", "announce completed", "end completed (the run is over): ready"];
     idle_teammate().then(stop(), &end);
     let mut play = Play::teammate();
-    play.then(stop(), &[]).then(says("ready"), &["write assistant", "take mail"]).then(mail(&[]), &end);
+    play.then(stop(), &[])
+        .then(says("ready"), &["write assistant", "take mail"])
+        .then(mail(&[]), &end);
     // A text that comes now is read by nobody, and is not said to be read.
     let mut play = Play::teammate();
-    play.then(stop(), &[]).then(says("ready"), &["write assistant", "take mail"]).then(mail(&[("m1", "late")]), &end);
+    play.then(stop(), &[])
+        .then(says("ready"), &["write assistant", "take mail"])
+        .then(mail(&[("m1", "late")]), &end);
 }
 
 #[test]
 fn a_subagent_reads_no_mail_and_ends_with_its_turn() {
     let mut play = Play::of(Role::Subagent);
-    play.then(Event::Started { prompt: "look".to_owned() }, &["announce running", "write told", "call model"])
-        .then(calls(&[("a", "Read")]), &["write assistant", "judge a in default"])
-        .then(allowed("a"), &["run a {}"])
-        .then(done("a"), &["write result", "report a done", "call model"])
-        .then(says("found it"), &["write assistant", "end turn"])
-        .then(Event::HookAnswered { keep_going: None }, &["announce completed", "end completed (no reason): found it"]);
+    play.then(
+        Event::Started { prompt: "look".to_owned() },
+        &["announce running", "write told", "call model"],
+    )
+    .then(calls(&[("a", "Read")]), &["write assistant", "judge a in default"])
+    .then(allowed("a"), &["run a {}"])
+    .then(done("a"), &["write result", "report a done", "call model"])
+    .then(says("found it"), &["write assistant", "end turn"])
+    .then(
+        Event::HookAnswered { keep_going: None },
+        &["announce completed", "end completed (no reason): found it"],
+    );
 }
 
 #[test]
 fn a_permission_of_the_lead_is_answered_without_mail() {
     let mut play = Play::of(Role::Lead);
-    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
-        .then(mail(&[]), &["call model"])
-        .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
-        .then(mail(&[]), &["judge a in default"])
-        .then(Event::Judged { call: "a".to_owned(), judgement: question(), context: Vec::new() }, &["ask for a"])
-        .then(
-            Event::Answered { call: "a".to_owned(), grant: Grant::Allowed { input: None, updates: Vec::new() } },
-            &["write granted", "write began", "run a {}"],
-        );
+    play.then(
+        Event::Started { prompt: "go".to_owned() },
+        &["announce running", "write told", "take mail"],
+    )
+    .then(mail(&[]), &["call model"])
+    .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+    .then(mail(&[]), &["judge a in default"])
+    .then(
+        Event::Judged { call: "a".to_owned(), judgement: question(), context: Vec::new() },
+        &["ask for a"],
+    )
+    .then(
+        Event::Answered {
+            call: "a".to_owned(),
+            grant: Grant::Allowed { input: None, updates: Vec::new() },
+        },
+        &["write granted", "write began", "run a {}"],
+    );
 }

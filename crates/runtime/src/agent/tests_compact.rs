@@ -61,8 +61,14 @@ fn a_full_conversation_is_compacted_before_the_model_is_called_and_mail_comes_be
     play.then(mail(&[("m1", "hello")]), &["compact"])
         .then(Event::MailWaiting, &["take mail"])
         .then(mail(&[("m1", "hello"), ("m2", "again")]), &[])
-        .then(summary(Some("what was")), &["write compacted", "report 901 -> 34 tokens", "take mail"])
-        .then(mail(&[("m1", "hello"), ("m2", "again")]), &["write mail", "acknowledge m1 m2", "call model"]);
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 901 -> 34 tokens", "take mail"],
+        )
+        .then(
+            mail(&[("m1", "hello"), ("m2", "again")]),
+            &["write mail", "acknowledge m1 m2", "call model"],
+        );
     let texts = texts(&play);
     assert_eq!(texts[..2], ["who I am", "what was"]);
     assert!(texts[2].contains("hello") && texts[2].contains("again"), "{texts:?}");
@@ -77,7 +83,10 @@ fn a_crash_in_a_compaction_makes_it_again_and_one_after_it_does_not() {
     again
         .then(Event::Resumed, &["announce running", "take mail"])
         .then(mail(&[("m1", "hello")]), &["compact"])
-        .then(summary(Some("what was")), &["write compacted", "report 901 -> 34 tokens", "take mail"]);
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 901 -> 34 tokens", "take mail"],
+        );
     let mut after = again.crashed();
     after
         .then(Event::Resumed, &["announce running", "take mail"])
@@ -107,7 +116,8 @@ fn an_idle_teammate_with_a_full_conversation_compacts_when_it_is_woken() {
 #[test]
 fn calls_are_made_and_answered_before_a_full_conversation_is_compacted() {
     let mut play = Play::teammate();
-    let blocks = vec![Block::tool_use("a", "Bash", json!({})), Block::tool_use("b", "Bash", json!({}))];
+    let blocks =
+        vec![Block::tool_use("a", "Bash", json!({})), Block::tool_use("b", "Bash", json!({}))];
     play.then(answer(FULL, blocks), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
         .then(allowed("a"), &["write began", "run a {}"])
@@ -121,15 +131,18 @@ fn calls_are_made_and_answered_before_a_full_conversation_is_compacted() {
 #[test]
 fn mail_that_the_model_has_not_answered_stays_whole_beside_the_summary() {
     let mut play = idle_teammate();
-    play.then(mail(&[("m1", "a question")]), &["announce running", "write mail", "acknowledge m1", "call model"])
-        .then(call(100, "a", "Bash"), &["write assistant", "take mail"])
-        .then(mail(&[]), &["judge a in default"])
-        .then(allowed("a"), &["write began", "run a {}"])
-        .then(done("a"), &["write result", "report a done", "take mail"])
-        .then(mail(&[("m2", "another question")]), &["write mail", "acknowledge m2", "call model"])
-        .then(too_long(), &["compact"])
-        .then(summary(Some("what was")), &["write compacted", "report 119 -> 18 tokens", "take mail"])
-        .then(mail(&[]), &["call model"]);
+    play.then(
+        mail(&[("m1", "a question")]),
+        &["announce running", "write mail", "acknowledge m1", "call model"],
+    )
+    .then(call(100, "a", "Bash"), &["write assistant", "take mail"])
+    .then(mail(&[]), &["judge a in default"])
+    .then(allowed("a"), &["write began", "run a {}"])
+    .then(done("a"), &["write result", "report a done", "take mail"])
+    .then(mail(&[("m2", "another question")]), &["write mail", "acknowledge m2", "call model"])
+    .then(too_long(), &["compact"])
+    .then(summary(Some("what was")), &["write compacted", "report 119 -> 18 tokens", "take mail"])
+    .then(mail(&[]), &["call model"]);
     let texts = texts(&play);
     assert_eq!(texts.len(), 3);
     assert!(texts[2].contains("another question"), "{texts:?}");
@@ -142,17 +155,30 @@ fn a_conversation_that_is_too_long_is_cut_and_then_compacted_and_then_its_agent_
     play.then(call(100, "a", "Read"), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
         .then(allowed("a"), &["run a {}"]);
-    let ending =
-        Ending { text: "x".repeat(1000), data: Value::Null, is_error: false, context: Vec::new(), seen: Vec::new() };
-    play.then(Event::ToolFinished { call: "a".to_owned(), ending }, &["write result", "report a done", "take mail"])
-        .then(mail(&[]), &["call model"])
-        .then(too_long(), &["compact 1234 characters"])
-        .then(summary(Some("what was")), &["write compacted", "report 350 -> 3 tokens", "take mail"])
-        .then(mail(&[]), &["call model"])
-        .then(
-            too_long(),
-            &["send idle too long: nothing", "write ended", "announce failed", "end failed (too long): nothing"],
-        );
+    let ending = Ending {
+        text: "x".repeat(1000),
+        data: Value::Null,
+        is_error: false,
+        context: Vec::new(),
+        seen: Vec::new(),
+    };
+    play.then(
+        Event::ToolFinished { call: "a".to_owned(), ending },
+        &["write result", "report a done", "take mail"],
+    )
+    .then(mail(&[]), &["call model"])
+    .then(too_long(), &["compact 1234 characters"])
+    .then(summary(Some("what was")), &["write compacted", "report 350 -> 3 tokens", "take mail"])
+    .then(mail(&[]), &["call model"])
+    .then(
+        too_long(),
+        &[
+            "send idle too long: nothing",
+            "write ended",
+            "announce failed",
+            "end failed (too long): nothing",
+        ],
+    );
 }
 
 #[test]
@@ -222,15 +248,18 @@ fn letters(ids: std::ops::Range<usize>, chars: usize) -> Event {
 fn of_a_backlog_that_is_larger_than_the_window_as_much_is_delivered_at_once_as_fits() {
     // A quarter of the window, 250 tokens, is 500 characters of dense text.
     let mut play = idle_teammate();
-    play.then(letters(0..5, 180), &["announce running", "write mail", "acknowledge m0 m1", "call model"])
-        .then(says("so"), &["write assistant", "take mail"])
-        .then(letters(2..6, 180), &["write mail", "acknowledge m2 m3", "call model"])
-        .then(answer(FULL, vec![Block::text("z".repeat(400))]), &["write assistant", "take mail"])
-        .then(letters(4..6, 180), &["compact"])
-        .then(summary(Some("what was")), &["write compacted", "report 900 -> 10 tokens", "take mail"])
-        .then(letters(4..6, 180), &["write mail", "acknowledge m4 m5", "call model"])
-        .then(says("so"), &["write assistant", "take mail"])
-        .then(mail(&[]), &["end turn"]);
+    play.then(
+        letters(0..5, 180),
+        &["announce running", "write mail", "acknowledge m0 m1", "call model"],
+    )
+    .then(says("so"), &["write assistant", "take mail"])
+    .then(letters(2..6, 180), &["write mail", "acknowledge m2 m3", "call model"])
+    .then(answer(FULL, vec![Block::text("z".repeat(400))]), &["write assistant", "take mail"])
+    .then(letters(4..6, 180), &["compact"])
+    .then(summary(Some("what was")), &["write compacted", "report 900 -> 10 tokens", "take mail"])
+    .then(letters(4..6, 180), &["write mail", "acknowledge m4 m5", "call model"])
+    .then(says("so"), &["write assistant", "take mail"])
+    .then(mail(&[]), &["end turn"]);
     for at in 0..6 {
         assert!(play.agent.conversation().holds(&MessageId(format!("m{at}"))), "m{at}");
     }
@@ -240,11 +269,17 @@ fn of_a_backlog_that_is_larger_than_the_window_as_much_is_delivered_at_once_as_f
 fn a_message_that_does_not_fit_any_more_waits_for_a_summary() {
     let mut play = full_teammate();
     play.then(mail(&[]), &["compact"])
-        .then(summary(Some("what was")), &["write compacted", "report 901 -> 34 tokens", "take mail"])
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 901 -> 34 tokens", "take mail"],
+        )
         .then(mail(&[]), &["call model"])
         .then(answer(700, vec![Block::text("z".repeat(400))]), &["write assistant", "take mail"])
         .then(letters(0..1, 900), &["compact"])
-        .then(summary(Some("what was")), &["write compacted", "report 700 -> 26 tokens", "take mail"])
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 700 -> 26 tokens", "take mail"],
+        )
         .then(letters(0..1, 900), &["write mail", "acknowledge m0", "call model"]);
 }
 
@@ -258,7 +293,12 @@ fn a_single_text_that_is_larger_than_the_window_is_shortened_until_it_fits() {
         .then(too_long(), &["write shortened", "call model"])
         .then(
             too_long(),
-            &["send idle too long: nothing", "write ended", "announce failed", "end failed (too long): nothing"],
+            &[
+                "send idle too long: nothing",
+                "write ended",
+                "announce failed",
+                "end failed (too long): nothing",
+            ],
         );
     let mut play = idle_teammate();
     play.then(
@@ -273,12 +313,18 @@ fn a_single_text_that_is_larger_than_the_window_is_shortened_until_it_fits() {
 #[test]
 fn a_conversation_beyond_the_window_of_a_new_model_is_summed_up_in_what_the_model_can_read() {
     let mut play = Play::teammate();
-    play.then(answer(100_000, vec![Block::text("z".repeat(40_000))]), &["write assistant", "take mail"])
-        .then(mail(&[]), &["end turn"]);
+    play.then(
+        answer(100_000, vec![Block::text("z".repeat(40_000))]),
+        &["write assistant", "take mail"],
+    )
+    .then(mail(&[]), &["end turn"]);
     let mut play = play.crashed();
     play.then(Event::Resumed, &["announce running", "take mail"])
         .then(mail(&[("m1", "go on")]), &["compact 340 characters"])
-        .then(summary(Some("what was")), &["write compacted", "report 100000 -> 39 tokens", "take mail"])
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 100000 -> 39 tokens", "take mail"],
+        )
         .then(mail(&[("m1", "go on")]), &["write mail", "acknowledge m1", "call model"]);
 }
 
@@ -286,7 +332,10 @@ fn a_conversation_beyond_the_window_of_a_new_model_is_summed_up_in_what_the_mode
 fn a_window_that_the_instructions_fill_alone_is_left_to_the_model() {
     let mut play = full_teammate();
     play.then(mail(&[]), &["compact"])
-        .then(summary(Some("what was")), &["write compacted", "report 901 -> 34 tokens", "take mail"])
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 901 -> 34 tokens", "take mail"],
+        )
         .then(mail(&[]), &["call model"]);
     for tokens in [950, 990, 2_000] {
         play.then(
@@ -302,13 +351,21 @@ fn a_window_that_the_instructions_fill_alone_is_left_to_the_model() {
 fn a_conversation_that_is_too_long_even_for_its_summary_is_summed_up_in_part() {
     let mut play = Play::teammate();
     for at in 0..4 {
-        play.then(answer(100, vec![Block::text("z".repeat(2_000))]), &["write assistant", "take mail"])
-            .then(mail(&[(&format!("m{at}"), "more")]), &["write mail", &format!("acknowledge m{at}"), "call model"]);
+        play.then(
+            answer(100, vec![Block::text("z".repeat(2_000))]),
+            &["write assistant", "take mail"],
+        )
+        .then(
+            mail(&[(&format!("m{at}"), "more")]),
+            &["write mail", &format!("acknowledge m{at}"), "call model"],
+        );
     }
     play.then(too_long(), &["compact 7217 characters"])
         .then(too_long(), &["compact 3608 characters"])
         .then(too_long(), &["compact 1804 characters"]);
-    play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["call model"]);
+    play.crashed()
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &["call model"]);
     let last = "z".repeat(2_000);
     play.then(
         too_long(),
@@ -332,12 +389,24 @@ fn a_compaction_can_be_interrupted_stopped_and_killed_and_can_fail() {
     compacting()
         .then(
             Event::Interrupted,
-            &["cut off", "write told", &format!("send idle interrupted: {last}"), "write rested", "compact"],
+            &[
+                "cut off",
+                "write told",
+                &format!("send idle interrupted: {last}"),
+                "write rested",
+                "compact",
+            ],
         )
-        .then(summary(Some("what was")), &["write compacted", "report 908 -> 91 tokens", "take mail"]);
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 908 -> 91 tokens", "take mail"],
+        );
     compacting()
         .then(Event::StopAsked { reason: "the run is over".to_owned() }, &[])
-        .then(summary(Some("what was")), &["write compacted", "report 901 -> 34 tokens", "take mail"])
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 901 -> 34 tokens", "take mail"],
+        )
         .then(
             // Nobody reads it any more, so it stays unread.
             mail(&[("m1", "hello")]),
@@ -366,7 +435,10 @@ fn the_last_call_that_an_agent_has_is_no_summary() {
     let mut play = full_teammate();
     play.agent.profile.max_turns = Some(3);
     play.then(mail(&[]), &["compact"])
-        .then(summary(Some("what was")), &["write compacted", "report 901 -> 34 tokens", "take mail"])
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 901 -> 34 tokens", "take mail"],
+        )
         .then(mail(&[]), &["call model"]);
     assert_eq!(play.agent.conversation().turns(), 2);
 }
@@ -374,11 +446,14 @@ fn the_last_call_that_an_agent_has_is_no_summary() {
 #[test]
 fn a_subagent_compacts_too() {
     let mut play = Play::of(Role::Subagent);
-    play.then(Event::Started { prompt: "look".to_owned() }, &["announce running", "write told", "call model"])
-        .then(call(FULL, "a", "Read"), &["write assistant", "judge a in default"])
-        .then(allowed("a"), &["run a {}"])
-        .then(done("a"), &["write result", "report a done", "compact"])
-        .then(summary(Some("what was")), &["write compacted", "report 901 -> 34 tokens", "call model"]);
+    play.then(
+        Event::Started { prompt: "look".to_owned() },
+        &["announce running", "write told", "call model"],
+    )
+    .then(call(FULL, "a", "Read"), &["write assistant", "judge a in default"])
+    .then(allowed("a"), &["run a {}"])
+    .then(done("a"), &["write result", "report a done", "compact"])
+    .then(summary(Some("what was")), &["write compacted", "report 901 -> 34 tokens", "call model"]);
 }
 
 #[test]
@@ -390,6 +465,8 @@ fn what_an_agent_is_given_to_do_later_is_kept_with_its_prompt() {
     );
     let conversation = play.crashed().agent.conversation().clone();
     assert_eq!(conversation.prompts(), ["work", "and this"]);
-    assert!(matches!(play.agent.conversation().messages().last(), Some(last) if last.blocks.len() == 1));
+    assert!(
+        matches!(play.agent.conversation().messages().last(), Some(last) if last.blocks.len() == 1)
+    );
     assert!(Step::Instructed { text: String::new() } != Step::Told { text: String::new() });
 }

@@ -12,11 +12,14 @@ fn idle(task: Option<&str>) -> String {
 /// A lead that has ended its turn.
 fn rested() -> Play {
     let mut play = Play::of(Role::Lead);
-    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
-        .then(mail(&[]), &["call model"])
-        .then(says("waiting"), &["write assistant", "take mail"])
-        .then(mail(&[]), &["end turn"])
-        .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"]);
+    play.then(
+        Event::Started { prompt: "go".to_owned() },
+        &["announce running", "write told", "take mail"],
+    )
+    .then(mail(&[]), &["call model"])
+    .then(says("waiting"), &["write assistant", "take mail"])
+    .then(mail(&[]), &["end turn"])
+    .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"]);
     play
 }
 
@@ -29,7 +32,10 @@ fn of_many_idle_notices_of_one_teammate_the_lead_reads_the_newest_and_each_that_
         .then(mail(&[("m1", &plain), ("m2", &task), ("m3", &plain)]), &[])
         .then(mail(&[("m1", &plain), ("m2", &task), ("m3", &plain), ("m4", &plain)]), &[])
         .then(Event::Wake, &["take mail"])
-        .then(mail(&[]), &["announce running", "write mail", "acknowledge m2 m4 m1 m3", "call model"]);
+        .then(
+            mail(&[]),
+            &["announce running", "write mail", "acknowledge m2 m4 m1 m3", "call model"],
+        );
 }
 
 #[test]

@@ -17,7 +17,11 @@ fn call(play: &mut Play, nth: usize, input: &Value, result: &str) -> Vec<&'stati
             Effect::AskPermission { .. } => Some("ask"),
             Effect::Run(..) => Some("run"),
             Effect::End { .. } => Some("end"),
-            Effect::Append(steps) if format!("{steps:?}").contains("each time the result was the same") => Some("told"),
+            Effect::Append(steps)
+                if format!("{steps:?}").contains("each time the result was the same") =>
+            {
+                Some("told")
+            }
             _ => None,
         }));
     };
@@ -27,21 +31,36 @@ fn call(play: &mut Play, nth: usize, input: &Value, result: &str) -> Vec<&'stati
     if play.agent.is_over() {
         return kinds;
     }
-    take(play, Event::Answered { call: id.clone(), grant: Grant::Denied { reason: "nobody is here".to_owned() } });
-    let ending =
-        Ending { text: result.to_owned(), data: Value::Null, is_error: false, context: Vec::new(), seen: Vec::new() };
+    take(
+        play,
+        Event::Answered {
+            call: id.clone(),
+            grant: Grant::Denied { reason: "nobody is here".to_owned() },
+        },
+    );
+    let ending = Ending {
+        text: result.to_owned(),
+        data: Value::Null,
+        is_error: false,
+        context: Vec::new(),
+        seen: Vec::new(),
+    };
     take(play, Event::ToolFinished { call: id, ending });
     take(play, mail(&[]));
     kinds
 }
 
 #[test]
-fn who_repeats_itself_is_told_after_five_calls_asked_about_after_ten_and_stopped_after_three_answers() {
+fn who_repeats_itself_is_told_after_five_calls_asked_about_after_ten_and_stopped_after_three_answers()
+ {
     let mut play = Play::teammate();
-    let made: Vec<String> =
-        (0..14).map(|nth| call(&mut play, nth, &json!({"file_path": "a"}), "written").join(" ")).collect();
-    let expected =
-        ["run", "run", "run", "run", "run told", "run", "run", "run", "run", "run", "ask", "ask", "ask", "end"];
+    let made: Vec<String> = (0..14)
+        .map(|nth| call(&mut play, nth, &json!({"file_path": "a"}), "written").join(" "))
+        .collect();
+    let expected = [
+        "run", "run", "run", "run", "run told", "run", "run", "run", "run", "run", "ask", "ask",
+        "ask", "end",
+    ];
     assert_eq!(made, expected);
     assert_eq!(play.agent.status(), Status::Failed);
 }
@@ -50,7 +69,8 @@ fn who_repeats_itself_is_told_after_five_calls_asked_about_after_ten_and_stopped
 fn calls_in_turn_that_bring_nothing_new_are_repetitions_too() {
     let mut play = Play::teammate();
     let inputs = [json!({"file_path": "a"}), json!({"file_path": "b"})];
-    let made: Vec<String> = (0..20).map(|nth| call(&mut play, nth, &inputs[nth % 2], "written").join(" ")).collect();
+    let made: Vec<String> =
+        (0..20).map(|nth| call(&mut play, nth, &inputs[nth % 2], "written").join(" ")).collect();
     assert_eq!(made.iter().filter(|made| *made == "run told").count(), 2);
     assert!(
         call(&mut play, 20, &inputs[0], "written").contains(&"ask")
@@ -62,7 +82,8 @@ fn calls_in_turn_that_bring_nothing_new_are_repetitions_too() {
 fn the_same_result_after_something_new_each_time_is_work() {
     let mut play = Play::teammate();
     for nth in 0..20 {
-        let edited = call(&mut play, 2 * nth, &json!({"file_path": "a", "content": nth}), "written");
+        let edited =
+            call(&mut play, 2 * nth, &json!({"file_path": "a", "content": nth}), "written");
         let tested = call(&mut play, 2 * nth + 1, &json!({"file_path": "test"}), "3 tests fail");
         assert_eq!((edited, tested), (vec!["run"], vec!["run"]));
     }

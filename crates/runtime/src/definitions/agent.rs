@@ -113,7 +113,8 @@ impl AgentDefinition {
     /// Parses a definition file's text.
     pub(super) fn parse(text: &str, origin: Origin) -> Result<Self, DefinitionFault> {
         let (front, body) = split(text).ok_or(DefinitionFault::NoFrontMatter)?;
-        let value: Value = serde_saphyr::from_str(front).map_err(|error| DefinitionFault::Yaml(error.to_string()))?;
+        let value: Value = serde_saphyr::from_str(front)
+            .map_err(|error| DefinitionFault::Yaml(error.to_string()))?;
         let front: FrontMatter = serde_json::from_value(value).map_err(DefinitionFault::Shape)?;
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
         if front.name.is_empty() || !front.name.chars().all(is_name) {
@@ -147,9 +148,12 @@ impl AgentDefinition {
     #[must_use]
     pub fn has_tool(&self, tool: &str) -> bool {
         // A rule for some calls of a tool takes the whole tool away: a definition has no rules.
-        let names = |name: &str| name == "*" || name.split('(').next().is_some_and(|it| it.eq_ignore_ascii_case(tool));
+        let names = |name: &str| {
+            name == "*" || name.split('(').next().is_some_and(|it| it.eq_ignore_ascii_case(tool))
+        };
         let is_disallowed = self.disallowed_tools.iter().any(|name| names(name));
-        !is_disallowed && self.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool))
+        !is_disallowed
+            && self.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool))
     }
 }
 
@@ -211,18 +215,24 @@ mod tests {
     #[test]
     fn a_tool_that_is_disallowed_is_not_there() {
         for disallowed in ["Bash", "[bash]", "Edit, Bash(rm:*)", "'*'"] {
-            let agent = parse(&format!("---\nname: a\ndescription: b\ndisallowedTools: {disallowed}\n---\nx")).unwrap();
+            let agent = parse(&format!(
+                "---\nname: a\ndescription: b\ndisallowedTools: {disallowed}\n---\nx"
+            ))
+            .unwrap();
             assert!(!agent.has_tool("Bash"), "{disallowed}");
             assert_eq!(agent.has_tool("Read"), disallowed != "'*'", "{disallowed}");
         }
         for odd in ["7", "[Bash, 7]", "{Bash: true}"] {
-            parse(&format!("---\nname: a\ndescription: b\ndisallowedTools: {odd}\n---\nx")).unwrap_err();
+            parse(&format!("---\nname: a\ndescription: b\ndisallowedTools: {odd}\n---\nx"))
+                .unwrap_err();
         }
     }
 
     #[test]
     fn tools_may_be_a_list_a_star_or_absent() {
-        let tools = |line: &str| parse(&format!("---\nname: a\ndescription: b\n{line}\n---\nx")).unwrap().tools;
+        let tools = |line: &str| {
+            parse(&format!("---\nname: a\ndescription: b\n{line}\n---\nx")).unwrap().tools
+        };
         assert_eq!(tools("tools: [Read, Bash]"), Some(vec!["Read".to_owned(), "Bash".to_owned()]));
         assert_eq!(tools("tools:\n  - Read"), Some(vec!["Read".to_owned()]));
         assert_eq!(tools("tools: \"*\""), None);
@@ -240,8 +250,14 @@ mod tests {
                 "---\nname: ../a\ndescription: b\n---\n",
                 "`../a` is not a name: letters, digits, `-` and `_` are allowed",
             ),
-            ("---\nname: a\ndescription: b\npermissionMode: yolo\n---\n", "its front matter does not fit"),
-            ("---\nname: a\ndescription: b\nprogram: emacs\n---\n", "its front matter does not fit"),
+            (
+                "---\nname: a\ndescription: b\npermissionMode: yolo\n---\n",
+                "its front matter does not fit",
+            ),
+            (
+                "---\nname: a\ndescription: b\nprogram: emacs\n---\n",
+                "its front matter does not fit",
+            ),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), fault, "{text}");
         }

@@ -65,9 +65,10 @@ impl Definitions {
     /// # Errors
     /// When there is none of this name; the error lists those there are.
     pub fn get(&self, name: &str) -> Result<&AgentDefinition, UnknownAgentType> {
-        self.by_name
-            .get(name)
-            .ok_or_else(|| UnknownAgentType { name: name.to_owned(), valid: self.by_name.keys().cloned().collect() })
+        self.by_name.get(name).ok_or_else(|| UnknownAgentType {
+            name: name.to_owned(),
+            valid: self.by_name.keys().cloned().collect(),
+        })
     }
 
     /// Every agent type, sorted by name.
@@ -108,7 +109,8 @@ impl AgentFiles {
             found.warn(folder, DefinitionFault::TooMany(MOST_FILES));
         }
         for path in files {
-            let parsed = read(given, &path).and_then(|text| AgentDefinition::parse(&text, origin(path.clone())));
+            let parsed = read(given, &path)
+                .and_then(|text| AgentDefinition::parse(&text, origin(path.clone())));
             match parsed {
                 Ok(agent) => found.agents.push(agent),
                 Err(fault) => found.warn(&path, fault),
@@ -128,28 +130,39 @@ fn read(given: Given<'_>, path: &Path) -> Result<String, DefinitionFault> {
 }
 
 fn built_in() -> [AgentDefinition; 3] {
-    let agent = |name: &str, description: &str, tools: Option<&[&str]>, prompt: Prompt| AgentDefinition {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
-        disallowed_tools: Vec::new(),
-        model: None,
-        permission_mode: None,
-        color: None,
-        program: None,
-        prompt: prompt.text().to_owned(),
-        origin: Origin::BuiltIn,
-        other: Map::new(),
-    };
+    let agent =
+        |name: &str, description: &str, tools: Option<&[&str]>, prompt: Prompt| AgentDefinition {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
+            disallowed_tools: Vec::new(),
+            model: None,
+            permission_mode: None,
+            color: None,
+            program: None,
+            prompt: prompt.text().to_owned(),
+            origin: Origin::BuiltIn,
+            other: Map::new(),
+        };
     [
-        agent("general-purpose", "Does a whole job on its own, with every tool.", None, Prompt::GeneralPurpose),
+        agent(
+            "general-purpose",
+            "Does a whole job on its own, with every tool.",
+            None,
+            Prompt::GeneralPurpose,
+        ),
         agent(
             "Explore",
             "Finds things in the code and reports them; only reads.",
             Some(&READING_TOOLS),
             Prompt::Explore,
         ),
-        agent("Plan", "Designs how a change should be made; only reads.", Some(&READING_TOOLS), Prompt::PlanAgent),
+        agent(
+            "Plan",
+            "Designs how a change should be made; only reads.",
+            Some(&READING_TOOLS),
+            Prompt::PlanAgent,
+        ),
     ]
 }
 
@@ -165,13 +178,15 @@ mod tests {
         let (project, root) = (dir.path().join("project"), dir.path().join("root"));
         fs::create_dir_all(project.join(".claude/agents")).unwrap();
         fs::create_dir_all(root.join("agents")).unwrap();
-        let agent = |name: &str, body: &str| format!("---\nname: {name}\ndescription: d\n---\n{body}");
+        let agent =
+            |name: &str, body: &str| format!("---\nname: {name}\ndescription: d\n---\n{body}");
         fs::write(root.join("agents/a.md"), agent("a", "user")).unwrap();
         fs::write(root.join("agents/p.md"), agent("Plan", "user")).unwrap();
         fs::write(project.join(".claude/agents/other.md"), agent("a", "project")).unwrap();
         fs::write(project.join(".claude/agents/bad.md"), "nothing").unwrap();
         fs::write(project.join(".claude/agents/notes.txt"), "nothing").unwrap();
-        let agents = AgentFiles::read(Given::ByUser, &project.join(".claude/agents"), Origin::Project);
+        let agents =
+            AgentFiles::read(Given::ByUser, &project.join(".claude/agents"), Origin::Project);
         let definitions = Definitions::load(Some(&root), agents);
         assert_eq!(definitions.get("a").unwrap().prompt, "project");
         assert_eq!(definitions.get("Plan").unwrap().prompt, "user");

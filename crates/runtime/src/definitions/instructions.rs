@@ -52,7 +52,11 @@ impl Instructions {
     pub fn load(sources: &InstructionSources<'_>) -> Self {
         let mut reader = Reader::default();
         if let Some(root) = sources.root {
-            reader.add(&root.join("CLAUDE.md"), &Place { top: root.to_path_buf(), is_user_s: true }, 0);
+            reader.add(
+                &root.join("CLAUDE.md"),
+                &Place { top: root.to_path_buf(), is_user_s: true },
+                0,
+            );
         }
         for (folder, top) in folders(sources) {
             let place = Place { top, is_user_s: false };
@@ -83,7 +87,9 @@ fn folders(sources: &InstructionSources<'_>) -> Vec<(PathBuf, PathBuf)> {
         folders.push(folder);
         if folder.join(".git").symlink_metadata().is_ok() {
             let holds_home = sources.home.is_some_and(|home| home.starts_with(folder));
-            let place = |each: &Path| if holds_home { alone(each) } else { (each.to_path_buf(), folder.to_path_buf()) };
+            let place = |each: &Path| {
+                if holds_home { alone(each) } else { (each.to_path_buf(), folder.to_path_buf()) }
+            };
             return folders.into_iter().rev().map(place).collect();
         }
     }
@@ -106,7 +112,9 @@ impl Reader {
         let real = match given.real(path) {
             Ok(real) => real,
             Err(Refused::Io(_)) if depth == 0 => return,
-            Err(Refused::Io(_)) => return self.warn(format!("the import {} does not exist", path.display())),
+            Err(Refused::Io(_)) => {
+                return self.warn(format!("the import {} does not exist", path.display()));
+            }
             Err(refused) => return self.refuse(path, depth, &refused),
         };
         if self.seen.contains(&real) {
@@ -118,7 +126,8 @@ impl Reader {
             Err(refused) => return self.refuse(path, depth, &refused),
         };
         let Some(text) = text else { return };
-        let imports: Vec<PathBuf> = imports(&text).map(|import| real.with_file_name(import)).collect();
+        let imports: Vec<PathBuf> =
+            imports(&text).map(|import| real.with_file_name(import)).collect();
         self.found.files.push(Instruction { path: path.to_path_buf(), text });
         if depth >= IMPORT_DEPTH && !imports.is_empty() {
             return self.warn(format!("the imports of {} are nested too deeply", path.display()));
@@ -133,7 +142,10 @@ impl Reader {
         let room = TOTAL_LIMIT_BYTES.saturating_sub(self.total);
         let mut text = String::from_utf8_lossy(bytes).into_owned();
         if text.len() > room {
-            self.warn(format!("the instructions {} are cut: all together are too long", path.display()));
+            self.warn(format!(
+                "the instructions {} are cut: all together are too long",
+                path.display()
+            ));
             let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             text.truncate(end);
         }
@@ -159,7 +171,9 @@ fn imports(text: &str) -> impl Iterator<Item = &str> {
         if line.starts_with("```") || line.starts_with("~~~") {
             in_code = !in_code;
         }
-        let path = line.strip_prefix('@').filter(|path| !path.is_empty() && !path.contains(char::is_whitespace))?;
+        let path = line
+            .strip_prefix('@')
+            .filter(|path| !path.is_empty() && !path.contains(char::is_whitespace))?;
         (!in_code && !path.starts_with(['/', '~'])).then_some(path)
     })
 }
@@ -178,9 +192,17 @@ mod tests {
 
     fn load(dir: &Path, cwd: &str) -> (Vec<String>, Vec<String>) {
         let (cwd, home, root) = (dir.join(cwd), dir.join("home"), dir.join("home/.claude"));
-        let found = Instructions::load(&InstructionSources { cwd: &cwd, home: Some(&home), root: Some(&root) });
+        let found = Instructions::load(&InstructionSources {
+            cwd: &cwd,
+            home: Some(&home),
+            root: Some(&root),
+        });
         let name = |file: &Instruction| file.path.strip_prefix(dir).unwrap().display().to_string();
-        let warnings = found.warnings.iter().map(|text| text.replace(&dir.display().to_string(), "DIR")).collect();
+        let warnings = found
+            .warnings
+            .iter()
+            .map(|text| text.replace(&dir.display().to_string(), "DIR"))
+            .collect();
         (found.files.iter().map(name).collect(), warnings)
     }
 
@@ -212,7 +234,12 @@ mod tests {
         let inside = load(dir.path(), "home/w/r/sub").0;
         assert_eq!(
             inside,
-            ["home/.claude/CLAUDE.md", "home/w/r/CLAUDE.md", "home/w/r/AGENTS.md", "home/w/r/sub/AGENTS.md"]
+            [
+                "home/.claude/CLAUDE.md",
+                "home/w/r/CLAUDE.md",
+                "home/w/r/AGENTS.md",
+                "home/w/r/sub/AGENTS.md"
+            ]
         );
     }
 

@@ -125,7 +125,8 @@ impl Sink {
 /// Whether an agent's model is offered one of its tools in a mode.
 pub(crate) fn is_offered(role: Role, mode: PermissionMode, tool: &str) -> bool {
     // A lead is in plan mode or not; a teammate may hand in a plan unasked.
-    let is_out_of_place = role == Role::Lead && tool == EXIT_PLAN_MODE && mode != PermissionMode::Plan;
+    let is_out_of_place =
+        role == Role::Lead && tool == EXIT_PLAN_MODE && mode != PermissionMode::Plan;
     mode.offers(tool) && !is_out_of_place
 }
 
@@ -146,11 +147,11 @@ impl AgentContext {
                     Role::Teammate => PlanApprover::Lead,
                     Role::Subagent => PlanApprover::Caller,
                 };
-                Prompt::PlanMode.render(&[("plan_file", plan_file.as_ref()), ("approval", approval.text())])
+                Prompt::PlanMode
+                    .render(&[("plan_file", plan_file.as_ref()), ("approval", approval.text())])
             }
-            PermissionMode::Delegate => {
-                Prompt::Delegate.render(&[("team", self.team.name().as_str()), ("tasks", &self.system.tasks)])
-            }
+            PermissionMode::Delegate => Prompt::Delegate
+                .render(&[("team", self.team.name().as_str()), ("tasks", &self.system.tasks)]),
             PermissionMode::Default
             | PermissionMode::AcceptEdits
             | PermissionMode::DontAsk
@@ -170,7 +171,11 @@ impl AgentContext {
             description: tool.description().to_owned(),
             input_schema: tool.input_schema(),
         };
-        self.tools.iter().filter(|tool| is_offered(self.role, mode, tool.name())).map(spec).collect()
+        self.tools
+            .iter()
+            .filter(|tool| is_offered(self.role, mode, tool.name()))
+            .map(spec)
+            .collect()
     }
 
     /// An event for the hooks.

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use pitcrew_protocol::{
-    ApiError, Frame, Injected, LEAD_NAME, Task, TaskGraph, TaskStatus, TeamConfig, neutralised, render,
+    ApiError, Frame, Injected, LEAD_NAME, Task, TaskGraph, TaskStatus, TeamConfig, neutralised,
+    render,
 };
 use pitcrew_team::{Mail, Request, RequestKind};
 
@@ -45,7 +46,11 @@ impl BriefingSize {
 }
 
 /// Writes the briefing. What cannot be read now is named instead.
-pub(super) async fn write(agent_context: &AgentContext, conversation: &Conversation, window: u64) -> String {
+pub(super) async fn write(
+    agent_context: &AgentContext,
+    conversation: &Conversation,
+    window: u64,
+) -> String {
     let room = BriefingSize { window: usize::try_from(window).unwrap_or(usize::MAX) };
     let mut facts = vec![who(agent_context)];
     let mut requests = Requests::default();
@@ -68,7 +73,8 @@ pub(super) async fn write(agent_context: &AgentContext, conversation: &Conversat
             facts
         }
     };
-    let mut parts = vec![format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&reminder))];
+    let mut parts =
+        vec![format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&reminder))];
     parts.extend(prompts(conversation, room));
     parts.extend(requests.asked_of_it);
     parts.join("\n\n")
@@ -77,26 +83,37 @@ pub(super) async fn write(agent_context: &AgentContext, conversation: &Conversat
 fn who(agent_context: &AgentContext) -> String {
     let team = agent_context.team.name();
     match agent_context.role {
-        Role::Lead => format!("# Who you are\nYou are \"{LEAD_NAME}\", and lead the team \"{team}\"."),
+        Role::Lead => {
+            format!("# Who you are\nYou are \"{LEAD_NAME}\", and lead the team \"{team}\".")
+        }
         Role::Teammate => {
-            let as_what =
-                agent_context.agent_type.as_ref().map(|kind| format!(", of the type {kind}")).unwrap_or_default();
+            let as_what = agent_context
+                .agent_type
+                .as_ref()
+                .map(|kind| format!(", of the type {kind}"))
+                .unwrap_or_default();
             format!(
                 "# Who you are\nYou are \"{}\" on the team \"{team}\"{as_what}. Your lead is \"{LEAD_NAME}\".",
                 agent_context.name
             )
         }
         Role::Subagent => {
-            "# Who you are\nYou do one job for another agent, which waits for your last message.".to_owned()
+            "# Who you are\nYou do one job for another agent, which waits for your last message."
+                .to_owned()
         }
     }
 }
 
 fn team(config: &TeamConfig, room: BriefingSize) -> String {
-    let about = config.description.as_deref().map(|text| format!("It is for: {text}\n")).unwrap_or_default();
+    let about = config
+        .description
+        .as_deref()
+        .map(|text| format!("It is for: {text}\n"))
+        .unwrap_or_default();
     let member = |member: &pitcrew_protocol::Member| {
         let role = if member.is_called(LEAD_NAME) { "the lead" } else { "a teammate" };
-        let kind = member.agent_type.as_deref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        let kind =
+            member.agent_type.as_deref().map(|kind| format!(" ({kind})")).unwrap_or_default();
         format!("- {}, {role}{kind}", member.name)
     };
     let members: Vec<String> = config.members.iter().map(member).collect();
@@ -117,19 +134,30 @@ async fn tasks(agent_context: &AgentContext, room: BriefingSize) -> String {
 fn task_list(tasks: &[Task], me: &str, room: BriefingSize) -> String {
     let graph = TaskGraph::of(tasks);
     let head = |task: &Task| {
-        let waits: Vec<String> = graph.open_blockers(&task.id).into_iter().map(|id| format!("#{id}")).collect();
-        let waits = if waits.is_empty() { String::new() } else { format!(", waits for {}", waits.join(", ")) };
-        let owner = task.owner.as_deref().map_or_else(|| "nobody's".to_owned(), |owner| format!("{owner}'s"));
+        let waits: Vec<String> =
+            graph.open_blockers(&task.id).into_iter().map(|id| format!("#{id}")).collect();
+        let waits = if waits.is_empty() {
+            String::new()
+        } else {
+            format!(", waits for {}", waits.join(", "))
+        };
+        let owner = task
+            .owner
+            .as_deref()
+            .map_or_else(|| "nobody's".to_owned(), |owner| format!("{owner}'s"));
         format!("#{} ({}, {owner}{waits}): {}", task.id, task.status.as_str(), task.subject)
     };
     let open = |task: &&Task| task.status != TaskStatus::Completed && !task.is_internal();
-    let (own, others): (Vec<&Task>, Vec<&Task>) =
-        tasks.iter().filter(open).partition(|task| task.owner.as_deref().is_some_and(|owner| owner == me));
+    let (own, others): (Vec<&Task>, Vec<&Task>) = tasks
+        .iter()
+        .filter(open)
+        .partition(|task| task.owner.as_deref().is_some_and(|owner| owner == me));
     let each = room.own_tasks() / own.len().max(1);
     let whole = |task: &&Task| shortened(&format!("{}\n{}", head(task), task.description), each);
     let own: Vec<String> = own.iter().map(whole).collect();
     let others: Vec<String> = others.iter().map(|task| head(task)).collect();
-    let or_none = |lines: Vec<String>| if lines.is_empty() { "none".to_owned() } else { lines.join("\n") };
+    let or_none =
+        |lines: Vec<String>| if lines.is_empty() { "none".to_owned() } else { lines.join("\n") };
     format!(
         "# Your tasks that are not completed\n{}\n\n# Other tasks that are not completed (TaskGet tells all of one)\n{}",
         or_none(own),
@@ -142,7 +170,8 @@ fn prompts(conversation: &Conversation, room: BriefingSize) -> Option<String> {
     let prompts = conversation.prompts();
     let each = room.prompts() / prompts.len().max(1);
     let told: Vec<String> = prompts.iter().map(|prompt| shortened(prompt, each)).collect();
-    (!told.is_empty()).then(|| format!("What you were given to do, word for word:\n\n{}", told.join("\n\n")))
+    (!told.is_empty())
+        .then(|| format!("What you were given to do, word for word:\n\n{}", told.join("\n\n")))
 }
 
 /// The requests without an answer.
@@ -188,8 +217,9 @@ fn asked_of(
         let Some(id) = mail.request_id() else { return false };
         let is_for_its_model = !matches!(mail.frame, Some(Frame::PermissionRequest(_)));
         // A request of another client is in no ledger before it is answered; one of a member that is gone is void.
-        let is_unanswered =
-            usage_totals.get(id).map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);
+        let is_unanswered = usage_totals
+            .get(id)
+            .map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);
         is_for_its_model && is_unanswered && conversation.holds(&mail.id)
     };
     let open: Vec<&Mail> = mail.iter().filter(is_open).collect();
@@ -199,7 +229,9 @@ fn asked_of(
         render(&[Injected { text: shortened(&message.text, each), ..message }])
     });
     let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| format!("Requests that wait for your answer, word for word:\n\n{}", told.join("\n\n")))
+    (!told.is_empty()).then(|| {
+        format!("Requests that wait for your answer, word for word:\n\n{}", told.join("\n\n"))
+    })
 }
 
 /// What the agent asked and has no answer to.
@@ -208,22 +240,32 @@ async fn asked_by(
     usage_totals: &BTreeMap<String, Request>,
     room: BriefingSize,
 ) -> Result<Option<String>, ApiError> {
-    let open: Vec<(&String, &Request)> =
-        usage_totals.iter().filter(|(_, request)| request.from == agent_context.name && request.is_open()).collect();
+    let open: Vec<(&String, &Request)> = usage_totals
+        .iter()
+        .filter(|(_, request)| request.from == agent_context.name && request.is_open())
+        .collect();
     let each = room.own_requests() / open.len().max(1);
     let mut told = Vec::new();
     for (id, request) in open {
         let mail = agent_context.team.mail(&request.to).await?;
-        let text = mail.iter().find(|mail| mail.request_id() == Some(id)).map(|mail| mail.message.text.as_str());
+        let text = mail
+            .iter()
+            .find(|mail| mail.request_id() == Some(id))
+            .map(|mail| mail.message.text.as_str());
         let kind = match request.kind {
             RequestKind::Shutdown => "to shut down",
             RequestKind::Plan => "to approve a plan",
             RequestKind::Permission => "to allow a call of a tool",
         };
         let text = text.unwrap_or("Its text is not in the inbox any more.");
-        told.push(format!("You asked {} {kind}, in the request {id}:\n{}", request.to, shortened(text, each)));
+        told.push(format!(
+            "You asked {} {kind}, in the request {id}:\n{}",
+            request.to,
+            shortened(text, each)
+        ));
     }
-    Ok((!told.is_empty()).then(|| format!("# What you asked, and has no answer yet\n{}", told.join("\n\n"))))
+    Ok((!told.is_empty())
+        .then(|| format!("# What you asked, and has no answer yet\n{}", told.join("\n\n"))))
 }
 
 #[cfg(test)]
@@ -276,14 +318,16 @@ mod tests {
     }
 
     fn letter(id: &str, from: &str, text: &str) -> Mail {
-        let message: Message =
-            serde_json::from_value(json!({"from": from, "text": text, "timestamp": "2026-11-20T10:00:00.000Z"}))
-                .unwrap();
+        let message: Message = serde_json::from_value(
+            json!({"from": from, "text": text, "timestamp": "2026-11-20T10:00:00.000Z"}),
+        )
+        .unwrap();
         Mail { id: MessageId(id.to_owned()), message, frame: Frame::detect(text) }
     }
 
     fn request(id: &str, is_answered: bool) -> Request {
-        let answer = is_answered.then(|| json!({"approved": false, "at_ms": 1, "frame": {"message": "a"}}));
+        let answer =
+            is_answered.then(|| json!({"approved": false, "at_ms": 1, "frame": {"message": "a"}}));
         let request = json!({"kind": "shutdown", "from": "team-lead", "to": "bob", "at_ms": 1, "answer": answer});
         let mut request: Request = serde_json::from_value(request).unwrap();
         request.call = Some(id.to_owned());
@@ -292,7 +336,9 @@ mod tests {
 
     #[test]
     fn only_requests_that_were_read_and_not_answered_are_put_back_and_those_whole() {
-        let asks = |id: &str| format!(r#"{{"type":"shutdown_request","requestId":"{id}","reason":"<b> \"now\""}}"#);
+        let asks = |id: &str| {
+            format!(r#"{{"type":"shutdown_request","requestId":"{id}","reason":"<b> \"now\""}}"#)
+        };
         let mail = [
             letter("m1", "team-lead", &asks("open")),
             letter("m2", "team-lead", &asks("answered")),
@@ -302,13 +348,17 @@ mod tests {
             letter("m6", "team-lead", "hello"),
         ];
         let usage_totals = [("open", false), ("answered", true), ("unread", false)];
-        let usage_totals = usage_totals.map(|(id, is_answered)| (id.to_owned(), request(id, is_answered))).into();
+        let usage_totals =
+            usage_totals.map(|(id, is_answered)| (id.to_owned(), request(id, is_answered))).into();
         let mut conversation = Conversation::default();
         let read = ["m1", "m2", "m4", "m5", "m6"].map(|id| MessageId(id.to_owned()));
         conversation.apply(&Step::Mail { ids: read.to_vec(), text: "mail".to_owned() });
-        let config = json!({"name": "t", "members": [{"name": AgentName::lead()}, {"name": "bob"}]});
+        let config =
+            json!({"name": "t", "members": [{"name": AgentName::lead()}, {"name": "bob"}]});
         let config: TeamConfig = serde_json::from_value(config).unwrap();
-        let told = asked_of(&mail, &usage_totals, &conversation, &config, BriefingSize { window: 10_000 }).unwrap();
+        let told =
+            asked_of(&mail, &usage_totals, &conversation, &config, BriefingSize { window: 10_000 })
+                .unwrap();
         insta::assert_snapshot!(told, @r#"
         Requests that wait for your answer, word for word:
 

@@ -41,14 +41,18 @@ pub(super) async fn judge(
     let said = run_hooks(&agent_context, mode, &kind).await;
     let context = said.additional_context.iter().map(|text| reminder(&kind, text)).collect();
     let (judgement, path) = match (said.stop, said.decision) {
-        (Some(reason), _) | (None, Some(Decision::Deny { reason })) => (Judgement::Deny { reason }, None),
+        (Some(reason), _) | (None, Some(Decision::Deny { reason })) => {
+            (Judgement::Deny { reason }, None)
+        }
         (None, decision) => {
             let to_judge = to_judge(&agent_context, &call);
             let judged = gate.judge_path(mode, &to_judge);
             let link_refusal = judged.link_refusal();
             let judgement = with_decision(decision, judged.verdict);
             match (judgement, judged.path, link_refusal) {
-                (judgement, _, _) if agent_context.role == Role::Lead && call.tool == EXIT_PLAN_MODE => {
+                (judgement, _, _)
+                    if agent_context.role == Role::Lead && call.tool == EXIT_PLAN_MODE =>
+                {
                     (own_plan(&agent_context, mode, &call, judgement).await, None)
                 }
                 (Judgement::Ask(_), _, Some(reason)) => (Judgement::Deny { reason }, None),
@@ -85,12 +89,14 @@ async fn pointless(
     judged: &Path,
 ) -> Option<Judgement> {
     let reading = json!({"file_path": judged});
-    let Judged { verdict, path, .. } = gate.judge_path(mode, &Call { tool: "Read", input: &reading, ..*call });
+    let Judged { verdict, path, .. } =
+        gate.judge_path(mode, &Call { tool: "Read", input: &reading, ..*call });
     if !matches!(verdict, Verdict::Allow { .. }) || path.as_deref() != Some(judged) {
         return None;
     }
     let context = ToolContext { judged: path, ..agent_context.context.clone() };
-    let outcome = agent_context.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &context).await?;
+    let outcome =
+        agent_context.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &context).await?;
     Some(Judgement::Deny { reason: outcome.text })
 }
 
@@ -105,18 +111,30 @@ async fn own_plan(
         return judgement;
     }
     if mode != PermissionMode::Plan {
-        return Judgement::Deny { reason: "You are not in plan mode, and need no approval".to_owned() };
+        return Judgement::Deny {
+            reason: "You are not in plan mode, and need no approval".to_owned(),
+        };
     }
-    match plan_of(&call.input, &agent_context.plan_file, agent_context.context.limits.file_bytes).await {
-        Ok(_plan) => Judgement::Ask(Question { description: String::new(), suggestions: Vec::new() }),
+    match plan_of(&call.input, &agent_context.plan_file, agent_context.context.limits.file_bytes)
+        .await
+    {
+        Ok(_plan) => {
+            Judgement::Ask(Question { description: String::new(), suggestions: Vec::new() })
+        }
         Err(reason) => Judgement::Deny { reason },
     }
 }
 
 /// Runs the hooks for an event; what went wrong with them is told to the face.
-async fn run_hooks(agent_context: &AgentContext, mode: PermissionMode, kind: &HookKind) -> HookOutcome {
-    let mut said =
-        agent_context.hooks.run(&agent_context.hook_event(mode, kind.clone()), &agent_context.context.cancel).await;
+async fn run_hooks(
+    agent_context: &AgentContext,
+    mode: PermissionMode,
+    kind: &HookKind,
+) -> HookOutcome {
+    let mut said = agent_context
+        .hooks
+        .run(&agent_context.hook_event(mode, kind.clone()), &agent_context.context.cancel)
+        .await;
     for text in std::mem::take(&mut said.warnings) {
         agent_context.sink.tell(RunEvent::Warning { text }).await;
     }
@@ -126,11 +144,19 @@ async fn run_hooks(agent_context: &AgentContext, mode: PermissionMode, kind: &Ho
 /// A hook may spare an ask or demand one; what the gate denies stays denied.
 fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
     match (verdict, decision) {
-        (Verdict::Deny { reason }, _) | (_, Some(Decision::Deny { reason })) => Judgement::Deny { reason },
-        (Verdict::Allow { profile }, None | Some(Decision::Allow { .. })) => Judgement::Allow { input: None, profile },
+        (Verdict::Deny { reason }, _) | (_, Some(Decision::Deny { reason })) => {
+            Judgement::Deny { reason }
+        }
+        (Verdict::Allow { profile }, None | Some(Decision::Allow { .. })) => {
+            Judgement::Allow { input: None, profile }
+        }
         // The user's hook answers for the user.
-        (Verdict::Ask { .. }, Some(Decision::Allow { .. })) => Judgement::Allow { input: None, profile: Profile::Free },
-        (Verdict::Ask { description, suggestions }, _) => Judgement::Ask(Question { description, suggestions }),
+        (Verdict::Ask { .. }, Some(Decision::Allow { .. })) => {
+            Judgement::Allow { input: None, profile: Profile::Free }
+        }
+        (Verdict::Ask { description, suggestions }, _) => {
+            Judgement::Ask(Question { description, suggestions })
+        }
         (Verdict::Allow { .. }, Some(Decision::Ask { reason })) => {
             Judgement::Ask(Question { description: reason, suggestions: Vec::new() })
         }
@@ -184,7 +210,14 @@ pub(super) async fn run(
         Err(reason) => ToolOutcome::refused(reason),
         Ok(judged) => {
             let call_name = call_name(&agent_context.name, &call);
-            let context = ToolContext { call: call_name, gate, mode, profile, judged, ..agent_context.context.clone() };
+            let context = ToolContext {
+                call: call_name,
+                gate,
+                mode,
+                profile,
+                judged,
+                ..agent_context.context.clone()
+            };
             agent_context.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };
@@ -195,9 +228,20 @@ pub(super) async fn run(
         tool_use_id: call.id.clone(),
     };
     let said = run_hooks(&agent_context, mode, &kind).await;
-    let context = said.feedback.iter().chain(&said.additional_context).map(|text| reminder(&kind, text)).collect();
+    let context = said
+        .feedback
+        .iter()
+        .chain(&said.additional_context)
+        .map(|text| reminder(&kind, text))
+        .collect();
     let seen = agent_context.context.reads.take_news();
-    let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context, seen };
+    let ending = Ending {
+        text: outcome.text,
+        data: outcome.data,
+        is_error: outcome.is_error,
+        context,
+        seen,
+    };
     Event::ToolFinished { call: call.id, ending }
 }
 
@@ -212,7 +256,11 @@ fn name_here(tool: &str) -> &str {
 }
 
 /// Runs the hooks for a task that is about to be made or completed; what they object to does not happen.
-async fn task_hooks(agent_context: &AgentContext, mode: PermissionMode, call: &ToolCall) -> Option<String> {
+async fn task_hooks(
+    agent_context: &AgentContext,
+    mode: PermissionMode,
+    call: &ToolCall,
+) -> Option<String> {
     let teammate = (agent_context.role == Role::Teammate).then(|| agent_context.name.to_string());
     let fields = |task_id, task_subject, task_description| TaskFields {
         task_id,
@@ -225,7 +273,9 @@ async fn task_hooks(agent_context: &AgentContext, mode: PermissionMode, call: &T
         Ok(TeamCall::TaskCreate(input)) => {
             HookKind::TaskCreated(fields(String::new(), input.subject, input.description))
         }
-        Ok(TeamCall::TaskUpdate(input)) if input.status == Some(StatusChange::To(TaskStatus::Completed)) => {
+        Ok(TeamCall::TaskUpdate(input))
+            if input.status == Some(StatusChange::To(TaskStatus::Completed)) =>
+        {
             let task = agent_context.team.task(&input.task_id).await.ok()?;
             HookKind::TaskCompleted(fields(task.id.to_string(), task.subject, task.description))
         }
@@ -264,9 +314,12 @@ pub(super) async fn end_turn(
 /// What a lead is told of a message to another teammate: to whom, and its summary. Nothing of any other call.
 pub(super) fn peer_mail(call: &ToolCall, ending: &Ending) -> Option<String> {
     const SHOWN_CHARS: usize = 80;
-    let is_sent = call.tool == "SendMessage" && !ending.is_error && ending.data.get("recipients").is_none();
+    let is_sent =
+        call.tool == "SendMessage" && !ending.is_error && ending.data.get("recipients").is_none();
     let routing = ending.data.get("routing").filter(|_| is_sent)?;
-    let text = |field: &str| routing.get(field).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let text = |field: &str| {
+        routing.get(field).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
+    };
     let peer = text("target")?.trim_start_matches('@');
     let about = text("summary").or_else(|| text("content"))?;
     let about: String = about.chars().take(SHOWN_CHARS).collect();

@@ -25,10 +25,12 @@ impl AgentContext {
         }
         let team = self.as_reader();
         let Collected { mail, mut refused } = team.collect(&self.name).await?;
-        let again = mail.iter().filter(|mail| team.verify_key().is_some() && obeyed.contains(&mail.id));
+        let again =
+            mail.iter().filter(|mail| team.verify_key().is_some() && obeyed.contains(&mail.id));
         let repeated: Vec<RefusedFrame> = again.filter_map(RefusedFrame::repeated).collect();
         team.refuse(&self.name, &repeated).await?;
-        let fresh = mail.into_iter().filter(|mail| repeated.iter().all(|refused| refused.id != mail.id));
+        let fresh =
+            mail.into_iter().filter(|mail| repeated.iter().all(|refused| refused.id != mail.id));
         let mail = fresh.map(|mail| self.as_mail(mail)).collect();
         refused.extend(repeated);
         Ok(Taken { mail, refused })
@@ -56,7 +58,12 @@ impl AgentContext {
 }
 
 /// The notification of founding guide section 10. Names and reasons come from outside, so the tags are guarded.
-pub(crate) fn task_notification(id: &str, output_file: &str, status: &str, message: &str) -> String {
+pub(crate) fn task_notification(
+    id: &str,
+    output_file: &str,
+    status: &str,
+    message: &str,
+) -> String {
     let guard = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
     let (id, output_file, message) = (guard(id), guard(output_file), guard(message));
     format!(
@@ -72,7 +79,12 @@ mod tests {
 
     #[test]
     fn a_notification_has_the_founding_form_and_nothing_closes_its_tags() {
-        let text = task_notification("bob", "/out/bob.log", "failed", "Teammate \"bob\" failed: </message> hm");
+        let text = task_notification(
+            "bob",
+            "/out/bob.log",
+            "failed",
+            "Teammate \"bob\" failed: </message> hm",
+        );
         insta::assert_snapshot!(text, @r#"
         <task_notification>
         <task_id>bob</task_id>

@@ -26,7 +26,12 @@ pub(super) async fn inspect(
 ) -> Event {
     let id = call.id.clone();
     let look_at_it = move || match judged_path(&agent_context, &gate, mode, &call, None) {
-        Ok(Some(file)) => look(&file, &agent_context.context.reads, agent_context.context.limits.file_bytes, &call),
+        Ok(Some(file)) => look(
+            &file,
+            &agent_context.context.reads,
+            agent_context.context.limits.file_bytes,
+            &call,
+        ),
         Ok(None) => Inspection::Undone,
         Err(_refusal) => Inspection::Unknown,
     };
@@ -51,7 +56,9 @@ fn look(file: &Path, reads: &ReadLog, most: u64, call: &ToolCall) -> Inspection 
             (Some(_), _) => Inspection::Unknown,
         },
         "Edit" => {
-            let (Some(found), Some(old), Some(new)) = (found, field("old_string"), field("new_string")) else {
+            let (Some(found), Some(old), Some(new)) =
+                (found, field("old_string"), field("new_string"))
+            else {
                 return Inspection::Undone;
             };
             match (found.contains(old), !new.is_empty() && found.contains(new)) {
@@ -77,7 +84,8 @@ mod tests {
         if let Some(text) = file {
             std::fs::write(folder.path().join("f"), text).unwrap();
         }
-        let call = ToolCall { id: "a".to_owned(), tool: tool.to_owned(), input, key: "a".to_owned() };
+        let call =
+            ToolCall { id: "a".to_owned(), tool: tool.to_owned(), input, key: "a".to_owned() };
         let reads = ReadLog::new(PathLocks::new());
         let found = match look(&folder.path().join("f"), &reads, 100, &call) {
             Inspection::Done { .. } => Some(true),

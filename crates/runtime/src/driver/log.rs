@@ -59,11 +59,16 @@ struct Written {
 
 impl Log {
     /// Opens the files, with what the transcript holds, and which lines of it were passed over.
-    pub(crate) async fn open(team: &Team, agent: &AgentName) -> Result<(Self, Conversation, Vec<usize>), LogError> {
+    pub(crate) async fn open(
+        team: &Team,
+        agent: &AgentName,
+    ) -> Result<(Self, Conversation, Vec<usize>), LogError> {
         let name = LogName::Transcript(agent.clone());
         let lines = team.backend().log(team.dir(), &name).await;
-        let lines = lines.map_err(|source| LogError::Store { agent: agent.clone(), source: Box::new(source) })?;
-        let newer = |source| LogError::Newer { path: team.backend().log_file(team.dir(), &name), source };
+        let lines = lines
+            .map_err(|source| LogError::Store { agent: agent.clone(), source: Box::new(source) })?;
+        let newer =
+            |source| LogError::Newer { path: team.backend().log_file(team.dir(), &name), source };
         let Read { entries, unread } = read(&lines).map_err(newer)?;
         let mut conversation = Conversation::default();
         entries.iter().for_each(|entry| conversation.apply(&entry.step));
@@ -95,7 +100,8 @@ impl Log {
         for step in steps {
             self.seq += 1;
             let line = serde_json::to_string(&Entry { seq: self.seq, step });
-            self.steps.push(line.map_err(|source| LogError::Json { agent: self.agent.clone(), source })?);
+            self.steps
+                .push(line.map_err(|source| LogError::Json { agent: self.agent.clone(), source })?);
         }
         Ok(())
     }
@@ -110,7 +116,8 @@ impl Log {
 
     /// Whether something is not written yet.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.has_no_team && (self.writing.is_some() || !self.steps.is_empty() || !self.output.is_empty())
+        !self.has_no_team
+            && (self.writing.is_some() || !self.steps.is_empty() || !self.output.is_empty())
     }
 
     /// Writes what was added, by one write to each file; when it returns the steps are on disk. Who stops waiting for it
@@ -118,7 +125,8 @@ impl Log {
     pub(crate) async fn catch_up(&mut self) -> Result<(), LogError> {
         while self.is_behind() {
             let writing = self.writing.get_or_insert_with(|| {
-                let (steps, output) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.output));
+                let (steps, output) =
+                    (std::mem::take(&mut self.steps), std::mem::take(&mut self.output));
                 Box::pin(write(self.team.clone(), self.agent.clone(), steps, output))
             });
             let Written { steps, output } = writing.await;
@@ -127,7 +135,10 @@ impl Log {
             let failed = results.into_iter().find_map(Result::err);
             self.has_no_team = matches!(failed, Some(StoreError::NoTeam { .. }));
             if let Some(source) = failed {
-                return Err(LogError::Store { agent: self.agent.clone(), source: Box::new(source) });
+                return Err(LogError::Store {
+                    agent: self.agent.clone(),
+                    source: Box::new(source),
+                });
             }
         }
         Ok(())
@@ -151,7 +162,10 @@ async fn write(team: Team, agent: AgentName, steps: Vec<String>, output: Vec<Str
 }
 
 /// Puts lines that were not written before those that wait.
-fn put_back(written: Result<(), (Vec<String>, StoreError)>, waiting: &mut Vec<String>) -> Result<(), StoreError> {
+fn put_back(
+    written: Result<(), (Vec<String>, StoreError)>,
+    waiting: &mut Vec<String>,
+) -> Result<(), StoreError> {
     let Err((lines, error)) = written else { return Ok(()) };
     // Of others nobody knows how much of them is there; their agent ends.
     if matches!(error, StoreError::NoTeam { .. }) {

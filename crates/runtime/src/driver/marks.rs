@@ -54,7 +54,10 @@ impl Marks {
     }
 
     /// Marks what was delivered; when it returns, all of it is read. Who stops waiting for it may come back.
-    pub(super) async fn catch_up(&mut self, agent_context: &Arc<AgentContext>) -> Result<(), ApiError> {
+    pub(super) async fn catch_up(
+        &mut self,
+        agent_context: &Arc<AgentContext>,
+    ) -> Result<(), ApiError> {
         while self.is_behind() {
             let marking = self.marking.get_or_insert_with(|| {
                 let mail = std::mem::take(&mut self.waiting);
@@ -63,7 +66,9 @@ impl Marks {
             });
             let done = marking.done.as_mut().await;
             let marked = self.marking.take().into_iter().flat_map(|marking| marking.mail);
-            self.obeyed.extend(marked.filter(|delivered| delivered.is_frame).map(|delivered| delivered.id));
+            self.obeyed.extend(
+                marked.filter(|delivered| delivered.is_frame).map(|delivered| delivered.id),
+            );
             done?;
         }
         Ok(())

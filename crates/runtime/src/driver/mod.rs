@@ -16,7 +16,9 @@ mod marks;
 mod model_call;
 mod run;
 
-pub(crate) use agent_context::{AgentContext, Announcement, Report, ReportKind, Sink, System, is_offered};
+pub(crate) use agent_context::{
+    AgentContext, Announcement, Report, ReportKind, Sink, System, is_offered,
+};
 pub(crate) use calls::call_name;
 pub(crate) use inbox::task_notification;
 pub(crate) use log::{Log, LogError, chain, output_file};

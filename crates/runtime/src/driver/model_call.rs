@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use pitcrew_model::{AgentTag, Block, Message, ModelError, Request, Response, StreamEvent, ToolSpec};
+use pitcrew_model::{
+    AgentTag, Block, Message, ModelError, Request, Response, StreamEvent, ToolSpec,
+};
 
 use super::agent_context::{AgentContext, ReportKind};
 use super::log::chain;
@@ -14,7 +16,11 @@ use crate::gate::PermissionMode;
 use crate::run::MAX_OUTPUT_TOKENS;
 
 /// Calls the model with the conversation.
-pub(super) async fn call(agent_context: Arc<AgentContext>, mode: PermissionMode, messages: Arc<Vec<Message>>) -> Event {
+pub(super) async fn call(
+    agent_context: Arc<AgentContext>,
+    mode: PermissionMode,
+    messages: Arc<Vec<Message>>,
+) -> Event {
     let tools = agent_context.tool_specs(mode);
     let request = request(&agent_context, mode, messages, tools, MAX_OUTPUT_TOKENS);
     let started = Instant::now();
@@ -41,7 +47,10 @@ pub(super) fn request(
     tools: Arc<[ToolSpec]>,
     max_output_tokens: u32,
 ) -> Request {
-    let agent = AgentTag { name: agent_context.name.to_string(), team: Some(agent_context.team.name().to_string()) };
+    let agent = AgentTag {
+        name: agent_context.name.to_string(),
+        team: Some(agent_context.team.name().to_string()),
+    };
     Request { agent, system: agent_context.system(mode), messages, tools, max_output_tokens }
 }
 
@@ -58,19 +67,35 @@ pub(super) async fn respond(
     while let Some(event) = stream.next().await {
         match event {
             Ok(StreamEvent::TextDelta(text)) if audience == Audience::Face => {
-                agent_context.sink.tell(RunEvent::TextDelta { agent: agent_context.name.clone(), text }).await;
+                agent_context
+                    .sink
+                    .tell(RunEvent::TextDelta { agent: agent_context.name.clone(), text })
+                    .await;
             }
-            Ok(StreamEvent::TextDelta(_) | StreamEvent::ThinkingDelta(_) | StreamEvent::ToolStarted { .. }) => {}
+            Ok(
+                StreamEvent::TextDelta(_)
+                | StreamEvent::ThinkingDelta(_)
+                | StreamEvent::ToolStarted { .. },
+            ) => {}
             Ok(StreamEvent::Waiting { reason, delay }) => {
                 agent_context
                     .sink
-                    .tell(RunEvent::ModelWaits { agent: agent_context.name.clone(), reason: reason.clone(), delay })
+                    .tell(RunEvent::ModelWaits {
+                        agent: agent_context.name.clone(),
+                        reason: reason.clone(),
+                        delay,
+                    })
                     .await;
-                let _closed =
-                    agent_context.reports.send(agent_context.report(ReportKind::WaitsForModel { reason, delay })).await;
+                let _closed = agent_context
+                    .reports
+                    .send(agent_context.report(ReportKind::WaitsForModel { reason, delay }))
+                    .await;
             }
             Ok(StreamEvent::Silent { silent_for }) => {
-                agent_context.sink.tell(RunEvent::ModelSilent { agent: agent_context.name.clone(), silent_for }).await;
+                agent_context
+                    .sink
+                    .tell(RunEvent::ModelSilent { agent: agent_context.name.clone(), silent_for })
+                    .await;
             }
             Ok(StreamEvent::Finished(response)) => return Ok(response),
             Err(error) => {
@@ -78,7 +103,8 @@ pub(super) async fn respond(
             }
         }
     }
-    let reason = format!("the model {} ended its answer without finishing it", agent_context.model.id());
+    let reason =
+        format!("the model {} ended its answer without finishing it", agent_context.model.id());
     Err(Event::ModelFailed { reason, failure: ModelFailure::Other })
 }
 
@@ -86,9 +112,9 @@ pub(super) async fn respond(
 fn sorted(error: &ModelError) -> ModelFailure {
     match error {
         ModelError::ContextTooLong { .. } => ModelFailure::TooLong,
-        ModelError::OutOfPatience { .. } => {
-            ModelFailure::Unavailable { retry_after: error.retry_after().filter(|asked| !asked.is_zero()) }
-        }
+        ModelError::OutOfPatience { .. } => ModelFailure::Unavailable {
+            retry_after: error.retry_after().filter(|asked| !asked.is_zero()),
+        },
         ModelError::Spec { .. }
         | ModelError::NoModel
         | ModelError::MissingKey { .. }
@@ -109,9 +135,14 @@ fn sorted(error: &ModelError) -> ModelFailure {
 }
 
 /// Lets the crew count a call; returns what it cost, where that is known.
-pub(super) async fn spend(agent_context: &AgentContext, response: &Response, took: Duration) -> Option<f64> {
+pub(super) async fn spend(
+    agent_context: &AgentContext,
+    response: &Response,
+    took: Duration,
+) -> Option<f64> {
     let cost_usd = agent_context.prices.cost(agent_context.model.id(), &response.usage);
-    let calls = response.blocks.iter().filter(|block| matches!(block, Block::ToolUse { .. })).count();
+    let calls =
+        response.blocks.iter().filter(|block| matches!(block, Block::ToolUse { .. })).count();
     let spent = ReportKind::Spent(Spending {
         model: agent_context.model.id().to_owned(),
         usage: response.usage,

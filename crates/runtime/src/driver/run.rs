@@ -20,7 +20,8 @@ use super::log::{Log, LogError, chain};
 use super::marks::{Delivered, Marks};
 use super::{calls, compaction, inspect, model_call};
 use crate::agent::{
-    Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role, Settlement, Status, Wait,
+    Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role,
+    Settlement, Status, Wait,
 };
 use crate::dropped::as_member;
 use crate::events::{RunEvent, ToolEnded};
@@ -121,7 +122,9 @@ enum Outcome {
 /// A call of ExitPlanMode with the plan in its input, for whoever is to read it.
 async fn with_plan(agent_context: &AgentContext, mut call: ToolCall) -> ToolCall {
     if call.tool == EXIT_PLAN_MODE
-        && let Ok(plan) = plan_of(&call.input, &agent_context.plan_file, agent_context.context.limits.file_bytes).await
+        && let Ok(plan) =
+            plan_of(&call.input, &agent_context.plan_file, agent_context.context.limits.file_bytes)
+                .await
         && let Value::Object(fields) = &mut call.input
     {
         fields.insert("plan".to_owned(), plan.into());
@@ -180,7 +183,9 @@ impl Driver {
             end = self.live(first) => end,
         };
         let end = match end {
-            ReportKind::Ended { reason: Some(reason), .. } if self.is_broken => ReportKind::Broke { reason },
+            ReportKind::Ended { reason: Some(reason), .. } if self.is_broken => {
+                ReportKind::Broke { reason }
+            }
             ReportKind::Ended { reason: Some(reason), text, .. } if self.agent.was_looping() => {
                 ReportKind::Looped { reason, text }
             }
@@ -211,7 +216,8 @@ impl Driver {
         happened.push_back(first);
         loop {
             while let Some(event) = happened.pop_front() {
-                let cause = if let Event::Broken { reason } = &event { Some(reason.clone()) } else { None };
+                let cause =
+                    if let Event::Broken { reason } = &event { Some(reason.clone()) } else { None };
                 self.is_broken |= cause.is_some();
                 for effect in self.agent.handle(event) {
                     let ready = self.catch_up(effect.waits_for()).await;
@@ -229,7 +235,11 @@ impl Driver {
                             self.is_broken = true;
                             let reason = cause.unwrap_or(reason);
                             self.tell_face(Status::Failed, Some(reason.clone())).await;
-                            return ReportKind::Ended { status: Status::Failed, reason: Some(reason), text: None };
+                            return ReportKind::Ended {
+                                status: Status::Failed,
+                                reason: Some(reason),
+                                text: None,
+                            };
                         }
                         Err(reason) => {
                             happened.push_front(Event::Broken { reason });
@@ -279,7 +289,8 @@ impl Driver {
     fn go_on_without_team(&self, written: Result<(), LogError>) -> Result<(), String> {
         match written {
             Err(LogError::Store { source, .. })
-                if self.agent_context.role == Role::Lead && matches!(*source, StoreError::NoTeam { .. }) =>
+                if self.agent_context.role == Role::Lead
+                    && matches!(*source, StoreError::NoTeam { .. }) =>
             {
                 Ok(())
             }
@@ -306,8 +317,15 @@ impl Driver {
                 self.begin(model_call::call(agent_context, mode, messages))
             }
             Effect::Compact { most } => {
-                let (conversation, context) = (self.agent.conversation().clone(), self.agent.profile().context);
-                self.begin(compaction::compact(agent_context, mode, conversation, most, context.window))
+                let (conversation, context) =
+                    (self.agent.conversation().clone(), self.agent.profile().context);
+                self.begin(compaction::compact(
+                    agent_context,
+                    mode,
+                    conversation,
+                    most,
+                    context.window,
+                ))
             }
             Effect::ReportCompaction(compaction) => {
                 compaction::report(&agent_context, compaction).await;
@@ -329,15 +347,21 @@ impl Driver {
                 self.begin(calls::run(agent_context, gate, mode, call, profile, judged))
             }
             Effect::Report(call, ending) => self.report_call(&call, ending).await,
-            Effect::Inspect(call) => self.begin(inspect::inspect(agent_context, self.gate.clone(), mode, call)),
+            Effect::Inspect(call) => {
+                self.begin(inspect::inspect(agent_context, self.gate.clone(), mode, call))
+            }
             Effect::EndTurn(end) => {
                 let was_kept_going = std::mem::replace(&mut self.was_kept_going, true);
                 self.begin(calls::end_turn(agent_context, mode, end, was_kept_going))
             }
             Effect::SendIdle(report) => self.send_idle(report).await?,
             Effect::SetMode(mode) => {
-                let (team, actor) = (agent_context.as_reader(), Actor::Member(agent_context.name.clone()));
-                let set = as_member(&team, &actor, || team.adopt_mode(&agent_context.name, mode.as_str())).await;
+                let (team, actor) =
+                    (agent_context.as_reader(), Actor::Member(agent_context.name.clone()));
+                let set = as_member(&team, &actor, || {
+                    team.adopt_mode(&agent_context.name, mode.as_str())
+                })
+                .await;
                 // The crew sees it in the config, and tells the face.
                 set.map_err(|error| chain(&error))?;
                 Outcome::Done
@@ -371,14 +395,18 @@ impl Driver {
         if status.is_over() {
             return Outcome::Done;
         }
-        let detail = self.trouble.take().filter(|_| !matches!(status, Status::Active | Status::ShutdownRequested));
+        let detail = self
+            .trouble
+            .take()
+            .filter(|_| !matches!(status, Status::Active | Status::ShutdownRequested));
         self.tell_face(status, detail.clone()).await;
         let fault = self.agent.conversation().answer_fault();
         // Who finds the mail of this turn marked read must find in the journal that the agent works.
-        let begins =
-            matches!(status, Status::Active | Status::ShutdownRequested) && self.agent_context.has_lead_elsewhere();
+        let begins = matches!(status, Status::Active | Status::ShutdownRequested)
+            && self.agent_context.has_lead_elsewhere();
         let (sender, noted) = oneshot::channel();
-        let announcement = Announcement { status, detail, fault, until_noted: begins.then_some(sender) };
+        let announcement =
+            Announcement { status, detail, fault, until_noted: begins.then_some(sender) };
         self.tell_crew(ReportKind::Announced(announcement)).await;
         // It comes to an error: the sender is dropped, never used.
         let _noted = noted.await;
@@ -393,7 +421,10 @@ impl Driver {
     fn append(&mut self, steps: Vec<Step>) -> Result<Outcome, String> {
         for step in &steps {
             if let Step::Assistant { blocks, .. } = step {
-                blocks.iter().filter_map(pitcrew_model::Block::as_text).for_each(|text| self.log.note(text));
+                blocks
+                    .iter()
+                    .filter_map(pitcrew_model::Block::as_text)
+                    .for_each(|text| self.log.note(text));
             }
         }
         self.log.add(steps).map(|()| Outcome::Done).map_err(|error| chain(&error))
@@ -401,26 +432,36 @@ impl Driver {
 
     async fn acknowledge(&mut self, ids: Vec<MessageId>) -> Outcome {
         let senders = &mut self.senders;
-        let (from, is_frame): (Vec<_>, Vec<_>) = ids.iter().map(|id| senders.remove(id).unwrap_or_default()).unzip();
+        let (from, is_frame): (Vec<_>, Vec<_>) =
+            ids.iter().map(|id| senders.remove(id).unwrap_or_default()).unzip();
         // It is delivered, whether or not it can be marked.
         let agent = self.agent_context.name.clone();
-        self.agent_context.sink.tell(RunEvent::MailDelivered { agent, from, ids: ids.clone() }).await;
-        self.marks.add(ids.into_iter().zip(is_frame).map(|(id, is_frame)| Delivered { id, is_frame }));
+        self.agent_context
+            .sink
+            .tell(RunEvent::MailDelivered { agent, from, ids: ids.clone() })
+            .await;
+        self.marks
+            .add(ids.into_iter().zip(is_frame).map(|(id, is_frame)| Delivered { id, is_frame }));
         Outcome::Done
     }
 
     /// Reads the inbox. One that cannot be read now is read at the next boundary, or when it changes.
     async fn take_mail(&mut self) -> Event {
         let delivered = self.marks.pending();
-        let Taken { mut mail, refused } = match self.agent_context.take_mail(self.marks.obeyed()).await {
-            Ok(taken) => taken,
-            Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => Taken::default(),
-            Err(error) => {
-                let text = format!("the inbox of {} cannot be read: {}", self.agent_context.name, chain(&error));
-                self.agent_context.sink.tell(RunEvent::Warning { text }).await;
-                Taken::default()
-            }
-        };
+        let Taken { mut mail, refused } =
+            match self.agent_context.take_mail(self.marks.obeyed()).await {
+                Ok(taken) => taken,
+                Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => Taken::default(),
+                Err(error) => {
+                    let text = format!(
+                        "the inbox of {} cannot be read: {}",
+                        self.agent_context.name,
+                        chain(&error)
+                    );
+                    self.agent_context.sink.tell(RunEvent::Warning { text }).await;
+                    Taken::default()
+                }
+            };
         for refused in refused {
             let text = format!("in the inbox of {}, {refused}", self.agent_context.name);
             tracing::warn!("{text}");
@@ -435,7 +476,10 @@ impl Driver {
     async fn ask(&mut self, call: ToolCall, question: Question) -> Outcome {
         let agent_context = self.agent_context.clone();
         let (agent, tool) = (agent_context.name.clone(), call.tool.clone());
-        agent_context.sink.tell(RunEvent::PermissionAsked { agent, call: call.id.clone(), tool }).await;
+        agent_context
+            .sink
+            .tell(RunEvent::PermissionAsked { agent, call: call.id.clone(), tool })
+            .await;
         if agent_context.role != Role::Teammate {
             let folder = agent_context.context.cwd.clone();
             let call = with_plan(&agent_context, call).await;
@@ -453,7 +497,9 @@ impl Driver {
             Ok((request, answer)) => {
                 let asked = Event::PermissionAsked { call: call.id.clone(), request };
                 match answer {
-                    Some(answer) => return Outcome::AllHappened(vec![asked, Event::MailArrived(vec![*answer])]),
+                    Some(answer) => {
+                        return Outcome::AllHappened(vec![asked, Event::MailArrived(vec![*answer])]);
+                    }
                     // Whoever runs the agent may ask somebody beside the lead.
                     None => {
                         let folder = agent_context.context.cwd.clone();
@@ -464,21 +510,29 @@ impl Driver {
             }
             Err(error) => {
                 let reason = format!("the lead cannot be asked: {}", chain(&error));
-                Outcome::Happened(Event::Answered { call: call.id, grant: Grant::Denied { reason } })
+                Outcome::Happened(Event::Answered {
+                    call: call.id,
+                    grant: Grant::Denied { reason },
+                })
             }
         }
     }
 
     /// Asks the lead, and says under which request. After a crash that may be answered already: then the answer comes with it,
     /// and one that is lost is asked for once more.
-    async fn ask_lead(&mut self, ask: PermissionAsk) -> Result<(String, Option<Box<Mail>>), ApiError> {
+    async fn ask_lead(
+        &mut self,
+        ask: PermissionAsk,
+    ) -> Result<(String, Option<Box<Mail>>), ApiError> {
         let AgentContext { team, name, .. } = self.agent_context.as_ref();
         let asked = team.request_permission(name, ask.clone()).await?;
         if !asked.is_answered {
             return Ok((asked.request_id, None));
         }
         match self.agent_context.as_reader().permission_answer(name, &asked.request_id).await? {
-            AnswerFound::There(mail) => Ok((asked.request_id, Some(Box::new(self.agent_context.as_mail(*mail))))),
+            AnswerFound::There(mail) => {
+                Ok((asked.request_id, Some(Box::new(self.agent_context.as_mail(*mail)))))
+            }
             AnswerFound::Waits => Ok((asked.request_id, None)),
             AnswerFound::Lost => {
                 team.request_permission_again(name, &asked.request_id, ask).await?;
@@ -491,8 +545,11 @@ impl Driver {
     async fn settle(&mut self, settlement: Settlement) -> Outcome {
         let Settlement { call, request, by, refused } = settlement;
         if by == Answerer::Here
-            && let Err(error) =
-                self.agent_context.team.settle_permission(&self.agent_context.name, &request, refused.is_none()).await
+            && let Err(error) = self
+                .agent_context
+                .team
+                .settle_permission(&self.agent_context.name, &request, refused.is_none())
+                .await
         {
             let text = format!("the lead still has the question {request}: {}", chain(&error));
             self.agent_context.sink.tell(RunEvent::Warning { text }).await;
@@ -506,8 +563,11 @@ impl Driver {
             match Arc::make_mut(&mut self.gate).apply(update) {
                 Ok(new) => mode = new.or(mode),
                 Err(error) => {
-                    let text =
-                        format!("a permission for {} was not applied: {}", self.agent_context.name, chain(&error));
+                    let text = format!(
+                        "a permission for {} was not applied: {}",
+                        self.agent_context.name,
+                        chain(&error)
+                    );
                     self.agent_context.sink.tell(RunEvent::Warning { text }).await;
                 }
             }
@@ -523,22 +583,31 @@ impl Driver {
         let why = "stopped, as its agent is in plan mode";
         let stopped = context.shells.stop_running(why, &context.limits).await;
         if !stopped.is_empty() {
-            let commands: Vec<String> = stopped.iter().map(|shell| format!("`{}`", shell.command)).collect();
+            let commands: Vec<String> =
+                stopped.iter().map(|shell| format!("`{}`", shell.command)).collect();
             let (name, commands) = (&self.agent_context.name, commands.join(", "));
-            let text = format!("{name} is in plan mode, and its background commands were stopped: {commands}");
+            let text = format!(
+                "{name} is in plan mode, and its background commands were stopped: {commands}"
+            );
             self.agent_context.sink.tell(RunEvent::Warning { text }).await;
         }
         Outcome::Done
     }
 
     async fn switch(&mut self, mode: PermissionMode) -> Outcome {
-        self.agent_context.sink.tell(RunEvent::ModeChanged { agent: self.agent_context.name.clone(), mode }).await;
+        self.agent_context
+            .sink
+            .tell(RunEvent::ModeChanged { agent: self.agent_context.name.clone(), mode })
+            .await;
         Outcome::Happened(Event::ModeChanged(mode))
     }
 
     async fn report_call(&mut self, call: &ToolCall, ending: Ending) -> Outcome {
         self.log.note(&calls::in_words(call, &ending));
-        if call.tool == "TaskUpdate" && !ending.is_error && call.input.get("status") == Some(&"completed".into()) {
+        if call.tool == "TaskUpdate"
+            && !ending.is_error
+            && call.input.get("status") == Some(&"completed".into())
+        {
             self.completed = call.input.get("taskId").and_then(Value::as_str).map(str::to_owned);
         }
         self.peer_mail = calls::peer_mail(call, &ending).or(self.peer_mail.take());
@@ -573,7 +642,10 @@ impl Driver {
             result: report.result,
         };
         let (team, name) = (&self.agent_context.team, &self.agent_context.name);
-        let sent = as_member(team, &Actor::Member(name.clone()), || team.notify_idle(name, notice.clone())).await;
+        let sent = as_member(team, &Actor::Member(name.clone()), || {
+            team.notify_idle(name, notice.clone())
+        })
+        .await;
         sent.map(|_receipt| Outcome::Done).map_err(|error| chain(&error))
     }
 }

@@ -14,10 +14,10 @@ use crate::settings::{Layer, SourcedRule};
 
 /// Programs that run, send or destroy whatever they are told: no prefix of them says what is allowed.
 const NO_PREFIX: [&str; 46] = [
-    "sh", "bash", "dash", "zsh", "fish", "ksh", "csh", "env", "sudo", "doas", "su", "xargs", "parallel", "nohup",
-    "time", "timeout", "nice", "exec", "eval", "source", ".", "command", "builtin", "watch", "find", "awk", "sed",
-    "perl", "python", "python3", "ruby", "node", "deno", "bun", "php", "lua", "rm", "dd", "shred", "chmod", "chown",
-    "curl", "wget", "ssh", "scp", "nc",
+    "sh", "bash", "dash", "zsh", "fish", "ksh", "csh", "env", "sudo", "doas", "su", "xargs",
+    "parallel", "nohup", "time", "timeout", "nice", "exec", "eval", "source", ".", "command",
+    "builtin", "watch", "find", "awk", "sed", "perl", "python", "python3", "ruby", "node", "deno",
+    "bun", "php", "lua", "rm", "dd", "shred", "chmod", "chown", "curl", "wget", "ssh", "scp", "nc",
 ];
 
 /// The most prefixes of one command that are tried.
@@ -61,19 +61,30 @@ impl Gate {
         match self.judge(PermissionMode::Default, call) {
             // Another client runs its own commands, which nothing holds to less: it asks for these too.
             Verdict::Ask { .. } | Verdict::Allow { profile: Profile::Read | Profile::Work } => {}
-            Verdict::Allow { profile: Profile::Free } | Verdict::Deny { .. } => return AllowingRules::default(),
+            Verdict::Allow { profile: Profile::Free } | Verdict::Deny { .. } => {
+                return AllowingRules::default();
+            }
         }
-        let tried = |rules: Vec<String>| rules.into_iter().find(|rule| self.would_allow(rule, call));
+        let tried =
+            |rules: Vec<String>| rules.into_iter().find(|rule| self.would_allow(rule, call));
         let (exact, wider) = candidates(self, call);
         AllowingRules {
             exact: tried(exact),
             wider: tried(wider),
-            accept_edits: matches!(self.judge(PermissionMode::AcceptEdits, call), Verdict::Allow { .. }),
+            accept_edits: matches!(
+                self.judge(PermissionMode::AcceptEdits, call),
+                Verdict::Allow { .. }
+            ),
         }
     }
 
     fn would_allow(&self, rule: &str, call: &Call<'_>) -> bool {
-        let sourced = SourcedRule { text: rule.to_owned(), layer: Layer::Cli, origin: String::new(), base: None };
+        let sourced = SourcedRule {
+            text: rule.to_owned(),
+            layer: Layer::Cli,
+            origin: String::new(),
+            base: None,
+        };
         let Ok(parsed) = Rule::parse(&sourced, self.home.as_deref()) else { return false };
         let mut gate = self.clone();
         gate.rules.allow.push(parsed);
@@ -89,10 +100,15 @@ impl Gate {
         }
         let mut gate = self.clone();
         let rules = std::mem::take(&mut gate.rules.ask);
-        let everything =
-            SourcedRule { text: canonical(call.tool).to_owned(), layer: Layer::Cli, origin: String::new(), base: None };
+        let everything = SourcedRule {
+            text: canonical(call.tool).to_owned(),
+            layer: Layer::Cli,
+            origin: String::new(),
+            base: None,
+        };
         gate.rules.allow.extend(Rule::parse(&everything, self.home.as_deref()).ok());
-        let is_asked = |gate: &Self| matches!(gate.judge(PermissionMode::Default, call), Verdict::Ask { .. });
+        let is_asked =
+            |gate: &Self| matches!(gate.judge(PermissionMode::Default, call), Verdict::Ask { .. });
         if is_asked(&gate) {
             return None;
         }
@@ -114,7 +130,10 @@ impl Gate {
 
     /// Whether the gate allows a call in the mode `default`, and bounds it by nothing.
     pub(crate) fn allows_freely(&self, call: &Call<'_>) -> bool {
-        matches!(self.judge(PermissionMode::Default, call), Verdict::Allow { profile: Profile::Free })
+        matches!(
+            self.judge(PermissionMode::Default, call),
+            Verdict::Allow { profile: Profile::Free }
+        )
     }
 }
 
@@ -122,7 +141,8 @@ impl Gate {
 fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
     match ToolKind::of(call.tool) {
         ToolKind::Shell => {
-            let command = call.input.get("command").and_then(Value::as_str).unwrap_or_default().trim();
+            let command =
+                call.input.get("command").and_then(Value::as_str).unwrap_or_default().trim();
             (exact_command(command), prefixes(command))
         }
         ToolKind::Reader => {
@@ -130,7 +150,8 @@ fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
                 return <_>::default();
             };
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let exact = if call.tool == "Read" { vec![format!("Read(/{path})")] } else { Vec::new() };
+            let exact =
+                if call.tool == "Read" { vec![format!("Read(/{path})")] } else { Vec::new() };
             (exact, vec![format!("Read(/{folder}/**)"), format!("Read(/{path}/**)")])
         }
         ToolKind::Writer => {
@@ -148,7 +169,8 @@ fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
 
 /// The rule that is this command; none where the text of a rule would mean more than it.
 fn exact_command(command: &str) -> Vec<String> {
-    let is_plain = squeeze(command) == command && !command.contains('*') && command.chars().all(is_seen);
+    let is_plain =
+        squeeze(command) == command && !command.contains('*') && command.chars().all(is_seen);
     if is_plain { vec![format!("Bash({command})")] } else { Vec::new() }
 }
 
@@ -203,7 +225,8 @@ fn is_subcommand(word: &str) -> bool {
 /// The absolute path of a file, where it says nothing else in a rule.
 fn written_out(target: &Target) -> Option<String> {
     let path = target.resolved.as_ref().unwrap_or(&target.written).to_str()?;
-    let is_plain = path.starts_with('/') && path.chars().all(|c| is_seen(c) && !"*?[]{}!\\()".contains(c));
+    let is_plain =
+        path.starts_with('/') && path.chars().all(|c| is_seen(c) && !"*?[]{}!\\()".contains(c));
     is_plain.then(|| path.trim_end_matches('/').to_owned())
 }
 
@@ -230,9 +253,17 @@ mod tests {
     fn a_command_is_allowed_by_its_own_rule_and_by_its_prefix() {
         for (command, exact, wider) in [
             ("npm test", Some("Bash(npm test)"), Some("Bash(npm test:*)")),
-            ("npm run build --all", Some("Bash(npm run build --all)"), Some("Bash(npm run build:*)")),
+            (
+                "npm run build --all",
+                Some("Bash(npm run build --all)"),
+                Some("Bash(npm run build:*)"),
+            ),
             ("make -j4", Some("Bash(make -j4)"), Some("Bash(make:*)")),
-            ("cd sub && npm test | tail -5", Some("Bash(cd sub && npm test | tail -5)"), Some("Bash(npm test:*)")),
+            (
+                "cd sub && npm test | tail -5",
+                Some("Bash(cd sub && npm test | tail -5)"),
+                Some("Bash(npm test:*)"),
+            ),
             // Two parts that both need a rule have no one prefix.
             ("npm test && make", Some("Bash(npm test && make)"), None),
             ("python3 x.py", Some("Bash(python3 x.py)"), None),
@@ -255,11 +286,11 @@ mod tests {
     fn a_command_that_needs_no_rule_or_that_none_helps_has_none() {
         assert_eq!(rules("TaskList", json!({})), (None, None, false));
         let mut gate = Gate::default();
-        let ask =
-            json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "make:*"}], "behavior": "ask"});
+        let ask = json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "make:*"}], "behavior": "ask"});
         gate.apply(&ask).unwrap();
         let input = json!({"command": "make it"});
-        let call = Call { tool: "Bash", input: &input, cwd: Path::new("/work/here"), plan_file: None };
+        let call =
+            Call { tool: "Bash", input: &input, cwd: Path::new("/work/here"), plan_file: None };
         assert_eq!(gate.allowing_rules(&call), AllowingRules::default());
         assert_eq!(
             gate.how_to_allow(&call),
@@ -282,7 +313,11 @@ mod tests {
         for (tool, input, rule) in [
             ("Bash", json!({"command": "make it"}), Some("Bash(make:*)")),
             ("Bash", json!({"command": "touch x"}), None),
-            ("Edit", json!({"file_path": "secret/a", "old_string": "a", "new_string": "b"}), Some("Edit(secret/**)")),
+            (
+                "Edit",
+                json!({"file_path": "secret/a", "old_string": "a", "new_string": "b"}),
+                Some("Edit(secret/**)"),
+            ),
             ("Write", json!({"file_path": "secret/a", "content": "a"}), Some("Edit(secret/**)")),
             ("Write", json!({"file_path": "a", "content": "a"}), None),
             ("WebFetch", json!({"url": "x"}), Some("WebFetch")),
@@ -300,7 +335,10 @@ mod tests {
             rules("Edit", json!({"file_path": "a.rs", "old_string": "a", "new_string": "b"})),
             (None, some("Edit(//work/here/a.rs)"), true)
         );
-        assert_eq!(rules("Write", json!({"file_path": "/x/a.rs"})), (None, some("Edit(//x/a.rs)"), false));
+        assert_eq!(
+            rules("Write", json!({"file_path": "/x/a.rs"})),
+            (None, some("Edit(//x/a.rs)"), false)
+        );
         assert_eq!(
             rules("Read", json!({"file_path": "/x/y/a.rs"})),
             (some("Read(//x/y/a.rs)"), some("Read(//x/y/**)"), false)

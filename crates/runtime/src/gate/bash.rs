@@ -16,8 +16,8 @@ use super::paths::{CONFIG_FOLDER, Target, expand_home};
 use super::programs::{is_of_the_project, may_leave_repository};
 use super::rules::{Access, Rule, squeeze};
 use super::shell::{
-    Effect, Reach, Reading, Redirect, Scope, Script, ShellWord, Written, effect, history, is_own_variable,
-    is_safe_variable, written,
+    Effect, Reach, Reading, Redirect, Scope, Script, ShellWord, Written, effect, history,
+    is_own_variable, is_safe_variable, written,
 };
 use super::steps::{Step, each, expand, look_through};
 use super::tools::ToolKind;
@@ -49,7 +49,9 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     if mode == PermissionMode::Plan
         && let Some(fault) = case.fault_in_plan_mode()
     {
-        return Verdict::deny(format!("in plan mode only commands that surely read are run: {fault}"));
+        return Verdict::deny(format!(
+            "in plan mode only commands that surely read are run: {fault}"
+        ));
     }
     if let Some(rule) = gate.rules.deny.iter().find(|rule| case.is_met_by(rule)) {
         return denied_by(rule);
@@ -69,7 +71,9 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         // Nobody is asked, as what is answered with yes runs freely.
         return match case.unasked(mode).filter(|_| !is_asked) {
             Some(profile) => Verdict::Allow { profile },
-            None => Verdict::deny("in plan mode only commands that surely read are run: an option is not known"),
+            None => Verdict::deny(
+                "in plan mode only commands that surely read are run: an option is not known",
+            ),
         };
     }
     if is_asked {
@@ -79,7 +83,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     if case.allowing().any(names_all) {
         return Verdict::freely();
     }
-    let unasked = case.unasked(mode).or_else(|| case.is_left_to_work(mode).then_some(Profile::Work));
+    let unasked =
+        case.unasked(mode).or_else(|| case.is_left_to_work(mode).then_some(Profile::Work));
     unasked.map_or_else(|| case.ask(), |profile| Verdict::Allow { profile })
 }
 
@@ -140,8 +145,11 @@ impl<'a> Case<'a> {
                 self.doubts.push("it goes to a folder that is not known".to_owned());
                 return;
             };
-            let further: Vec<PathBuf> =
-                self.folders.iter().filter_map(|from| self.gate.target(from, &folder).resolved).collect();
+            let further: Vec<PathBuf> = self
+                .folders
+                .iter()
+                .filter_map(|from| self.gate.target(from, &folder).resolved)
+                .collect();
             self.folders.extend(further);
             if self.folders.len() > FOLDER_LIMIT {
                 self.doubts.push("it goes to too many folders".to_owned());
@@ -155,11 +163,16 @@ impl<'a> Case<'a> {
         let mut makes_files = false;
         each(&self.steps, &mut |step| {
             let redirects = &step.part.redirects;
-            makes_files |= redirects.iter().any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
-            makes_files |= matches!(effect(step.innermost()), Effect::Touches(_) | Effect::Copies { .. });
+            makes_files |= redirects
+                .iter()
+                .any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
+            makes_files |=
+                matches!(effect(step.innermost()), Effect::Touches(_) | Effect::Copies { .. });
         });
         let mut scope = Scope::new(if makes_files { &[] } else { &self.folders });
-        each(&self.steps, &mut |step| step.part.assigned.iter().for_each(|assigned| scope.assign(assigned)));
+        each(&self.steps, &mut |step| {
+            step.part.assigned.iter().for_each(|assigned| scope.assign(assigned))
+        });
         self.scope = scope.clone();
         expand(&mut self.steps, scope);
     }
@@ -173,16 +186,25 @@ impl<'a> Case<'a> {
         }
         let mut fault = None;
         each(&self.steps, &mut |step| {
-            let writes =
-                step.part.redirects.iter().any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
-            let reads = step.effects().all(|effect| matches!(effect, Effect::Reads(_) | Effect::Enters(_)));
-            let known = (step.script.is_some() || reads) && self.runs_known_programs(step) && has_safe_variables(step);
+            let writes = step
+                .part
+                .redirects
+                .iter()
+                .any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
+            let reads =
+                step.effects().all(|effect| matches!(effect, Effect::Reads(_) | Effect::Enters(_)));
+            let known = (step.script.is_some() || reads)
+                && self.runs_known_programs(step)
+                && has_safe_variables(step);
             if let Some(key) = self.git_program(step) {
-                fault.get_or_insert(format!("git would run what `{key}` of the repository's configuration names"));
+                fault.get_or_insert(format!(
+                    "git would run what `{key}` of the repository's configuration names"
+                ));
             } else if writes {
                 fault.get_or_insert("it writes to a file".to_owned());
             } else if !known {
-                let name = step.part.words.first().map_or("an assignment", |word| word.raw.as_str());
+                let name =
+                    step.part.words.first().map_or("an assignment", |word| word.raw.as_str());
                 fault.get_or_insert(format!("`{name}` may change something"));
             }
         });
@@ -213,7 +235,8 @@ impl<'a> Case<'a> {
             let mut changes = redirected.chain(tails);
             let first = || {
                 changes.find_map(|it| {
-                    let found = self.targets(it.word()).iter().find_map(|target| find(it, target))?;
+                    let found =
+                        self.targets(it.word()).iter().find_map(|target| find(it, target))?;
                     Some((it.word().raw.clone(), found))
                 })
             };
@@ -230,7 +253,9 @@ impl<'a> Case<'a> {
         // `--output=x` and `of=x` name their file after the sign.
         let paths = [Some(known.as_str()), known.split_once('=').map(|(_, path)| path)];
         let paths = paths.into_iter().flatten().filter(|path| !path.is_empty());
-        paths.flat_map(|path| self.folders.iter().map(move |from| self.gate.target(from, path))).collect()
+        paths
+            .flat_map(|path| self.folders.iter().map(move |from| self.gate.target(from, path)))
+            .collect()
     }
 
     /// The rules that may allow the command. What decides what agents may do, only a rule opens that says so.
@@ -246,14 +271,18 @@ impl<'a> Case<'a> {
         if !is_git {
             return None;
         }
-        self.git_program.get_or_init(|| named_program(self.call.cwd, self.gate.home.as_deref())).as_deref()
+        self.git_program
+            .get_or_init(|| named_program(self.call.cwd, self.gate.home.as_deref()))
+            .as_deref()
     }
 
     /// Whether its programs are the system's, and git is in the repository of the working folder and asks no program that
     /// this one names.
     fn runs_known_programs(&self, step: &Step) -> bool {
-        let is_foreign = |name: &str| is_of_the_project(self.gate, self.call.cwd, &self.folders, name);
-        let names = || step.forms.iter().chain(&step.expanded).filter_map(|form| form.first()?.exact());
+        let is_foreign =
+            |name: &str| is_of_the_project(self.gate, self.call.cwd, &self.folders, name);
+        let names =
+            || step.forms.iter().chain(&step.expanded).filter_map(|form| form.first()?.exact());
         let is_git = names().any(|name| name == "git");
         let may_leave = || is_git && may_leave_repository(self.call.cwd, &self.folders, self.moves);
         !(names().any(is_foreign) || may_leave() || self.git_program(step).is_some())
@@ -290,13 +319,18 @@ impl<'a> Case<'a> {
         if rule.is_about_commands() {
             let tails = |form: &Vec<ShellWord>| {
                 let depth = if step.hidden { form.len() } else { 1 };
-                (0..depth).any(|from| matches_any_spelling(rule, form.get(from..).unwrap_or_default()))
+                (0..depth)
+                    .any(|from| matches_any_spelling(rule, form.get(from..).unwrap_or_default()))
             };
             return step.forms.iter().chain(&step.expanded).any(tails);
         }
         let redirected = step.part.redirects.iter().any(|redirect| match redirect {
-            Redirect::Read(word) => self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Read, it)),
-            Redirect::Write(word) => self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Write, it)),
+            Redirect::Read(word) => {
+                self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Read, it))
+            }
+            Redirect::Write(word) => {
+                self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Write, it))
+            }
         });
         redirected
             || self.arguments_are_met_by(step.innermost(), rule)
@@ -309,52 +343,75 @@ impl<'a> Case<'a> {
     }
 
     fn arguments_are_met_by(&self, words: &[ShellWord], rule: &Rule) -> bool {
-        let speaks_only = matches!(words.first().and_then(ShellWord::exact), Some("echo" | "printf" | "true" | "pwd"));
+        let speaks_only = matches!(
+            words.first().and_then(ShellWord::exact),
+            Some("echo" | "printf" | "true" | "pwd")
+        );
         if speaks_only {
             return false;
         }
         let (paths, reach, writes) = match effect(words) {
             Effect::Reads(reading) => (reading.paths, reading.reach, reading.unproven),
             Effect::Enters(_) => (Vec::new(), Reach::Named, false),
-            Effect::Touches(_) | Effect::Copies { .. } | Effect::Unknown => (Vec::new(), Reach::Named, true),
+            Effect::Touches(_) | Effect::Copies { .. } | Effect::Unknown => {
+                (Vec::new(), Reach::Named, true)
+            }
         };
         let args = words.get(1..).unwrap_or_default();
         let is_git = words.first().is_some_and(|name| base_name(name) == "git");
-        if is_git && rule.is_about(Access::Read) && args.iter().any(|word| self.place().names(rule, word)) {
+        if is_git
+            && rule.is_about(Access::Read)
+            && args.iter().any(|word| self.place().names(rule, word))
+        {
             return true;
         }
         args.iter().chain(&paths).any(|word| {
-            self.word_is_met_by(rule, Access::Read, word) || writes && self.word_is_met_by(rule, Access::Write, word)
-        }) || reach == Reach::Tree && paths.is_empty() && self.path_is_met_by(rule, Access::Read, ".")
+            self.word_is_met_by(rule, Access::Read, word)
+                || writes && self.word_is_met_by(rule, Access::Write, word)
+        }) || reach == Reach::Tree
+            && paths.is_empty()
+            && self.path_is_met_by(rule, Access::Read, ".")
     }
 
     fn word_is_met_by(&self, rule: &Rule, access: Access, word: &ShellWord) -> bool {
         let value = word.text.split_once('=').map(|(_, value)| value);
         // A value may be joined to a flag, and that to others.
         let is_short = word.text.starts_with('-') && !word.text.starts_with("--");
-        let joined = word.text.char_indices().skip(2).filter(|_| is_short).map(|(at, _)| word.text.get(at..));
+        let joined = word
+            .text
+            .char_indices()
+            .skip(2)
+            .filter(|_| is_short)
+            .map(|(at, _)| word.text.get(at..));
         let spellings = [Some(word.text.as_str()), value].into_iter().chain(joined);
-        spellings.flatten().filter(|path| !path.is_empty()).any(|path| self.path_is_met_by(rule, access, path))
+        spellings
+            .flatten()
+            .filter(|path| !path.is_empty())
+            .any(|path| self.path_is_met_by(rule, access, path))
     }
 
     fn path_is_met_by(&self, rule: &Rule, access: Access, path: &str) -> bool {
         if !rule.is_about(access) {
             return false;
         }
-        let meets = |from: &PathBuf| rule.touches(access, self.call.cwd, &self.gate.target(from, path));
+        let meets =
+            |from: &PathBuf| rule.touches(access, self.call.cwd, &self.gate.target(from, path));
         self.folders.iter().any(meets)
     }
 
     /// Judges the letters alone, for a command that was not understood: better too much than too little.
     fn text_is_met_by(&self, rule: &Rule) -> bool {
         let segments = self.command.split([';', '|', '&', '\n', '(', ')', '{', '}', '`']);
-        let tokens = self.command.split(|c: char| c.is_whitespace() || ";|&(){}`<>'\"=$".contains(c));
+        let tokens =
+            self.command.split(|c: char| c.is_whitespace() || ";|&(){}`<>'\"=$".contains(c));
         let runs = |segment: &str| {
             let words: Vec<&str> = segment.split_whitespace().collect();
-            (0..words.len()).any(|from| rule.matches_command(&words.get(from..).unwrap_or_default().join(" ")))
+            (0..words.len())
+                .any(|from| rule.matches_command(&words.get(from..).unwrap_or_default().join(" ")))
         };
         let touches = |token: &str| {
-            self.path_is_met_by(rule, Access::Read, token) || self.path_is_met_by(rule, Access::Write, token)
+            self.path_is_met_by(rule, Access::Read, token)
+                || self.path_is_met_by(rule, Access::Write, token)
         };
         if rule.is_about_commands() {
             return segments.into_iter().any(runs);
@@ -375,7 +432,8 @@ impl<'a> Case<'a> {
         match needed.profile {
             Profile::Free => Some(Profile::Free),
             Profile::Read | Profile::Work
-                if (mode == PermissionMode::AcceptEdits || self.is_left_to_work(mode)) && is_held(Profile::Work) =>
+                if (mode == PermissionMode::AcceptEdits || self.is_left_to_work(mode))
+                    && is_held(Profile::Work) =>
             {
                 Some(Profile::Work)
             }
@@ -389,10 +447,16 @@ impl<'a> Case<'a> {
     /// Whether the user leaves all commands to *work* (`--sandbox`), which bounds what nobody is asked about.
     fn is_left_to_work(&self, mode: PermissionMode) -> bool {
         let is_left = match mode {
-            PermissionMode::Default | PermissionMode::AcceptEdits | PermissionMode::DontAsk => self.gate.runs_sandboxed,
-            PermissionMode::Plan | PermissionMode::Delegate | PermissionMode::BypassPermissions => false,
+            PermissionMode::Default | PermissionMode::AcceptEdits | PermissionMode::DontAsk => {
+                self.gate.runs_sandboxed
+            }
+            PermissionMode::Plan | PermissionMode::Delegate | PermissionMode::BypassPermissions => {
+                false
+            }
         };
-        is_left && !self.leaves_sandbox() && self.gate.sandbox.support_in(Profile::Work, self.call.cwd).is_held()
+        is_left
+            && !self.leaves_sandbox()
+            && self.gate.sandbox.support_in(Profile::Work, self.call.cwd).is_held()
     }
 
     /// Whether it asks to run outside of the sandbox.
@@ -402,10 +466,17 @@ impl<'a> Case<'a> {
 
     fn is_builtins_alone(&self) -> bool {
         let is_plain = |step: &Step| {
-            let names_builtin =
-                step.part.words.first().and_then(ShellWord::exact).is_some_and(|it| BUILTINS.contains(&it));
+            let names_builtin = step
+                .part
+                .words
+                .first()
+                .and_then(ShellWord::exact)
+                .is_some_and(|it| BUILTINS.contains(&it));
             let is_exact = step.part.words.iter().all(|word| word.exact().is_some());
-            names_builtin && is_exact && step.part.redirects.is_empty() && step.part.assigned.is_empty()
+            names_builtin
+                && is_exact
+                && step.part.redirects.is_empty()
+                && step.part.assigned.is_empty()
         };
         self.doubts.is_empty() && self.steps.iter().all(is_plain)
     }
@@ -427,15 +498,18 @@ impl<'a> Case<'a> {
 
     fn step_need(&self, mode: PermissionMode, step: &Step) -> Option<Need> {
         let redirects = most(step.part.redirects.iter().map(|redirect| match redirect {
-            Redirect::Read(word) => most(self.becomes(word).iter().map(|word| self.may_read(word, Reach::Named))),
+            Redirect::Read(word) => {
+                most(self.becomes(word).iter().map(|word| self.may_read(word, Reach::Named)))
+            }
             Redirect::Write(word) if is_sink(word) => Some(Need::READ),
             Redirect::Write(word) => self.may_write(mode, word.exact()?),
         }))
         .filter(|_| has_safe_variables(step))?;
         // In plan mode a rule allows only commands that surely read.
         let heeds_rules = mode != PermissionMode::Plan || !step.is_unproven();
-        let by_rule =
-            |form: &Vec<ShellWord>| heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)));
+        let by_rule = |form: &Vec<ShellWord>| {
+            heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)))
+        };
         if step.forms.first().is_some_and(by_rule) {
             return Some(Need::FREE);
         }
@@ -469,11 +543,14 @@ impl<'a> Case<'a> {
         let here = ShellWord::literal(".");
         let implied = if *reach == Reach::Tree && paths.is_empty() { Some(&here) } else { None };
         let exists = |word: &&ShellWord| {
-            let is_there = |from: &PathBuf| !word.text.is_empty() && from.join(&word.text).symlink_metadata().is_ok();
+            let is_there = |from: &PathBuf| {
+                !word.text.is_empty() && from.join(&word.text).symlink_metadata().is_ok()
+            };
             self.folders.iter().any(is_there)
         };
         let named = most(paths.iter().chain(implied).map(|word| self.may_read(word, *reach)))?;
-        let mentioned = most(mentioned.iter().filter(exists).map(|word| self.may_read(word, Reach::Named)))?;
+        let mentioned =
+            most(mentioned.iter().filter(exists).map(|word| self.may_read(word, Reach::Named)))?;
         Some(named.and(mentioned).and(Need { unproven: *unproven, ..Need::READ }))
     }
 
@@ -488,11 +565,14 @@ impl<'a> Case<'a> {
         most(self.folders.iter().map(|from| {
             let target = self.gate.target(from, path);
             let keeping = || rules.deny.iter().chain(&rules.ask);
-            let is_kept = reach == Reach::Tree && keeping().any(|rule| rule.may_lie_below(Access::Read, cwd, &target));
-            let unproven = reach == Reach::Linked && target.resolved.as_ref().is_some_and(|path| path.is_dir());
+            let is_kept = reach == Reach::Tree
+                && keeping().any(|rule| rule.may_lie_below(Access::Read, cwd, &target));
+            let unproven = reach == Reach::Linked
+                && target.resolved.as_ref().is_some_and(|path| path.is_dir());
             let is_allowed = || self.allowing().any(|rule| rule.covers(Access::Read, cwd, &target));
             let read = self.gate.is_inside(cwd, &target).then_some(Need { unproven, ..Need::READ });
-            read.or_else(|| is_allowed().then_some(Need { unproven, ..Need::FREE })).filter(|_| !is_kept)
+            read.or_else(|| is_allowed().then_some(Need { unproven, ..Need::FREE }))
+                .filter(|_| !is_kept)
         }))
     }
 
@@ -500,8 +580,9 @@ impl<'a> Case<'a> {
         let cwd = self.call.cwd;
         most(self.folders.iter().map(|from| {
             let target = self.gate.target(from, path);
-            let free =
-                mode == PermissionMode::AcceptEdits && !target.steers_tools() && self.gate.is_inside(cwd, &target);
+            let free = mode == PermissionMode::AcceptEdits
+                && !target.steers_tools()
+                && self.gate.is_inside(cwd, &target);
             let allowed = || self.allowing().any(|rule| rule.covers(Access::Write, cwd, &target));
             free.then_some(Need::WORK).or_else(|| allowed().then_some(Need::FREE))
         }))
@@ -512,19 +593,31 @@ impl<'a> Case<'a> {
         let home = self.gate.home.as_deref();
         let named = most([source, target].into_iter().map(|path| self.may_write(mode, path)));
         let landed = most(self.folders.iter().map(|from| {
-            let all = landings(&from.join(expand_home(source, home)), &from.join(expand_home(target, home)))?;
+            let all = landings(
+                &from.join(expand_home(source, home)),
+                &from.join(expand_home(target, home)),
+            )?;
             most(all.iter().map(|path| self.may_write(mode, &path.to_string_lossy())))
         }));
         Some(named?.and(landed?))
     }
 
     fn ask(&self) -> Verdict {
-        let described = self.call.input.get("description").and_then(Value::as_str).filter(|text| !text.is_empty());
+        let described = self
+            .call
+            .input
+            .get("description")
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty());
         let mut folders: Vec<PathBuf> = Vec::new();
-        let parent = |path: &str| self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf);
+        let parent = |path: &str| {
+            self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf)
+        };
         each(&self.steps, &mut |step| {
             match effect(step.innermost()) {
-                Effect::Touches(paths) => folders.extend(paths.iter().filter_map(|path| parent(path))),
+                Effect::Touches(paths) => {
+                    folders.extend(paths.iter().filter_map(|path| parent(path)))
+                }
                 Effect::Copies { sources, target } => {
                     folders.extend(sources.iter().chain([&target]).filter_map(|path| parent(path)));
                 }
@@ -542,16 +635,24 @@ impl<'a> Case<'a> {
         folders.dedup();
         let described = described.unwrap_or(self.command);
         let mut program = None;
-        each(&self.steps, &mut |step| program = program.take().or_else(|| self.git_program(step).map(str::to_owned)));
+        each(&self.steps, &mut |step| {
+            program = program.take().or_else(|| self.git_program(step).map(str::to_owned))
+        });
         Verdict::Ask {
             description: match (self.leaves_sandbox(), program) {
                 (true, _) => format!("{described} (outside of the sandbox)"),
                 (false, Some(key)) => {
-                    format!("{described} (git would run what {key} of the repository's configuration names)")
+                    format!(
+                        "{described} (git would run what {key} of the repository's configuration names)"
+                    )
                 }
                 (false, None) => described.to_owned(),
             },
-            suggestions: if folders.is_empty() || self.decides { Vec::new() } else { edit_suggestions(&folders) },
+            suggestions: if folders.is_empty() || self.decides {
+                Vec::new()
+            } else {
+                edit_suggestions(&folders)
+            },
         }
     }
 }
@@ -586,7 +687,9 @@ fn matches_any_spelling(rule: &Rule, words: &[ShellWord]) -> bool {
         return false;
     };
     let unquoted: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
-    let bare: Vec<&str> = std::iter::once(base_name(name)).chain(args.iter().map(|word| word.text.as_str())).collect();
+    let bare: Vec<&str> = std::iter::once(base_name(name))
+        .chain(args.iter().map(|word| word.text.as_str()))
+        .collect();
     rule.matches_command(&plain_text(words))
         || rule.matches_command(&unquoted.join(" "))
         || rule.matches_command(&bare.join(" "))

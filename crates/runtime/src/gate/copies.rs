@@ -9,8 +9,10 @@ const LIMIT: usize = 1_000;
 /// The places of all files that come to be when a source is copied or moved. None when they cannot all be told: there are
 /// too many, or links are among them, through which a later file would be written.
 pub(super) fn landings(source: &Path, target: &Path) -> Option<Vec<PathBuf>> {
-    let ends_in_name =
-        source.components().next_back().is_some_and(|last| matches!(last, std::path::Component::Normal(_)));
+    let ends_in_name = source
+        .components()
+        .next_back()
+        .is_some_and(|last| matches!(last, std::path::Component::Normal(_)));
     let keeps_name = ends_in_name && !source.to_string_lossy().ends_with("/.");
     let landing = match source.file_name().filter(|_| target.is_dir() && keeps_name) {
         Some(name) => target.join(name),

@@ -44,6 +44,7 @@ impl DeniedReads {
 
     /// Whether a rule speaks of a path without links.
     pub(crate) fn names(&self, path: &Path) -> bool {
-        self.is_everything || self.patterns.iter().any(|(bases, pattern)| pattern.speaks_of(bases, path))
+        self.is_everything
+            || self.patterns.iter().any(|(bases, pattern)| pattern.speaks_of(bases, path))
     }
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::guarded::refusal;
-use super::judge::{Call, Gate, Verdict, denied_by, directory_suggestion, edit_suggestions, hard_limit};
+use super::judge::{
+    Call, Gate, Verdict, denied_by, directory_suggestion, edit_suggestions, hard_limit,
+};
 use super::mode::PermissionMode;
 use super::paths::{CONFIG_FOLDER, Target, resolve};
 use super::rules::{Access, Rule};
@@ -14,7 +16,12 @@ use super::tools::ToolKind;
 use crate::tools::split_pattern;
 
 /// Judges a call by the file or folder that it names.
-pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>, target: Option<&Target>) -> Verdict {
+pub(super) fn judge(
+    gate: &Gate,
+    mode: PermissionMode,
+    call: &Call<'_>,
+    target: Option<&Target>,
+) -> Verdict {
     let kind = ToolKind::of(call.tool);
     if let Some(verdict) = hard_limit(mode, kind, call.tool) {
         return verdict;
@@ -32,7 +39,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>, target: 
     if mode == PermissionMode::Plan && access == Access::Write && !is_plan {
         return Verdict::deny("in plan mode only the plan file may be written");
     }
-    let speaks = |rule: &&Rule| rule.names_tool(call.tool) || rule.touches(access, call.cwd, target);
+    let speaks =
+        |rule: &&Rule| rule.names_tool(call.tool) || rule.touches(access, call.cwd, target);
     if let Some(rule) = gate.rules.deny.iter().find(speaks) {
         return denied_by(rule);
     }
@@ -47,7 +55,9 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>, target: 
     }
     let decides = access == Access::Write && target.decides();
     let opens = |rule: &Rule| !decides || rule.spells_out(CONFIG_FOLDER);
-    let allows = |rule: &Rule| opens(rule) && (rule.names_tool(call.tool) || rule.covers(access, call.cwd, target));
+    let allows = |rule: &Rule| {
+        opens(rule) && (rule.names_tool(call.tool) || rule.covers(access, call.cwd, target))
+    };
     if is_plan || gate.rules.allow.iter().any(allows) {
         return Verdict::freely();
     }
@@ -67,7 +77,8 @@ fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
     let Some(plan) = call.plan_file else {
         return false;
     };
-    let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    let is_link =
+        |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     let plan = call.cwd.join(plan);
     !is_link(&plan) && target.resolved.is_some() && target.resolved == resolve(call.cwd, &plan)
 }
@@ -75,7 +86,8 @@ fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
 /// The file or folder of a call. Glob and Grep start in the working folder unless told otherwise, and
 /// a Glob pattern may itself lead elsewhere.
 pub(super) fn named_file(gate: &Gate, call: &Call<'_>) -> Option<Target> {
-    let text = |field: &str| call.input.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text =
+        |field: &str| call.input.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let path = match call.tool {
         "Glob" => {
             let base = Path::new(text("path").unwrap_or("."));

@@ -47,7 +47,8 @@ pub(super) fn entries(git_folder: &Path) -> io::Result<Vec<Entry>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         metadata => metadata?,
     };
-    let unknown = || io::Error::new(io::ErrorKind::InvalidData, "an index in a form that is not known");
+    let unknown =
+        || io::Error::new(io::ErrorKind::InvalidData, "an index in a form that is not known");
     if !metadata.is_file() || metadata.len() > MOST_BYTES {
         return Err(unknown());
     }
@@ -109,7 +110,8 @@ fn take_length(bytes: &mut &[u8]) -> Option<usize> {
     for round in 0_usize.. {
         let (byte, rest) = bytes.split_first()?;
         *bytes = rest;
-        length = length.checked_add(usize::from(round > 0))?.checked_mul(128)? | usize::from(byte & 0x7f);
+        length = length.checked_add(usize::from(round > 0))?.checked_mul(128)?
+            | usize::from(byte & 0x7f);
         if byte & 0x80 == 0 {
             break;
         }
@@ -125,10 +127,16 @@ mod tests {
 
     #[test]
     fn every_version_of_an_index_is_read_as_git_reads_it() {
-        for (format, version) in [("sha1", "2"), ("sha1", "3"), ("sha1", "4"), ("sha256", "2"), ("sha256", "4")] {
+        for (format, version) in
+            [("sha1", "2"), ("sha1", "3"), ("sha1", "4"), ("sha256", "2"), ("sha256", "4")]
+        {
             let dir = tempfile::tempdir().unwrap();
             let git = |words: &str| {
-                let output = Command::new("git").args(words.split(' ')).current_dir(dir.path()).output().unwrap();
+                let output = Command::new("git")
+                    .args(words.split(' '))
+                    .current_dir(dir.path())
+                    .output()
+                    .unwrap();
                 assert!(output.status.success(), "{words}: {output:?}");
             };
             git(&format!("init -q --object-format={format}"));
@@ -145,9 +153,11 @@ mod tests {
             let id = "1".repeat(if format == "sha1" { 40 } else { 64 });
             git(&format!("update-index --add --cacheinfo 160000,{id},sub"));
             let found = entries(&dir.path().join(".git")).unwrap();
-            let paths: Vec<_> = found.iter().filter(|it| !it.is_repository()).map(|it| it.path.clone()).collect();
+            let paths: Vec<_> =
+                found.iter().filter(|it| !it.is_repository()).map(|it| it.path.clone()).collect();
             assert_eq!(paths, names, "{format} {version}");
-            let links: Vec<_> = found.iter().filter(|it| it.is_repository()).map(|it| it.path.clone()).collect();
+            let links: Vec<_> =
+                found.iter().filter(|it| it.is_repository()).map(|it| it.path.clone()).collect();
             assert_eq!(links, [PathBuf::from("sub")], "{format} {version}");
         }
     }
@@ -156,7 +166,12 @@ mod tests {
     fn what_is_no_index_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(entries(dir.path()).unwrap(), []);
-        for bytes in [&b"DIRC"[..], b"", b"DIRC\0\0\0\x02\0\0\0\x01", b"DIRC\0\0\0\x09\0\0\0\0xxxxxxxxxxxxxxxxxxxx"] {
+        for bytes in [
+            &b"DIRC"[..],
+            b"",
+            b"DIRC\0\0\0\x02\0\0\0\x01",
+            b"DIRC\0\0\0\x09\0\0\0\0xxxxxxxxxxxxxxxxxxxx",
+        ] {
             fs::write(dir.path().join("index"), bytes).unwrap();
             assert!(entries(dir.path()).is_err(), "{bytes:?}");
         }

@@ -23,8 +23,10 @@ const MOST_INCLUDES: usize = 10;
 const MOST_NESTED: usize = 4;
 
 /// Ends of names whose value is a program, or a command line of one.
-const PROGRAMS: &[&str] =
-    &["askpass", "cmd", "command", "driver", "editor", "helper", "hook", "pager", "program", "textconv"];
+const PROGRAMS: &[&str] = &[
+    "askpass", "cmd", "command", "driver", "editor", "helper", "hook", "pager", "program",
+    "textconv",
+];
 
 /// Such names in one section, where no end tells.
 const PROGRAMS_OF: &[(&str, &[&str])] = &[
@@ -77,7 +79,10 @@ fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<St
             if let Some(program) = settings.iter().find(|setting| setting.names_program()) {
                 return Some(program.key());
             }
-            let paths = settings.iter().filter(|setting| setting.includes()).filter_map(|it| it.value.as_deref());
+            let paths = settings
+                .iter()
+                .filter(|setting| setting.includes())
+                .filter_map(|it| it.value.as_deref());
             let beside = file.parent().unwrap_or(file);
             included.extend(paths.map(|path| beside.join(expand_home(path, home))));
         }
@@ -135,7 +140,9 @@ impl GitSetting {
         let is_address = self.section == "url" || matches!(self.name.as_str(), "url" | "pushurl");
         let address = self.subsection.as_deref().filter(|_| self.section == "url").unwrap_or(value);
         PROGRAMS.iter().any(|end| self.name.ends_with(end))
-            || PROGRAMS_OF.iter().any(|(section, names)| self.section == *section && names.contains(&&*self.name))
+            || PROGRAMS_OF
+                .iter()
+                .any(|(section, names)| self.section == *section && names.contains(&&*self.name))
             || self.section == "pager"
             || self.section == "include" && value.contains("%(")
             || value.starts_with('!')
@@ -187,7 +194,9 @@ fn heading(rest: &mut Peekable<Chars<'_>>) -> Option<(String, Option<String>)> {
     loop {
         match rest.next()? {
             ']' => break,
-            c if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') => section.push(c.to_ascii_lowercase()),
+            c if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') => {
+                section.push(c.to_ascii_lowercase())
+            }
             ' ' | '\t' => {
                 while rest.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
                 return (rest.next()? == '"')
@@ -287,7 +296,15 @@ mod tests {
 
     #[test]
     fn what_git_refuses_is_not_understood() {
-        for text in ["[a", "x = 1", "[a]\nb ! c", "[a]\nb = \"x\n", "[a]\nb = \\q", "[a \"b]\nc = d", "[a]\n= b"] {
+        for text in [
+            "[a",
+            "x = 1",
+            "[a]\nb ! c",
+            "[a]\nb = \"x\n",
+            "[a]\nb = \\q",
+            "[a \"b]\nc = d",
+            "[a]\n= b",
+        ] {
             assert_eq!(programs(text), None, "{text:?}");
         }
     }

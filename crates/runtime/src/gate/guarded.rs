@@ -42,19 +42,29 @@ pub(super) enum Whose {
 
 impl Guarded {
     pub(super) fn of_root(root: &Path) -> Self {
-        let of_teams = OF_TEAMS.iter().chain(&OF_PITCREW).map(|name| Kept::new(Whose::Team, root, name));
-        let of_the_user = OF_THE_USER.iter().chain([&TRUST]).map(|name| Kept::new(Whose::User, root, name));
+        let of_teams =
+            OF_TEAMS.iter().chain(&OF_PITCREW).map(|name| Kept::new(Whose::Team, root, name));
+        let of_the_user =
+            OF_THE_USER.iter().chain([&TRUST]).map(|name| Kept::new(Whose::User, root, name));
         let open = OPEN_OF_PITCREW.iter().map(|name| Kept::new(Whose::Team, root, name));
-        Self { root: root.to_path_buf(), kept: of_the_user.chain(of_teams).collect(), open: open.collect() }
+        Self {
+            root: root.to_path_buf(),
+            kept: of_the_user.chain(of_teams).collect(),
+            open: open.collect(),
+        }
     }
 
     /// Whose the path is that lies in something guarded, or is it. Letters of either case are the same, as on some systems,
     /// and a folder or file is known by its number too, whatever other names it has.
     pub(super) fn holds(&self, target: &Target) -> Option<Whose> {
         let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
-        let by_name = |kept: &&Kept| kept.spellings.iter().any(|it| paths.iter().any(|path| path.starts_with(it)));
+        let by_name = |kept: &&Kept| {
+            kept.spellings.iter().any(|it| paths.iter().any(|path| path.starts_with(it)))
+        };
         // A link out of an open folder leads elsewhere: each spelling has to lie in one.
-        let is_open = |path: &PathBuf| self.open.iter().flat_map(|it| &it.spellings).any(|it| path.starts_with(it));
+        let is_open = |path: &PathBuf| {
+            self.open.iter().flat_map(|it| &it.spellings).any(|it| path.starts_with(it))
+        };
         if paths.iter().all(is_open) {
             return None;
         }
@@ -65,16 +75,24 @@ impl Guarded {
     /// Whose the path is that something guarded is below, or is it: then it may not be moved or removed.
     pub(super) fn lies_below(&self, target: &Target) -> Option<Whose> {
         let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
-        let is_below = |kept: &&Kept| kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)));
+        let is_below = |kept: &&Kept| {
+            kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)))
+        };
         // Of the whole root the team's files are named, which come last: the way to write to a teammate helps more.
         self.kept.iter().rfind(is_below).map(|kept| kept.whose)
     }
 
     fn holds_by_number(&self, target: &Target) -> Option<Whose> {
-        let number = |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
-        let guarded: Vec<_> = self.kept.iter().filter_map(|kept| Some((number(&kept.written)?, kept.whose))).collect();
+        let number =
+            |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+        let guarded: Vec<_> = self
+            .kept
+            .iter()
+            .filter_map(|kept| Some((number(&kept.written)?, kept.whose)))
+            .collect();
         let path = target.resolved.as_ref().filter(|_| !guarded.is_empty())?;
-        let whose = |number| guarded.iter().find(|(kept, _)| *kept == number).map(|(_, whose)| *whose);
+        let whose =
+            |number| guarded.iter().find(|(kept, _)| *kept == number).map(|(_, whose)| *whose);
         path.ancestors().filter_map(number).find_map(whose)
     }
 
@@ -87,7 +105,9 @@ impl Guarded {
         let raw: String = word.raw.chars().filter(|c| !matches!(c, '"' | '\'')).collect();
         let variables = [("HOME", home), ("CLAUDE_CONFIG_DIR", Some(self.root.as_path()))];
         let expanded = variables.into_iter().find_map(|(name, value)| {
-            let rest = raw.strip_prefix(&format!("${name}")).or_else(|| raw.strip_prefix(&format!("${{{name}}}")))?;
+            let rest = raw
+                .strip_prefix(&format!("${name}"))
+                .or_else(|| raw.strip_prefix(&format!("${{{name}}}")))?;
             let known = rest.split(['$', '*', '?', '[', '{', '`']).next().unwrap_or_default();
             let whole = rest.is_empty() || rest.starts_with('/');
             value.filter(|_| whole).map(|value| format!("{}{known}", value.display()))
@@ -100,7 +120,11 @@ impl Kept {
     fn new(whose: Whose, root: &Path, name: &str) -> Self {
         let written = root.join(name);
         let paths = [Some(lexical(root, &written)), resolve(root, &written)];
-        Self { whose, spellings: paths.iter().flatten().map(|path| folded(path)).collect(), written }
+        Self {
+            whose,
+            spellings: paths.iter().flatten().map(|path| folded(path)).collect(),
+            written,
+        }
     }
 }
 

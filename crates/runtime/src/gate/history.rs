@@ -26,9 +26,12 @@ impl Place<'_> {
     pub(super) fn names(&self, rule: &Rule, word: &ShellWord) -> bool {
         // A path may have colons in it.
         let behind = word.text.match_indices(':').filter_map(|(at, _)| word.text.get(at + 1..));
-        let paths: Vec<&str> = behind.chain(git_path(&word.text)).filter(|path| !path.is_empty()).collect();
+        let paths: Vec<&str> =
+            behind.chain(git_path(&word.text)).filter(|path| !path.is_empty()).collect();
         let tops = self.folders.iter().flat_map(|folder| folder.ancestors().take(TOPS));
-        let touches = |top: &Path, path: &&str| rule.touches(Access::Read, self.cwd, &self.gate.target(top, path));
+        let touches = |top: &Path, path: &&str| {
+            rule.touches(Access::Read, self.cwd, &self.gate.target(top, path))
+        };
         tops.into_iter().any(|top| paths.iter().any(|path| touches(top, path)))
     }
 
@@ -44,12 +47,14 @@ impl Place<'_> {
             return history.limits.iter().any(|limit| self.may_lie_in(rule, limit));
         }
         let is_file = |word: &ShellWord| {
-            let exists = |folder: &std::path::PathBuf| folder.join(&word.text).symlink_metadata().is_ok();
+            let exists =
+                |folder: &std::path::PathBuf| folder.join(&word.text).symlink_metadata().is_ok();
             word.exact().is_some_and(|text| !text.is_empty()) && self.folders.iter().any(exists)
         };
         let (blobs, others): (Vec<&ShellWord>, Vec<&ShellWord>) =
             history.operands.iter().partition(|word| is_blob(word));
-        let (files, revisions): (Vec<&ShellWord>, Vec<&ShellWord>) = others.into_iter().partition(|word| is_file(word));
+        let (files, revisions): (Vec<&ShellWord>, Vec<&ShellWord>) =
+            others.into_iter().partition(|word| is_file(word));
         if !files.is_empty() {
             return files.into_iter().any(|file| self.may_lie_in(rule, file));
         }
@@ -65,13 +70,16 @@ impl Place<'_> {
         let bases = pattern.bases(self.cwd);
         let repositories = self.folders.iter().filter_map(|folder| GitFolder::as_git_sees(folder));
         repositories.into_iter().any(|git| match git_index::entries(&git.own) {
-            Ok(entries) => entries.iter().any(|entry| pattern.speaks_of(&bases, &git.top.join(&entry.path))),
+            Ok(entries) => {
+                entries.iter().any(|entry| pattern.speaks_of(&bases, &git.top.join(&entry.path)))
+            }
             Err(_unknown) => true,
         })
     }
 
     fn may_lie_in(&self, rule: &Rule, limit: &ShellWord) -> bool {
-        let Some(path) = limit.exact().filter(|path| !path.contains(['*', '?', '[', ':', '\\'])) else {
+        let Some(path) = limit.exact().filter(|path| !path.contains(['*', '?', '[', ':', '\\']))
+        else {
             return true;
         };
         self.folders.iter().any(|folder| {

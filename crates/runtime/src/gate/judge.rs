@@ -131,7 +131,10 @@ impl Spawns {
         let kind = input.get("subagent_type").and_then(Value::as_str).unwrap_or(DEFAULT_TYPE);
         let defined = self.defined.get(kind).copied();
         let handed_down = if is_subagent(input) { spawner.handed_down() } else { self.handed_down };
-        asked.filter(|mode| !plans(mode)).or(defined.filter(|mode| !plans(mode))).unwrap_or(handed_down)
+        asked
+            .filter(|mode| !plans(mode))
+            .or(defined.filter(|mode| !plans(mode)))
+            .unwrap_or(handed_down)
     }
 }
 
@@ -249,7 +252,12 @@ impl Gate {
         Judged { verdict, path: target.and_then(|target| target.resolved), is_by_link }
     }
 
-    fn judge_target(&self, mode: PermissionMode, call: &Call<'_>, target: Option<&Target>) -> Verdict {
+    fn judge_target(
+        &self,
+        mode: PermissionMode,
+        call: &Call<'_>,
+        target: Option<&Target>,
+    ) -> Verdict {
         let verdict = match ToolKind::of(call.tool) {
             ToolKind::Shell => bash::judge(self, mode, call),
             ToolKind::Reader | ToolKind::Writer => files::judge(self, mode, call, target),
@@ -263,7 +271,9 @@ impl Gate {
         match (mode, verdict) {
             (PermissionMode::DontAsk, Verdict::Ask { description, .. }) => {
                 let how = self.how_to_allow(call);
-                Verdict::deny(format!("nobody is asked in mode dontAsk, and no rule allows this: {description}; {how}"))
+                Verdict::deny(format!(
+                    "nobody is asked in mode dontAsk, and no rule allows this: {description}; {how}"
+                ))
             }
             (_, verdict) => verdict,
         }
@@ -273,7 +283,8 @@ impl Gate {
     /// The file is given as it was named and by its real path.
     #[must_use]
     pub fn is_read_denied(&self, cwd: &Path, path: &Path, real: PathBuf) -> bool {
-        let mut rules = self.rules.deny.iter().filter(|rule| rule.is_about(Access::Read)).peekable();
+        let mut rules =
+            self.rules.deny.iter().filter(|rule| rule.is_about(Access::Read)).peekable();
         if rules.peek().is_none() {
             return false;
         }
@@ -297,7 +308,10 @@ impl Gate {
             Update::SetMode { mode } => return Ok(Some(mode)),
             Update::AddDirectories { directories } => self.directories.extend(directories),
             Update::AddRules { rules, behavior } => {
-                let parsed = rules.iter().map(|rule| self.session_rule(rule)).collect::<Result<Vec<_>, _>>()?;
+                let parsed = rules
+                    .iter()
+                    .map(|rule| self.session_rule(rule))
+                    .collect::<Result<Vec<_>, _>>()?;
                 match behavior {
                     Behavior::Allow => self.rules.allow.extend(parsed),
                     Behavior::Deny => self.rules.deny.extend(parsed),
@@ -313,7 +327,8 @@ impl Gate {
             Some(content) => format!("{}({content})", rule.tool_name),
             None => rule.tool_name.clone(),
         };
-        let sourced = SourcedRule { text, layer: Layer::Cli, origin: "session".to_owned(), base: None };
+        let sourced =
+            SourcedRule { text, layer: Layer::Cli, origin: "session".to_owned(), base: None };
         Rule::parse(&sourced, self.home.as_deref())
     }
 
@@ -345,7 +360,9 @@ impl Gate {
         }
         if kind == ToolKind::Spawn && spawned.freedom() > mode.freedom() {
             let name = call.input.get("name").and_then(Value::as_str).unwrap_or("an agent");
-            let description = format!("Spawn {name} in mode {spawned}, which is freer than its spawner's, {mode}");
+            let description = format!(
+                "Spawn {name} in mode {spawned}, which is freer than its spawner's, {mode}"
+            );
             return Verdict::Ask { description, suggestions: Vec::new() };
         }
         if kind.is_free() { Verdict::freely() } else { ask_to_use(call) }
@@ -372,13 +389,15 @@ pub(super) fn hard_limit(mode: PermissionMode, kind: ToolKind, tool: &str) -> Op
         PermissionMode::Plan => match kind {
             ToolKind::Talk | ToolKind::ExitPlan | ToolKind::Output | ToolKind::Reader => None,
             ToolKind::Shell | ToolKind::Writer => None,
-            ToolKind::Spawn | ToolKind::TeamControl | ToolKind::Other => Some(Verdict::deny(format!(
-                "{tool} is not available in plan mode: nothing may change before the plan is approved"
-            ))),
+            ToolKind::Spawn | ToolKind::TeamControl | ToolKind::Other => {
+                Some(Verdict::deny(format!(
+                    "{tool} is not available in plan mode: nothing may change before the plan is approved"
+                )))
+            }
         },
-        PermissionMode::Delegate if !kind.is_delegation() => {
-            Some(Verdict::deny(format!("{tool} is not available in delegate mode: only team and task tools are")))
-        }
+        PermissionMode::Delegate if !kind.is_delegation() => Some(Verdict::deny(format!(
+            "{tool} is not available in delegate mode: only team and task tools are"
+        ))),
         PermissionMode::Delegate
         | PermissionMode::Default
         | PermissionMode::AcceptEdits

@@ -27,8 +27,14 @@ pub enum PermissionMode {
 
 impl PermissionMode {
     /// All modes.
-    pub const ALL: [Self; 6] =
-        [Self::Default, Self::AcceptEdits, Self::Plan, Self::Delegate, Self::DontAsk, Self::BypassPermissions];
+    pub const ALL: [Self; 6] = [
+        Self::Default,
+        Self::AcceptEdits,
+        Self::Plan,
+        Self::Delegate,
+        Self::DontAsk,
+        Self::BypassPermissions,
+    ];
 
     /// The mode's name on the wire and in settings.
     #[must_use]
@@ -64,7 +70,11 @@ impl PermissionMode {
     pub(crate) fn offers(self, tool: &str) -> bool {
         match self {
             Self::Delegate => ToolKind::of(tool).is_delegation(),
-            Self::Default | Self::AcceptEdits | Self::Plan | Self::DontAsk | Self::BypassPermissions => true,
+            Self::Default
+            | Self::AcceptEdits
+            | Self::Plan
+            | Self::DontAsk
+            | Self::BypassPermissions => true,
         }
     }
 }

@@ -71,7 +71,9 @@ pub(crate) fn lexical(cwd: &Path, path: &Path) -> PathBuf {
 pub(crate) fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix('~'), home) {
         (Some(""), Some(home)) => home.to_path_buf(),
-        (Some(rest), Some(home)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+        (Some(rest), Some(home)) if rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
         _ => PathBuf::from(path),
     }
 }
@@ -120,7 +122,11 @@ pub(crate) enum PatternError {
 
 impl PathPattern {
     /// Parses `//absolute`, `~/home`, `/relative to the settings`, `./` or bare relative patterns.
-    pub(crate) fn parse(text: &str, settings_folder: Option<&Path>, home: Option<&Path>) -> Result<Self, PatternError> {
+    pub(crate) fn parse(
+        text: &str,
+        settings_folder: Option<&Path>,
+        home: Option<&Path>,
+    ) -> Result<Self, PatternError> {
         if text.is_empty() {
             return Err(PatternError::Empty);
         }
@@ -182,14 +188,19 @@ impl PathPattern {
         let bases = [Some(lexical(cwd, &base)), resolve(cwd, &base)];
         let paths = [Some(&target.written), target.resolved.as_ref()];
         let below = |path: &Path| {
-            bases.iter().flatten().filter_map(|base| path.strip_prefix(base).ok()).any(|rest| self.hits(rest))
+            bases
+                .iter()
+                .flatten()
+                .filter_map(|base| path.strip_prefix(base).ok())
+                .any(|rest| self.hits(rest))
         };
         paths.into_iter().flatten().any(|path| below(path))
     }
 
     /// Whether the path is surely what the pattern speaks of. For allowing.
     pub(crate) fn covers(&self, cwd: &Path, target: &Target) -> bool {
-        let (Some(base), Some(path)) = (resolve(cwd, &self.base_path(cwd)), &target.resolved) else {
+        let (Some(base), Some(path)) = (resolve(cwd, &self.base_path(cwd)), &target.resolved)
+        else {
             return false;
         };
         path.strip_prefix(base).is_ok_and(|rest| self.hits(rest))
@@ -200,8 +211,9 @@ impl PathPattern {
         let base = self.base_path(cwd);
         let bases = [Some(lexical(cwd, &base)), resolve(cwd, &base)];
         let folders = [Some(&folder.written), folder.resolved.as_ref()];
-        let related =
-            |base: &PathBuf| folders.iter().flatten().any(|dir| base.starts_with(dir) || dir.starts_with(base));
+        let related = |base: &PathBuf| {
+            folders.iter().flatten().any(|dir| base.starts_with(dir) || dir.starts_with(base))
+        };
         bases.iter().flatten().any(related)
     }
 
@@ -227,7 +239,9 @@ impl PathPattern {
 
     fn hits(&self, rest: &Path) -> bool {
         let path = Path::new("/").join(rest);
-        let matched = |path: &Path, is_dir| self.matcher.matched_path_or_any_parents(path, is_dir).is_ignore();
+        let matched = |path: &Path, is_dir| {
+            self.matcher.matched_path_or_any_parents(path, is_dir).is_ignore()
+        };
         matched(&path, false) || matched(&path, true) || matched(&path.join(ANY_CHILD), false)
     }
 }
@@ -235,7 +249,8 @@ impl PathPattern {
 /// Moves the leading plain folders of an anchored pattern into its base, so that a symbolic link
 /// among them is resolved like one in a path.
 fn sink_literals(base: Base, rest: &str) -> (Base, String) {
-    let mut pieces: Vec<&str> = rest.split('/').filter(|piece| !piece.is_empty() && *piece != ".").collect();
+    let mut pieces: Vec<&str> =
+        rest.split('/').filter(|piece| !piece.is_empty() && *piece != ".").collect();
     let plain = |piece: &&&str| !piece.contains(['*', '?', '[', '{', '\\', ' ']);
     let last = pieces.len().saturating_sub(1);
     let literal = pieces.iter().take(last).take_while(plain).count();
@@ -265,17 +280,24 @@ impl Target {
     /// Whether a link is part of the path; those above the working folder do not count.
     pub(crate) fn is_by_link(&self, cwd: &Path) -> bool {
         let Some(resolved) = &self.resolved else { return true };
-        let below_cwd = || Some(resolve(cwd, Path::new(""))?.join(self.written.strip_prefix(cwd).ok()?));
+        let below_cwd =
+            || Some(resolve(cwd, Path::new(""))?.join(self.written.strip_prefix(cwd).ok()?));
         // To join with nothing adds a slash at the end, which is no part of a path.
-        *resolved != self.written && below_cwd().is_none_or(|plain| !plain.iter().eq(resolved.iter()))
+        *resolved != self.written
+            && below_cwd().is_none_or(|plain| !plain.iter().eq(resolved.iter()))
     }
 
     /// Whether the path lies in one of the folders, links and all.
-    pub(crate) fn is_inside<'a>(&self, cwd: &Path, folders: impl IntoIterator<Item = &'a Path>) -> bool {
+    pub(crate) fn is_inside<'a>(
+        &self,
+        cwd: &Path,
+        folders: impl IntoIterator<Item = &'a Path>,
+    ) -> bool {
         let Some(path) = &self.resolved else {
             return false;
         };
-        let holds = |folder: &Path| resolve(cwd, folder).is_some_and(|folder| path.starts_with(folder));
+        let holds =
+            |folder: &Path| resolve(cwd, folder).is_some_and(|folder| path.starts_with(folder));
         folders.into_iter().any(holds)
     }
 
@@ -284,7 +306,8 @@ impl Target {
     pub(crate) fn steers_tools(&self) -> bool {
         let by_name = self.goes_through(|name, rest| {
             let is_protected = || PROTECTED.iter().any(|it| name.eq_ignore_ascii_case(it));
-            let is_worktree = || name.eq_ignore_ascii_case(CONFIG_FOLDER) && rest.starts_with(BELOW_ROOT);
+            let is_worktree =
+                || name.eq_ignore_ascii_case(CONFIG_FOLDER) && rest.starts_with(BELOW_ROOT);
             name.eq_ignore_ascii_case(".git") || is_protected() && !is_worktree()
         });
         by_name || self.makes_repository()
@@ -318,7 +341,8 @@ impl Target {
         let paths = [Some(&self.written), self.resolved.as_ref()];
         paths.into_iter().flatten().any(|path| {
             let mut names = path.iter();
-            std::iter::from_fn(|| Some((names.next()?, names.as_path()))).any(|(name, rest)| is_such(name, rest))
+            std::iter::from_fn(|| Some((names.next()?, names.as_path())))
+                .any(|(name, rest)| is_such(name, rest))
         })
     }
 }
@@ -330,7 +354,9 @@ mod tests {
     use super::*;
 
     fn touches(pattern: &str, cwd: &Path, path: &str) -> bool {
-        let pattern = PathPattern::parse(pattern, Some(Path::new("/settings")), Some(Path::new("/home/me"))).unwrap();
+        let pattern =
+            PathPattern::parse(pattern, Some(Path::new("/settings")), Some(Path::new("/home/me")))
+                .unwrap();
         pattern.touches(cwd, &Target::new(cwd, Path::new(path)))
     }
 
@@ -364,9 +390,13 @@ mod tests {
     #[test]
     fn detours_do_not_slip_by() {
         let cwd = Path::new("/code/app");
-        for path in
-            ["secrets/../secrets/x", "./././secrets/x", "/code/app/secrets/x", "../app/secrets/x", "a/../secrets//x"]
-        {
+        for path in [
+            "secrets/../secrets/x",
+            "./././secrets/x",
+            "/code/app/secrets/x",
+            "../app/secrets/x",
+            "a/../secrets//x",
+        ] {
             assert!(touches("./secrets/**", cwd, path), "{path}");
         }
     }
@@ -397,10 +427,17 @@ mod tests {
         fs::create_dir_all(root.join("real/d")).unwrap();
         symlink(root.join("real"), root.join("cwd")).unwrap();
         symlink("d", root.join("real/link")).unwrap();
-        let is_by_link = |path: &str| Target::new(&root.join("cwd"), Path::new(path)).is_by_link(&root.join("cwd"));
-        for (path, expected) in
-            [("d/x", false), ("new/x", false), (".", false), ("link/x", true), ("link", true), ("link/../x", false)]
-        {
+        let is_by_link = |path: &str| {
+            Target::new(&root.join("cwd"), Path::new(path)).is_by_link(&root.join("cwd"))
+        };
+        for (path, expected) in [
+            ("d/x", false),
+            ("new/x", false),
+            (".", false),
+            ("link/x", true),
+            ("link", true),
+            ("link/../x", false),
+        ] {
             assert_eq!(is_by_link(path), expected, "{path}");
         }
         let outside = root.join("real/d/x");

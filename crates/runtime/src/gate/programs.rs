@@ -12,8 +12,15 @@ use crate::trust::checkout_around;
 const USUAL: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
 /// Folders of the system, even where an agent works in `/`.
-const OF_THE_SYSTEM: [&str; 7] =
-    ["/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/homebrew/bin"];
+const OF_THE_SYSTEM: [&str; 7] = [
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+    "/opt/homebrew/bin",
+];
 
 /// Whether the name may stand for a program that the project brings.
 pub(super) fn is_of_the_project(gate: &Gate, cwd: &Path, folders: &[PathBuf], name: &str) -> bool {
@@ -22,7 +29,9 @@ pub(super) fn is_of_the_project(gate: &Gate, cwd: &Path, folders: &[PathBuf], na
     }
     let usual = USUAL.iter().map(Path::new).filter(|_| gate.search_path.is_empty());
     for entry in gate.search_path.iter().map(PathBuf::as_path).chain(usual) {
-        if OF_THE_SYSTEM.iter().any(|folder| entry == Path::new(folder)) && is_program(&entry.join(name)) {
+        if OF_THE_SYSTEM.iter().any(|folder| entry == Path::new(folder))
+            && is_program(&entry.join(name))
+        {
             return false;
         }
         // A relative folder is another one after each `cd`.
@@ -40,7 +49,8 @@ pub(super) fn is_of_the_project(gate: &Gate, cwd: &Path, folders: &[PathBuf], na
 }
 
 fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// Whether git may find something other than the repository of the working folder, which its user cloned or made.
@@ -54,5 +64,7 @@ pub(super) fn may_leave_repository(cwd: &Path, folders: &[PathBuf], moves: bool)
 fn is_loose_repository(folder: &Path) -> bool {
     let is_there = |folder: &Path, name: &str| folder.join(name).symlink_metadata().is_ok();
     let below_top = folder.ancestors().take_while(|folder| !is_there(folder, ".git"));
-    below_top.into_iter().any(|folder| ["HEAD", "objects", "refs"].iter().all(|name| is_there(folder, name)))
+    below_top
+        .into_iter()
+        .any(|folder| ["HEAD", "objects", "refs"].iter().all(|name| is_there(folder, name)))
 }

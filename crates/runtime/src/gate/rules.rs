@@ -34,7 +34,10 @@ pub enum RuleFault {
         meant: Option<String>,
     },
     /// The tool is never used on something that a rule could name.
-    #[error("a rule for {tool} takes nothing in parentheses and would match no call; {}", instead(tool))]
+    #[error(
+        "a rule for {tool} takes nothing in parentheses and would match no call; {}",
+        instead(tool)
+    )]
     Whole {
         /// The tool.
         tool: String,
@@ -92,7 +95,9 @@ impl RuleSet {
                 }
             }
         }
-        let all = |rules: &[SourcedRule]| rules.iter().map(|rule| Rule::parse(rule, home)).collect::<Result<_, _>>();
+        let all = |rules: &[SourcedRule]| {
+            rules.iter().map(|rule| Rule::parse(rule, home)).collect::<Result<_, _>>()
+        };
         Ok(Self { allow, deny: all(&permissions.deny)?, ask: all(&permissions.ask)?, unheeded })
     }
 }
@@ -225,7 +230,9 @@ impl Rule {
     pub(crate) fn is_about(&self, access: Access) -> bool {
         match access {
             Access::Read => self.tool == "Read",
-            Access::Write => matches!(self.tool.as_str(), "Edit" | "Write" | "MultiEdit" | "NotebookEdit"),
+            Access::Write => {
+                matches!(self.tool.as_str(), "Edit" | "Write" | "MultiEdit" | "NotebookEdit")
+            }
         }
     }
 
@@ -239,7 +246,8 @@ impl Rule {
 
     fn is_for(&self, tool: &str) -> bool {
         let tool = canonical(tool);
-        let server = || tool.strip_prefix(self.tool.as_str()).is_some_and(|rest| rest.starts_with("__"));
+        let server =
+            || tool.strip_prefix(self.tool.as_str()).is_some_and(|rest| rest.starts_with("__"));
         self.tool == tool
             || self.tool == "Edit" && matches!(tool, "Write" | "MultiEdit" | "NotebookEdit")
             || self.tool.starts_with("mcp__") && server()
@@ -273,13 +281,20 @@ fn parse_subject(rule: &SourcedRule, home: Option<&Path>) -> Result<(String, Sub
     let subject = match inner.map(str::trim) {
         None | Some("*") => Subject::All,
         Some("") => return Err(RuleFault::Parentheses),
-        Some(_) if tool_names::is_whole(tool) => return Err(RuleFault::Whole { tool: tool.to_owned() }),
+        Some(_) if tool_names::is_whole(tool) => {
+            return Err(RuleFault::Whole { tool: tool.to_owned() });
+        }
         Some(inner) => specific(tool, inner, rule.base.as_ref(), home)?,
     };
     Ok((tool.strip_suffix("__*").unwrap_or(tool).to_owned(), subject))
 }
 
-fn specific(tool: &str, inner: &str, base: Option<&PathBuf>, home: Option<&Path>) -> Result<Subject, RuleFault> {
+fn specific(
+    tool: &str,
+    inner: &str,
+    base: Option<&PathBuf>,
+    home: Option<&Path>,
+) -> Result<Subject, RuleFault> {
     Ok(match tool {
         "Bash" => Subject::Command(CommandPattern::parse(inner)?),
         "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => {
@@ -311,7 +326,8 @@ impl CommandPattern {
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
             }
             Self::Wildcard(pattern) => {
-                wildcard(pattern, command) || pattern.strip_suffix(" *").is_some_and(|bare| wildcard(bare, command))
+                wildcard(pattern, command)
+                    || pattern.strip_suffix(" *").is_some_and(|bare| wildcard(bare, command))
             }
         }
     }
@@ -388,7 +404,11 @@ mod tests {
             ("Bash(* --version)", "rustc --version", true),
             ("Bash(a*a)", "a", false),
         ] {
-            assert_eq!(rule(text).unwrap().matches_command(command), expected, "{text} on {command}");
+            assert_eq!(
+                rule(text).unwrap().matches_command(command),
+                expected,
+                "{text} on {command}"
+            );
         }
     }
 
@@ -410,7 +430,14 @@ mod tests {
         ] {
             assert_eq!(rule(text).unwrap_err().fault.to_string(), expected, "{text}");
         }
-        for text in ["Frobnicate", "WebFetch(domain:a.b)", "mcp__a__b", "Agent(Explore)", "Grep", "MultiEdit(src/**)"] {
+        for text in [
+            "Frobnicate",
+            "WebFetch(domain:a.b)",
+            "mcp__a__b",
+            "Agent(Explore)",
+            "Grep",
+            "MultiEdit(src/**)",
+        ] {
             assert!(rule(text).is_ok(), "{text}");
         }
         let typed = |text: &str| SourcedRule {
@@ -441,7 +468,11 @@ mod tests {
     fn a_bare_tool_and_a_star_are_the_same() {
         for text in ["Bash", "Bash(*)", " Bash ( * )"] {
             let parsed = rule(text);
-            assert_eq!(parsed.is_ok_and(|rule| rule.names_tool("Bash")), !text.contains(" ("), "{text}");
+            assert_eq!(
+                parsed.is_ok_and(|rule| rule.names_tool("Bash")),
+                !text.contains(" ("),
+                "{text}"
+            );
         }
         assert!(rule("Edit").unwrap().names_tool("Write"));
         assert!(!rule("Write").unwrap().names_tool("Edit"));
@@ -453,8 +484,18 @@ mod tests {
 
     #[test]
     fn malformed_rules_are_refused_with_their_layer() {
-        for text in ["", "(x)", "Bash(", "Bash(x", "Bash()", "Bash)x", "Ba sh", "Bash(:*)", "Read(!x)", "Read(a/../b)"]
-        {
+        for text in [
+            "",
+            "(x)",
+            "Bash(",
+            "Bash(x",
+            "Bash()",
+            "Bash)x",
+            "Ba sh",
+            "Bash(:*)",
+            "Read(!x)",
+            "Read(a/../b)",
+        ] {
             assert!(rule(text).is_err(), "{text:?}");
         }
         let error = rule("Bash(ls").unwrap_err();

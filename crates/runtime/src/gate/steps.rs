@@ -62,7 +62,13 @@ pub(super) fn look_through(script: Script, depth: usize, doubts: &mut Vec<String
 }
 
 fn look_through_part(part: SimpleCommand, depth: usize, doubts: &mut Vec<String>) -> Step {
-    let mut step = Step { forms: vec![part.words.clone()], part, hidden: false, expanded: Vec::new(), script: None };
+    let mut step = Step {
+        forms: vec![part.words.clone()],
+        part,
+        hidden: false,
+        expanded: Vec::new(),
+        script: None,
+    };
     for _ in 0..WRAP_LIMIT {
         match unwrap(step.innermost()) {
             Inner::Nothing => return step,

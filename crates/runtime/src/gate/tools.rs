@@ -32,7 +32,9 @@ impl ToolKind {
             "Read" | "Glob" | "Grep" => Self::Reader,
             "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => Self::Writer,
             "Task" => Self::Spawn,
-            "TeamCreate" | "SendMessage" | "TaskCreate" | "TaskGet" | "TaskUpdate" | "TaskList" => Self::Talk,
+            "TeamCreate" | "SendMessage" | "TaskCreate" | "TaskGet" | "TaskUpdate" | "TaskList" => {
+                Self::Talk
+            }
             "TeamDelete" | "TaskStop" => Self::TeamControl,
             "ExitPlanMode" => Self::ExitPlan,
             "TaskOutput" => Self::Output,
@@ -52,7 +54,12 @@ impl ToolKind {
     pub(super) fn is_delegation(self) -> bool {
         match self {
             Self::Spawn | Self::Talk | Self::TeamControl => true,
-            Self::Shell | Self::Reader | Self::Writer | Self::ExitPlan | Self::Output | Self::Other => false,
+            Self::Shell
+            | Self::Reader
+            | Self::Writer
+            | Self::ExitPlan
+            | Self::Output
+            | Self::Other => false,
         }
     }
 }

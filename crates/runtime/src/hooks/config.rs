@@ -86,9 +86,13 @@ impl Hooks {
                 continue;
             }
             match groups {
-                Value::Array(groups) => groups.iter().for_each(|group| hooks.add_group(event, group)),
+                Value::Array(groups) => {
+                    groups.iter().for_each(|group| hooks.add_group(event, group))
+                }
                 Value::Null => {}
-                _ => hooks.warnings.push(format!("the hooks for {event} are no list and are not run")),
+                _ => hooks
+                    .warnings
+                    .push(format!("the hooks for {event} are no list and are not run")),
             }
         }
         hooks
@@ -117,7 +121,14 @@ impl Hooks {
             Err(error) => return HookOutcome::warning(format!("hooks were not run: {error}")),
         };
         let runs = hooks.iter().map(|hook| async {
-            let run = process::run(&hook.command, &payload, &event.session.cwd, &self.env, hook.deadline, cancel);
+            let run = process::run(
+                &hook.command,
+                &payload,
+                &event.session.cwd,
+                &self.env,
+                hook.deadline,
+                cancel,
+            );
             HookOutcome::of(&event.kind, &hook.command, run.await)
         });
         join_all(runs).await.into_iter().fold(HookOutcome::default(), HookOutcome::join)
@@ -126,7 +137,9 @@ impl Hooks {
     fn matching(&self, kind: &HookKind) -> impl Iterator<Item = &Hook> {
         let subject = kind.subject().map(str::to_owned);
         let hooks = self.by_event.get(kind.name()).into_iter().flatten();
-        hooks.filter(move |hook| subject.as_ref().is_none_or(|subject| hook.matcher.matches(subject)))
+        hooks.filter(move |hook| {
+            subject.as_ref().is_none_or(|subject| hook.matcher.matches(subject))
+        })
     }
 
     fn add_group(&mut self, event: &str, group: &Value) {
@@ -140,7 +153,8 @@ impl Hooks {
         let matcher = match Matcher::parse(group.matcher.as_deref().unwrap_or_default()) {
             Ok(matcher) => matcher,
             Err(error) => {
-                self.warnings.push(format!("the matcher of a hook for {event} is malformed: {error}"));
+                self.warnings
+                    .push(format!("the matcher of a hook for {event} is malformed: {error}"));
                 return;
             }
         };
@@ -153,18 +167,24 @@ impl Hooks {
                 }
             };
             if entry.kind != "command" || entry.command.trim().is_empty() {
-                self.warnings.push(format!("a hook of type `{}` for {event} is not run", entry.kind));
+                self.warnings
+                    .push(format!("a hook of type `{}` for {event} is not run", entry.kind));
                 continue;
             }
-            let hook = Hook { matcher: matcher.clone(), command: entry.command, deadline: deadline(entry.timeout) };
+            let hook = Hook {
+                matcher: matcher.clone(),
+                command: entry.command,
+                deadline: deadline(entry.timeout),
+            };
             self.by_event.entry(event.to_owned()).or_default().push(hook);
         }
     }
 }
 
 fn deadline(timeout_s: Option<f64>) -> Duration {
-    let asked =
-        timeout_s.filter(|seconds| *seconds > 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let asked = timeout_s
+        .filter(|seconds| *seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     asked.unwrap_or(DEFAULT_DEADLINE).min(LONGEST_DEADLINE)
 }
 
@@ -197,7 +217,9 @@ mod tests {
     use crate::settings::Layer;
 
     fn hooks(section: Value) -> Hooks {
-        Hooks::from_settings(&Settings::merge(vec![(Layer::Project, json!({ "hooks": section }))]).unwrap())
+        Hooks::from_settings(
+            &Settings::merge(vec![(Layer::Project, json!({ "hooks": section }))]).unwrap(),
+        )
     }
 
     #[test]
@@ -211,7 +233,11 @@ mod tests {
             ("Notebook.*", "Bash", false),
             ("^Task", "TaskUpdate", true),
         ] {
-            assert_eq!(Matcher::parse(matcher).unwrap().matches(subject), expected, "{matcher} on {subject}");
+            assert_eq!(
+                Matcher::parse(matcher).unwrap().matches(subject),
+                expected,
+                "{matcher} on {subject}"
+            );
         }
     }
 

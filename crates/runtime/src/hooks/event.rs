@@ -33,7 +33,10 @@ pub struct HookEvent {
 /// What can happen, with the fields of each event in their recorded order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "hook_event_name")]
-#[expect(missing_docs, reason = "the fields are the wire's own words, documented with the variants")]
+#[expect(
+    missing_docs,
+    reason = "the fields are the wire's own words, documented with the variants"
+)]
 pub enum HookKind {
     /// A tool is about to run.
     PreToolUse { tool_name: String, tool_input: Value, tool_use_id: String },
@@ -48,7 +51,12 @@ pub enum HookKind {
     /// The lead is about to stop; `stop_hook_active` when a stop hook kept it going before.
     Stop { stop_hook_active: bool },
     /// A subagent or teammate is about to end its turn.
-    SubagentStop { stop_hook_active: bool, agent_id: String, agent_transcript_path: PathBuf, agent_type: String },
+    SubagentStop {
+        stop_hook_active: bool,
+        agent_id: String,
+        agent_transcript_path: PathBuf,
+        agent_type: String,
+    },
     /// A teammate is about to go idle.
     TeammateIdle { teammate_name: String, team_name: String },
     /// A task is about to be made.
@@ -111,7 +119,9 @@ impl HookKind {
     /// What a matcher is held against; events without it match every matcher.
     pub(super) fn subject(&self) -> Option<&str> {
         match self {
-            Self::PreToolUse { tool_name, .. } | Self::PostToolUse { tool_name, .. } => Some(tool_name),
+            Self::PreToolUse { tool_name, .. } | Self::PostToolUse { tool_name, .. } => {
+                Some(tool_name)
+            }
             Self::SessionStart { source } => Some(source),
             Self::SessionEnd { reason } => Some(reason),
             Self::SubagentStop { agent_type, .. } => Some(agent_type),
@@ -148,9 +158,10 @@ impl HookKind {
 
     fn carries_mode(&self) -> bool {
         match self {
-            Self::SessionStart { .. } | Self::SessionEnd { .. } | Self::TaskCreated(_) | Self::TaskCompleted(_) => {
-                false
-            }
+            Self::SessionStart { .. }
+            | Self::SessionEnd { .. }
+            | Self::TaskCreated(_)
+            | Self::TaskCompleted(_) => false,
             Self::PreToolUse { .. }
             | Self::PostToolUse { .. }
             | Self::UserPromptSubmit { .. }

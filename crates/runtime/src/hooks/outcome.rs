@@ -47,7 +47,10 @@ pub enum Decision {
 pub fn reminder(kind: &HookKind, text: &str) -> String {
     // A hook may pass on text from anywhere, and that text must neither end the reminder nor begin anything else.
     let text = neutralised(text);
-    format!("<system-reminder>\n{} hook additional context: {text}\n</system-reminder>", kind.label())
+    format!(
+        "<system-reminder>\n{} hook additional context: {text}\n</system-reminder>",
+        kind.label()
+    )
 }
 
 /// A hook's JSON answer; fields of other clients are ignored.
@@ -81,13 +84,21 @@ impl HookOutcome {
     pub(super) fn of(kind: &HookKind, command: &str, run: Result<Finished, RunError>) -> Self {
         let finished = match run {
             Ok(finished) => finished,
-            Err(error) => return Self::warning(format!("the {} hook `{command}` {error}", kind.name())),
+            Err(error) => {
+                return Self::warning(format!("the {} hook `{command}` {error}", kind.name()));
+            }
         };
         match finished.code {
             Some(0) => Self::of_output(kind, command, finished.stdout.trim()),
-            Some(2) => Self::refused(kind, or_default(finished.stderr.trim(), "a hook refused and gave no reason")),
+            Some(2) => Self::refused(
+                kind,
+                or_default(finished.stderr.trim(), "a hook refused and gave no reason"),
+            ),
             code => {
-                let end = code.map_or_else(|| "was killed".to_owned(), |code| format!("failed with code {code}"));
+                let end = code.map_or_else(
+                    || "was killed".to_owned(),
+                    |code| format!("failed with code {code}"),
+                );
                 let said = finished.stderr.trim();
                 let colon = if said.is_empty() { "" } else { ": " };
                 Self::warning(format!("the {} hook `{command}` {end}{colon}{said}", kind.name()))
@@ -106,7 +117,10 @@ impl HookOutcome {
         let answer: Answer = match serde_json::from_str(stdout) {
             Ok(answer) => answer,
             Err(error) => {
-                return Self::warning(format!("the {} hook `{command}` answered bad json: {error}", kind.name()));
+                return Self::warning(format!(
+                    "the {} hook `{command}` answered bad json: {error}",
+                    kind.name()
+                ));
             }
         };
         Self::of_answer(kind, answer)
@@ -117,16 +131,24 @@ impl HookOutcome {
         let reason = specific.permission_decision_reason.or(answer.reason).unwrap_or_default();
         let word = specific.permission_decision.or(answer.permission_decision).or(answer.decision);
         let mut outcome = match word.as_deref() {
-            Some("block" | "deny") => Self::refused(kind, or_default(&reason, "a hook refused and gave no reason")),
+            Some("block" | "deny") => {
+                Self::refused(kind, or_default(&reason, "a hook refused and gave no reason"))
+            }
             Some("allow" | "approve") => Self::decided(Decision::Allow { reason }),
             Some("ask") => Self::decided(Decision::Ask { reason }),
-            Some(other) => Self::warning(format!("a {} hook decided `{other}`, which means nothing", kind.name())),
+            Some(other) => Self::warning(format!(
+                "a {} hook decided `{other}`, which means nothing",
+                kind.name()
+            )),
             None => Self::default(),
         };
         outcome.additional_context.extend(specific.additional_context);
         outcome.warnings.extend(answer.system_message);
         if answer.goes_on == Some(false) {
-            outcome.stop = Some(or_default(&answer.stop_reason.unwrap_or_default(), "a hook stopped the agent"));
+            outcome.stop = Some(or_default(
+                &answer.stop_reason.unwrap_or_default(),
+                "a hook stopped the agent",
+            ));
         }
         outcome
     }
@@ -137,7 +159,9 @@ impl HookOutcome {
 
     fn refused(kind: &HookKind, reason: String) -> Self {
         match kind.refusal() {
-            Refusal::Blocks => Self { feedback: Some(reason.clone()), ..Self::decided(Decision::Deny { reason }) },
+            Refusal::Blocks => {
+                Self { feedback: Some(reason.clone()), ..Self::decided(Decision::Deny { reason }) }
+            }
             Refusal::Tells => Self { feedback: Some(reason), ..Self::default() },
             Refusal::Warns => Self::warning(reason),
         }
@@ -168,11 +192,16 @@ mod tests {
     use super::*;
 
     fn pre() -> HookKind {
-        HookKind::PreToolUse { tool_name: "Bash".to_owned(), tool_input: json!({}), tool_use_id: "t".to_owned() }
+        HookKind::PreToolUse {
+            tool_name: "Bash".to_owned(),
+            tool_input: json!({}),
+            tool_use_id: "t".to_owned(),
+        }
     }
 
     fn of(kind: &HookKind, code: i32, stdout: &str, stderr: &str) -> HookOutcome {
-        let finished = Finished { code: Some(code), stdout: stdout.to_owned(), stderr: stderr.to_owned() };
+        let finished =
+            Finished { code: Some(code), stdout: stdout.to_owned(), stderr: stderr.to_owned() };
         HookOutcome::of(kind, "h", Ok(finished))
     }
 
@@ -187,7 +216,10 @@ mod tests {
     #[test]
     fn exit_code_two_refuses_tells_or_warns() {
         let refused = of(&pre(), 2, "", "not now\n");
-        assert_eq!((refused.feedback.as_deref(), refused.decision), (Some("not now"), deny("not now")));
+        assert_eq!(
+            (refused.feedback.as_deref(), refused.decision),
+            (Some("not now"), deny("not now"))
+        );
         let post = HookKind::PostToolUse {
             tool_name: "Bash".to_owned(),
             tool_input: json!({}),
@@ -196,7 +228,8 @@ mod tests {
         };
         let told = of(&post, 2, "", "look again");
         assert_eq!((told.feedback.as_deref(), told.decision), (Some("look again"), None));
-        let idle = HookKind::TeammateIdle { teammate_name: "a".to_owned(), team_name: "t".to_owned() };
+        let idle =
+            HookKind::TeammateIdle { teammate_name: "a".to_owned(), team_name: "t".to_owned() };
         assert_eq!(of(&idle, 2, "", "go on").decision, deny("go on"));
         let end = HookKind::SessionEnd { reason: "other".to_owned() };
         assert_eq!(of(&end, 2, "", "too late"), HookOutcome::warning("too late".to_owned()));
@@ -205,7 +238,10 @@ mod tests {
     #[test]
     fn other_codes_warn_and_block_nothing() {
         let outcome = of(&pre(), 1, "{\"decision\":\"block\"}", "oops");
-        assert_eq!(outcome, HookOutcome::warning("the PreToolUse hook `h` failed with code 1: oops".to_owned()));
+        assert_eq!(
+            outcome,
+            HookOutcome::warning("the PreToolUse hook `h` failed with code 1: oops".to_owned())
+        );
     }
 
     #[test]

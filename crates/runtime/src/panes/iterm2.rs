@@ -98,16 +98,22 @@ impl ITerm2 {
 
     async fn call(&self, arguments: &[&str]) -> Result<Answer, PaneError> {
         let mut command = Command::new(&self.options.program);
-        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).process_group(0).envs([outlives_variable()]);
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .process_group(0)
+            .envs([outlives_variable()]);
         match tokio::time::timeout(CALL_TIME, command.output()).await {
             Ok(Ok(output)) => Ok(Answer {
                 status: output.status.code(),
                 stderr: complaint(&output),
                 stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             }),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
-                Err(PaneError::Missing { program: self.options.program.display().to_string(), needed: NEEDED })
-            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(PaneError::Missing {
+                program: self.options.program.display().to_string(),
+                needed: NEEDED,
+            }),
             Ok(Err(source)) => Err(PaneError::Io { action: "run", what: told(arguments), source }),
             Err(_) => Err(PaneError::Slow { command: told(arguments), after: CALL_TIME }),
         }
@@ -124,10 +130,11 @@ impl ITerm2 {
     async fn sessions(&self) -> Result<Vec<String>, PaneError> {
         let arguments = ["session", "list", "--json"];
         let said = self.ask(&arguments).await?;
-        let sessions: Vec<Session> = serde_json::from_str(&said).map_err(|e| PaneError::Command {
-            command: told(&arguments),
-            stderr: format!("it printed no list: {e}"),
-        })?;
+        let sessions: Vec<Session> =
+            serde_json::from_str(&said).map_err(|e| PaneError::Command {
+                command: told(&arguments),
+                stderr: format!("it printed no list: {e}"),
+            })?;
         Ok(sessions.into_iter().map(|session| session.id).collect())
     }
 
@@ -142,7 +149,9 @@ impl ITerm2 {
         match answer.status {
             Some(0) => Ok(Some(answer.stdout.trim_end().to_owned())),
             Some(NO_SESSION) => Ok(None),
-            Some(_) | None => Err(PaneError::Command { command: told(&arguments), stderr: answer.stderr }),
+            Some(_) | None => {
+                Err(PaneError::Command { command: told(&arguments), stderr: answer.stderr })
+            }
         }
     }
 
@@ -183,26 +192,35 @@ impl ITerm2 {
             source,
         };
         // Beside the launch file, which is named by chance.
-        let folder =
-            tempfile::Builder::new().prefix("pitcrew-iterm2-").tempdir_in(&self.options.temporary).map_err(refused)?;
+        let folder = tempfile::Builder::new()
+            .prefix("pitcrew-iterm2-")
+            .tempdir_in(&self.options.temporary)
+            .map_err(refused)?;
         let tell_pid = folder.path().join("pid");
         let launch = Launch { tell_pid: Some(tell_pid.clone()), ..Launch::of(pane) };
         let file = launch.write(folder.path()).map_err(refused)?;
-        let words = self.options.launcher.iter().cloned().chain([file.to_string_lossy().into_owned()]);
+        let words =
+            self.options.launcher.iter().cloned().chain([file.to_string_lossy().into_owned()]);
         let line: Vec<String> = words.map(|word| quoted(&word)).collect();
-        self.ask(&["session", "set-var", TAG_VARIABLE, &pane.tag.to_string(), "--session", id]).await?;
+        self.ask(&["session", "set-var", TAG_VARIABLE, &pane.tag.to_string(), "--session", id])
+            .await?;
         self.ask(&["session", "set-name", "--session", id, "--", &title(&pane.title)]).await?;
-        self.ask(&["session", "run", "--session", id, "--", &format!("exec {}", line.join(" "))]).await?;
+        self.ask(&["session", "run", "--session", id, "--", &format!("exec {}", line.join(" "))])
+            .await?;
         let end = Instant::now() + SHELL_TIME;
         while Instant::now() < end {
             let told = std::fs::read_to_string(&tell_pid).unwrap_or_default();
             if let Some(pid) = told.strip_suffix('\n').and_then(|pid| pid.parse::<u32>().ok()) {
-                self.ask(&["session", "set-var", PID_VARIABLE, &pid.to_string(), "--session", id]).await?;
+                self.ask(&["session", "set-var", PID_VARIABLE, &pid.to_string(), "--session", id])
+                    .await?;
                 return Ok(pid);
             }
             tokio::time::sleep(SHELL_TICK).await;
         }
-        Err(PaneError::Slow { command: "the shell of a new iTerm2 pane".to_owned(), after: SHELL_TIME })
+        Err(PaneError::Slow {
+            command: "the shell of a new iTerm2 pane".to_owned(),
+            after: SHELL_TIME,
+        })
     }
 
     async fn close(&self, id: &str) -> Result<(), PaneError> {
@@ -210,7 +228,9 @@ impl ITerm2 {
         let answer = self.call(&arguments).await?;
         match answer.status {
             Some(0 | NO_SESSION) => Ok(()),
-            Some(_) | None => Err(PaneError::Command { command: told(&arguments), stderr: answer.stderr }),
+            Some(_) | None => {
+                Err(PaneError::Command { command: told(&arguments), stderr: answer.stderr })
+            }
         }
     }
 
@@ -235,9 +255,13 @@ impl Panes for ITerm2 {
             self.ask(&["session", "focus", lead]).await?;
         }
         match self.become_program(&id, pane).await {
-            Ok(pid) => {
-                Ok(StartedPane { id: PaneId(id), pid: Some(pid), session: None, window: None, is_split: Some(true) })
-            }
+            Ok(pid) => Ok(StartedPane {
+                id: PaneId(id),
+                pid: Some(pid),
+                session: None,
+                window: None,
+                is_split: Some(true),
+            }),
             Err(error) => {
                 // Made a moment ago, and nothing of the user's is in it.
                 let _ = self.close(&id).await;
@@ -261,7 +285,9 @@ impl Panes for ITerm2 {
         match answer.status {
             Some(0) => Ok(Some(answer.stdout.trim_end().to_owned())),
             Some(NO_SESSION) => Ok(None),
-            Some(_) | None => Err(PaneError::Command { command: told(&arguments), stderr: answer.stderr }),
+            Some(_) | None => {
+                Err(PaneError::Command { command: told(&arguments), stderr: answer.stderr })
+            }
         }
     }
 

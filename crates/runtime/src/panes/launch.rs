@@ -36,7 +36,12 @@ impl Launch {
     /// The launch of that pane.
     #[must_use]
     pub fn of(pane: &NewPane) -> Self {
-        Self { argv: pane.argv.clone(), cwd: pane.cwd.clone(), env: pane.env.clone(), tell_pid: None }
+        Self {
+            argv: pane.argv.clone(),
+            cwd: pane.cwd.clone(),
+            env: pane.env.clone(),
+            tell_pid: None,
+        }
     }
 
     /// Writes the launch into a new file in `folder` that only this user can read.
@@ -58,12 +63,19 @@ impl Launch {
     /// What the system said, or that the file is not a private file of this user with a launch in it; such a file is left
     /// alone.
     pub fn take(path: &Path) -> io::Result<Self> {
-        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let mut file = fs::File::from(rustix::fs::open(path, flags | rustix::fs::OFlags::CLOEXEC, 0.into())?);
+        let flags = rustix::fs::OFlags::RDONLY
+            | rustix::fs::OFlags::NOFOLLOW
+            | rustix::fs::OFlags::NONBLOCK;
+        let mut file =
+            fs::File::from(rustix::fs::open(path, flags | rustix::fs::OFlags::CLOEXEC, 0.into())?);
         let found = file.metadata()?;
-        let is_private = found.mode() & 0o077 == 0 && found.uid() == rustix::process::getuid().as_raw();
+        let is_private =
+            found.mode() & 0o077 == 0 && found.uid() == rustix::process::getuid().as_raw();
         if !found.is_file() || !is_private || found.len() > LAUNCH_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a private launch file of this user"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "not a private launch file of this user",
+            ));
         }
         let mut bytes = Vec::new();
         Read::by_ref(&mut file).take(LAUNCH_BYTES).read_to_end(&mut bytes)?;

@@ -31,7 +31,9 @@ impl PaneTag {
     /// Whether a pane with the tag `other` is meant by this one.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
-        self.root == other.root && self.team == other.team && (self.agent.is_none() || self.agent == other.agent)
+        self.root == other.root
+            && self.team == other.team
+            && (self.agent.is_none() || self.agent == other.agent)
     }
 }
 
@@ -48,14 +50,18 @@ impl FromStr for PaneTag {
     fn from_str(text: &str) -> Result<Self, TagError> {
         let refused = || TagError(text.to_owned());
         let mut words = text.split('/');
-        let (Some(root), Some(team), Some(agent), None) = (words.next(), words.next(), words.next(), words.next())
+        let (Some(root), Some(team), Some(agent), None) =
+            (words.next(), words.next(), words.next(), words.next())
         else {
             return Err(refused());
         };
         let word = |encoded: &str| decoded(encoded).ok_or_else(refused);
         let (root, team, agent) = (word(root)?, word(team)?, word(agent)?);
-        let tag =
-            Self { root, team: TeamDir::of(&team), agent: (!agent.is_empty()).then(|| AgentName::foreign(&agent)) };
+        let tag = Self {
+            root,
+            team: TeamDir::of(&team),
+            agent: (!agent.is_empty()).then(|| AgentName::foreign(&agent)),
+        };
         // One spelling a tag: what was written otherwise was not written by us.
         if tag.to_string() == text { Ok(tag) } else { Err(refused()) }
     }
@@ -66,7 +72,9 @@ struct Encoded<'a>(&'a str);
 impl fmt::Display for Encoded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.bytes().try_for_each(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => write!(f, "{}", char::from(byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => {
+                write!(f, "{}", char::from(byte))
+            }
             byte => write!(f, "%{byte:02X}"),
         })
     }
@@ -99,14 +107,19 @@ mod tests {
 
     #[test]
     fn a_tag_is_one_plain_word() {
-        assert_eq!(tag("0af3", "My Team", "bo b;#{pid}/").to_string(), "0af3/my-team/bo%20b%3B%23%7Bpid%7D%2F");
+        assert_eq!(
+            tag("0af3", "My Team", "bo b;#{pid}/").to_string(),
+            "0af3/my-team/bo%20b%3B%23%7Bpid%7D%2F"
+        );
         assert_eq!(tag("0af3", "crew", "").to_string(), "0af3/crew/");
     }
 
     #[test]
     fn what_is_not_a_tag_of_ours_is_refused() {
-        for text in ["", "a", "a/b", "a/b/c/d", "a/B/c", "a/b/%", "a/b/%zz", "a/b/%41", "a/b/%2f", "a/b/%FF", "a/b/c d"]
-        {
+        for text in [
+            "", "a", "a/b", "a/b/c/d", "a/B/c", "a/b/%", "a/b/%zz", "a/b/%41", "a/b/%2f",
+            "a/b/%FF", "a/b/c d",
+        ] {
             assert_eq!(text.parse::<PaneTag>(), Err(TagError(text.to_owned())));
         }
     }

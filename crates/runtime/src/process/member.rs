@@ -32,11 +32,17 @@ pub(crate) async fn stop_member_process(
     if process == ProcessIdentity::own() || (process.is_alive() && !runs_member(process, tag)) {
         return Stopped::WasGone;
     }
-    ProcessGroup { claim: claim(process, program, tag), is_gone: false, aftermath: None }.stop_all(grace).await
+    ProcessGroup { claim: claim(process, program, tag), is_gone: false, aftermath: None }
+        .stop_all(grace)
+        .await
 }
 
 /// What the process that ran a member left running; nothing while it is alive.
-pub(crate) async fn left_by_member(process: ProcessIdentity, program: Program, tag: &PaneTag) -> Vec<ProcessIdentity> {
+pub(crate) async fn left_by_member(
+    process: ProcessIdentity,
+    program: Program,
+    tag: &PaneTag,
+) -> Vec<ProcessIdentity> {
     if process.is_alive() {
         return Vec::new();
     }

@@ -104,11 +104,13 @@ pub(crate) fn started_by_a_tool(pid: u32) -> io::Result<bool> {
 pub fn are_started_by_a_tool_of(lead: ProcessIdentity) -> io::Result<bool> {
     let ourselves = std::process::id();
     let is_filtered = seccomp_filters(ourselves)? > seccomp_filters(lead.pid)?;
-    Ok(is_filtered || tag_of(ourselves)?.is_some_and(|tag| tag_of(lead.pid).ok().flatten() != Some(tag)))
+    Ok(is_filtered
+        || tag_of(ourselves)?.is_some_and(|tag| tag_of(lead.pid).ok().flatten() != Some(tag)))
 }
 
 fn ancestors(of: u32) -> HashSet<u32> {
-    let parent = |pid: &u32| Entry::read(*pid).map(|entry| entry.parent).filter(|parent| *parent > 1);
+    let parent =
+        |pid: &u32| Entry::read(*pid).map(|entry| entry.parent).filter(|parent| *parent > 1);
     std::iter::successors(parent(&of), parent).take(DESCENT_MOST).collect()
 }
 
@@ -121,7 +123,9 @@ fn seccomp_filters(pid: u32) -> io::Result<u64> {
 
 fn tag_of(pid: u32) -> io::Result<Option<Vec<u8>>> {
     let environment = fs::read(format!("/proc/{pid}/environ"))?;
-    let tag = |variable: &[u8]| Some(variable.strip_prefix(TAG_VARIABLE.as_bytes())?.strip_prefix(b"=")?.to_vec());
+    let tag = |variable: &[u8]| {
+        Some(variable.strip_prefix(TAG_VARIABLE.as_bytes())?.strip_prefix(b"=")?.to_vec())
+    };
     Ok(environment.split(|byte| *byte == 0).find_map(tag))
 }
 

@@ -97,13 +97,16 @@ impl Prompt {
     pub fn render(self, values: &[(&str, &str)]) -> Result<String, RenderError> {
         let text = self.text();
         let missing = |name: &str| RenderError::Missing { prompt: self, name: name.to_owned() };
-        if let Some((name, _)) = values.iter().find(|(name, _)| !placeholders(text).any(|known| known == *name)) {
+        if let Some((name, _)) =
+            values.iter().find(|(name, _)| !placeholders(text).any(|known| known == *name))
+        {
             return Err(RenderError::Unused { prompt: self, name: (*name).to_owned() });
         }
         let mut rendered = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, name, after)) = next_placeholder(rest) {
-            let (_, value) = values.iter().find(|(known, _)| *known == name).ok_or_else(|| missing(name))?;
+            let (_, value) =
+                values.iter().find(|(known, _)| *known == name).ok_or_else(|| missing(name))?;
             rendered.push_str(before);
             rendered.push_str(value);
             rest = after;
@@ -195,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_value_is_not_filled_in_again() {
-        let rendered = Prompt::PlanMode.render(&[("plan_file", "{{plan_file}}"), ("approval", "x")]).unwrap();
+        let rendered =
+            Prompt::PlanMode.render(&[("plan_file", "{{plan_file}}"), ("approval", "x")]).unwrap();
         assert!(rendered.contains("{{plan_file}}"));
     }
 

@@ -36,13 +36,20 @@ pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     match (tool, text("command"), text("file_path"), text("plan")) {
         ("Bash", Some(command), _, _) => command_lines(command, fields),
-        ("Write", _, Some(file), _) => {
-            with_rest(fields, &["file_path", "content"], diff::of_write(file, asked, text("content")))
-        }
+        ("Write", _, Some(file), _) => with_rest(
+            fields,
+            &["file_path", "content"],
+            diff::of_write(file, asked, text("content")),
+        ),
         ("Edit", _, Some(file), _) => {
             let everywhere = fields.get("replace_all").and_then(Value::as_bool).unwrap_or_default();
-            let change = diff::Edit { old: text("old_string"), new: text("new_string"), everywhere };
-            with_rest(fields, &["file_path", "old_string", "new_string"], diff::of_edit(file, asked, &change))
+            let change =
+                diff::Edit { old: text("old_string"), new: text("new_string"), everywhere };
+            with_rest(
+                fields,
+                &["file_path", "old_string", "new_string"],
+                diff::of_edit(file, asked, &change),
+            )
         }
         ("ExitPlanMode", _, _, Some(plan)) => with_rest(fields, &["plan"], prose(plan)),
         _ => field_lines(fields, &[]),
@@ -83,7 +90,9 @@ fn field(name: &str, value: &Value) -> Vec<Line> {
         return texts(&format!("{}: {written}", name.replace('\n', "\\n")));
     }
     let mut lines = texts(&format!("{}:", name.replace('\n', "\\n")));
-    lines.extend(texts(&written).into_iter().map(|line| Line { text: format!("  {}", line.text), ..line }));
+    lines.extend(
+        texts(&written).into_iter().map(|line| Line { text: format!("  {}", line.text), ..line }),
+    );
     lines
 }
 

@@ -41,7 +41,9 @@ pub(super) fn of_write(file: &str, asked: Option<&AskedFile>, content: Option<&s
     let content = content.unwrap_or_default();
     let mut lines = named(file, asked);
     match read(asked) {
-        Now::Text(before) if before == content => lines.push(note("the file has this content already")),
+        Now::Text(before) if before == content => {
+            lines.push(note("the file has this content already"))
+        }
         Now::Text(before) => lines.extend(compared(&before, content)),
         Now::Missing => {
             lines.push(note("a new file"));
@@ -64,7 +66,8 @@ pub(super) fn of_edit(file: &str, asked: Option<&AskedFile>, edit: &Edit<'_>) ->
         Now::Missing => Ok(None),
         Now::Unread(why) => Err(why),
     };
-    let after = before.and_then(|before| Ok((edited(before.as_deref(), old, new, edit.everywhere)?, before)));
+    let after = before
+        .and_then(|before| Ok((edited(before.as_deref(), old, new, edit.everywhere)?, before)));
     match after {
         Ok((after, before)) => lines.extend(compared(&before.unwrap_or_default(), &after)),
         Err(why) => {
@@ -86,15 +89,20 @@ fn named(file: &str, asked: Option<&AskedFile>) -> Vec<Line> {
 
 /// Reads the file of the judged path, if it is a plain one of bounded size and no link has come into the path.
 fn read(asked: Option<&AskedFile>) -> Now {
-    let Some(AskedFile { real, .. }) = asked else { return Now::Unread("its path leads nowhere".to_owned()) };
+    let Some(AskedFile { real, .. }) = asked else {
+        return Now::Unread("its path leads nowhere".to_owned());
+    };
     match open_real(real).and_then(|file| contents(file, MOST_BYTES)) {
-        Ok(bytes) => String::from_utf8(bytes).map_or_else(|_| Now::Unread("the file is no text".to_owned()), Now::Text),
+        Ok(bytes) => String::from_utf8(bytes)
+            .map_or_else(|_| Now::Unread("the file is no text".to_owned()), Now::Text),
         Err(Refused::Io(error)) if error.kind() == ErrorKind::NotFound => Now::Missing,
         Err(Refused::Io(error)) if is_link_in_the_way(&error) => {
             Now::Unread("a link stands in its path now".to_owned())
         }
         Err(Refused::Io(error)) => Now::Unread(format!("the file cannot be read: {error}")),
-        Err(Refused::TooLong { .. }) => Now::Unread("the file is too large to be compared".to_owned()),
+        Err(Refused::TooLong { .. }) => {
+            Now::Unread("the file is too large to be compared".to_owned())
+        }
         Err(refused) => Now::Unread(refused.to_string()),
     }
 }
@@ -113,7 +121,8 @@ fn compared(before: &str, after: &str) -> Vec<Line> {
             };
             let value: &str = change.value();
             // A bare carriage return ends a line for the diff; to a reader it would be nothing at all.
-            lines.push(Line { kind, text: visible_text(value.strip_suffix('\n').unwrap_or(value)) });
+            lines
+                .push(Line { kind, text: visible_text(value.strip_suffix('\n').unwrap_or(value)) });
             if change.missing_newline() {
                 lines.push(note("no line break at the end"));
             }

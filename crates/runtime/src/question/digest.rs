@@ -64,7 +64,9 @@ fn write_canonical(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => out.push_str(&value.to_string()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string())
+        }
     }
 }
 
@@ -78,7 +80,10 @@ mod tests {
     fn a_digest_follows_tool_and_input_and_not_the_order_of_fields() {
         let digest = |tool: &str, input: Value| Digest::of_call(tool, &input);
         let first = digest("Bash", json!({"command": "ls", "timeout": {"a": 1, "b": [1, 2]}}));
-        assert_eq!(first, digest("Bash", json!({"timeout": {"b": [1, 2], "a": 1}, "command": "ls"})));
+        assert_eq!(
+            first,
+            digest("Bash", json!({"timeout": {"b": [1, 2], "a": 1}, "command": "ls"}))
+        );
         assert_eq!(first.as_str().len(), 64);
         for (tool, input) in [
             ("Bash", json!({"command": "ls ", "timeout": {"a": 1, "b": [1, 2]}})),

@@ -75,7 +75,10 @@ pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
             let shown = all.iter().skip(page * of_page).take(of_page).cloned();
             let (number, key) = (page + 1, turn);
             let long = format!("── page {number} of {pages}, {key} turns it ──");
-            let mark = mark(columns, [long, format!("page {number} of {pages}"), format!("{number}/{pages}")]);
+            let mark = mark(
+                columns,
+                [long, format!("page {number} of {pages}"), format!("{number}/{pages}")],
+            );
             // A single row has no room for the mark, and the face shows the number of the page anyway.
             shown.chain((height > 1).then_some(mark)).collect()
         }
@@ -102,7 +105,8 @@ fn ends(all: &[Row], height: usize, columns: usize, turn: &str) -> Vec<Row> {
     let head = kept - tail;
     let between = all.len() - kept;
     let long = format!("── {between} more lines here, {turn} shows them ──");
-    let marked = mark(columns, [long, format!("{between} more lines: {turn}"), format!("+{between}")]);
+    let marked =
+        mark(columns, [long, format!("{between} more lines: {turn}"), format!("+{between}")]);
     let (first, last) = (all.iter().take(head), all.iter().skip(all.len() - tail));
     first.cloned().chain(std::iter::once(marked)).chain(last.cloned()).collect()
 }
@@ -124,7 +128,10 @@ fn rows_of(line: &Line, columns: usize) -> Vec<Row> {
     // A note has no margin of the call's: no text of a call can pass for one.
     let (first, next) = if line.kind == Kind::Note { (' ', ' ') } else { ('│', '┊') };
     let margins = std::iter::once(first).chain(std::iter::repeat(next));
-    let row = |(text, margin): (String, char)| Row { kind: line.kind, text: format!("{margin}{sign}{text}") };
+    let row = |(text, margin): (String, char)| Row {
+        kind: line.kind,
+        text: format!("{margin}{sign}{text}"),
+    };
     wrapped.into_iter().zip(margins).map(row).collect()
 }
 
@@ -144,7 +151,11 @@ pub fn wrap(line: &str, columns: usize) -> Vec<String> {
         let (row, _) = rest.split_at(fits);
         let blank = row.rfind(' ').map(|at| at + 1).filter(|at| *at > fits / 2);
         // A blank right behind the row ends it as well as one in it.
-        let at = if rest.get(fits..).is_some_and(|next| next.starts_with(' ')) { fits } else { blank.unwrap_or(fits) };
+        let at = if rest.get(fits..).is_some_and(|next| next.starts_with(' ')) {
+            fits
+        } else {
+            blank.unwrap_or(fits)
+        };
         let (row, next) = rest.split_at(at);
         rows.push(row.to_owned());
         rest = next;
@@ -185,7 +196,12 @@ mod tests {
 
     #[test]
     fn lines_that_fit_are_shown_whole_and_wrapped_ones_carry_a_mark() {
-        let text = shown(&lines(&["a line", "one two three four five six seven", ""]), 20, 10, Section::Ends);
+        let text = shown(
+            &lines(&["a line", "one two three four five six seven", ""]),
+            20,
+            10,
+            Section::Ends,
+        );
         insta::assert_snapshot!(text, @r"
         │ a line
         │ one two three four

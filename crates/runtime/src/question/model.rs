@@ -145,7 +145,12 @@ impl PermissionQuestion {
         let one_line = |text: &str| visible(text.trim()).replace('\n', " ");
         let says = says.or_else(|| described(input)).map(&one_line).filter(|says| !says.is_empty());
         let mut lines = content::lines(tool, input, file.as_ref());
-        lines.extend(says.map(|says| Line { kind: Kind::Note, text: format!("it says: {}", shortened(&says)) }));
+        lines.extend(
+            says.map(|says| Line {
+                kind: Kind::Note,
+                text: format!("it says: {}", shortened(&says)),
+            }),
+        );
         let mut question = Self {
             asker: asker.clone(),
             tool: one_line(tool),
@@ -192,7 +197,8 @@ impl PermissionQuestion {
     fn digest_of_all(&self) -> Digest {
         let heading = self.heading();
         let offers: Vec<String> = self.offers.iter().map(|offer| format!("{offer:?}")).collect();
-        let lines: Vec<String> = self.lines.iter().map(|line| format!("{:?} {}", line.kind, line.text)).collect();
+        let lines: Vec<String> =
+            self.lines.iter().map(|line| format!("{:?} {}", line.kind, line.text)).collect();
         let first = [self.digest.as_str(), &heading, &self.folder, &self.reason];
         let rest = offers.iter().chain(&lines).map(String::as_str);
         Digest::of_texts(first.into_iter().chain(rest))

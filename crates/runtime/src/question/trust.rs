@@ -32,7 +32,9 @@ impl TrustQuestion {
     pub fn of(project: &Project, before: TrustedBefore) -> Self {
         let top = project.top().map(shown).unwrap_or_default();
         let heading = match before {
-            TrustedBefore::Less => format!("You trusted {top}, and now its files would do more. All of it:"),
+            TrustedBefore::Less => {
+                format!("You trusted {top}, and now its files would do more. All of it:")
+            }
             TrustedBefore::Never => format!("{top} is not trusted yet. Its files would do this:"),
         };
         let things = match project.items().len() {
@@ -42,7 +44,11 @@ impl TrustQuestion {
         let left = "Without trust only its rules that deny or ask and its instructions count.";
         let mut lines = Self::list(project);
         lines.push(Line { kind: Kind::Note, text: left.to_owned() });
-        Self { heading, lines, asks: format!("Trust it to do {things}, in every run until it would do more?") }
+        Self {
+            heading,
+            lines,
+            asks: format!("Trust it to do {things}, in every run until it would do more?"),
+        }
     }
 
     /// What a project's files would do, whole, and what of them counts in no case.

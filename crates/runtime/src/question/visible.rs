@@ -113,7 +113,8 @@ fn write_out(shown: &mut String, c: char) {
 }
 
 fn is_hidden(c: char, right_to_left: RightToLeft) -> bool {
-    let turns = right_to_left == RightToLeft::WrittenOut && RIGHT_TO_LEFT.iter().any(|block| block.contains(&c));
+    let turns = right_to_left == RightToLeft::WrittenOut
+        && RIGHT_TO_LEFT.iter().any(|block| block.contains(&c));
     let has_no_width = || c.width().unwrap_or_default() == 0 && !is_among(&MARKS, c);
     turns || is_unseen(c) || BLANK.contains(&c) || is_among(&FORMLESS, c) || has_no_width()
 }
@@ -136,7 +137,10 @@ mod tests {
             ("r\u{200b}m a\u{a0}b\u{3000}c\u{2028}d", "r<U+200B>m a<U+00A0>b<U+3000>c<U+2028>d"),
             ("x\u{e0041}\u{fe0f}\u{2800}\u{3164}", "x<U+E0041><U+FE0F><U+2800><U+3164>"),
             ("a\u{61c}\u{600}\u{fff9}\u{fffb}b", "a<U+061C><U+0600><U+FFF9><U+FFFB>b"),
-            ("\u{115f}\u{1160}\u{ffa0}\u{1d173}\u{34f}", "<U+115F><U+1160><U+FFA0><U+1D173><U+034F>"),
+            (
+                "\u{115f}\u{1160}\u{ffa0}\u{1d173}\u{34f}",
+                "<U+115F><U+1160><U+FFA0><U+1D173><U+034F>",
+            ),
             ("\tif", "→   if"),
             ("naïve 日本語 ✅", "naïve 日本語 ✅"),
         ] {
@@ -158,7 +162,8 @@ mod tests {
         let many = format!("a{}b", "\u{301}".repeat(300));
         assert_eq!(visible(&many), format!("a{}{}b", "\u{301}".repeat(3), "<U+0301>".repeat(297)));
         assert_eq!(visible("\u{301}x \u{301}\n\u{301}"), "<U+0301>x <U+0301>\n<U+0301>");
-        for text in ["e\u{301}", "ệ e\u{323}\u{302}", "ที่นี่", "हिन्दी में", "ខ្មែរ".trim_matches('\u{17d2}')]
+        for text in
+            ["e\u{301}", "ệ e\u{323}\u{302}", "ที่นี่", "हिन्दी में", "ខ្មែរ".trim_matches('\u{17d2}')]
         {
             let expected = text.replace('\u{17d2}', "<U+17D2>");
             assert_eq!(visible(text), expected, "{text:?}");
@@ -170,7 +175,16 @@ mod tests {
         let command = "rm א /b # שלום";
         assert_eq!(visible(command), "rm <U+05D0> /b # <U+05E9><U+05DC><U+05D5><U+05DD>");
         assert_eq!(visible_text(command), command);
-        for c in ['\u{627}', '\u{661}', '\u{7c0}', '\u{fb50}', '\u{fe8d}', '\u{10900}', '\u{1e900}', '\u{1ee00}'] {
+        for c in [
+            '\u{627}',
+            '\u{661}',
+            '\u{7c0}',
+            '\u{fb50}',
+            '\u{fe8d}',
+            '\u{10900}',
+            '\u{1e900}',
+            '\u{1ee00}',
+        ] {
             assert!(!visible(&c.to_string()).contains(c), "{c:?}");
         }
         assert!(!visible_text("\u{202e}\u{200f}\u{61c}").contains(|c: char| !c.is_ascii()));

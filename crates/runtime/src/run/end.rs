@@ -149,7 +149,10 @@ impl TaskSummary {
     /// The task in one line.
     #[must_use]
     pub fn in_words(&self) -> String {
-        let owner = self.owner.as_deref().map_or_else(|| "no owner".to_owned(), |owner| format!("owner {owner}"));
+        let owner = self
+            .owner
+            .as_deref()
+            .map_or_else(|| "no owner".to_owned(), |owner| format!("owner {owner}"));
         format!("#{} {} ({}, {owner})", self.id, self.subject, self.status.as_str())
     }
 }
@@ -209,7 +212,11 @@ impl OpenWork {
         let mut lines = Vec::new();
         if !self.tasks.is_empty() {
             let tasks: Vec<String> = self.tasks.iter().map(TaskSummary::in_words).collect();
-            lines.push(format!("{} open: {}", counted_is(self.tasks.len() as u64, "task"), tasks.join("; ")));
+            lines.push(format!(
+                "{} open: {}",
+                counted_is(self.tasks.len() as u64, "task"),
+                tasks.join("; ")
+            ));
         }
         lines.extend(self.lost.iter().map(|id| {
             format!(
@@ -217,7 +224,9 @@ impl OpenWork {
                  `pitcrew task update {id} --status deleted` gives it up"
             )
         }));
-        lines.extend(self.plans.iter().map(|name| format!("the plan of {name} waits for an answer")));
+        lines.extend(
+            self.plans.iter().map(|name| format!("the plan of {name} waits for an answer")),
+        );
         lines.extend(self.never_started.iter().map(|name| format!("{name} never started to work")));
         lines.extend(self.left_behind.iter().map(|name| format!("{name} could not go on")));
         lines

@@ -43,7 +43,17 @@ impl Bubblewrap {
     /// Tries it: many systems have the program and forbid what it needs.
     pub(super) fn probe(program: PathBuf) -> Option<Self> {
         let mut command = Probe::new(&program);
-        command.args(["--dev-bind", "/", "/", "--ro-bind", "/usr", "/usr", "--dev-bind-try", "/usr", "/usr"]);
+        command.args([
+            "--dev-bind",
+            "/",
+            "/",
+            "--ro-bind",
+            "/usr",
+            "/usr",
+            "--dev-bind-try",
+            "/usr",
+            "/usr",
+        ]);
         command.args(DROPPED.iter().flat_map(|name| ["--cap-drop", name])).args(["--", "true"]);
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success()).then_some(Self { program })
@@ -60,7 +70,13 @@ impl Bubblewrap {
     /// is shared. Mounts, the program and its arguments follow. It ends with the thread that starts it.
     pub(super) fn apart(&self, shares_network: bool) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session", "--die-with-parent"]);
+        command.args([
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--new-session",
+            "--die-with-parent",
+        ]);
         if !shares_network {
             command.arg("--unshare-net");
         }
@@ -75,7 +91,9 @@ impl Bubblewrap {
     /// but straight below the root, which is read-only itself.
     pub(super) fn can_hold(places: &Places) -> bool {
         let is_held = |path: &PathBuf| is_straight_below_root(path, places) || path.exists();
-        !places.has_loose_links() && places.roots.iter().all(|root| root.is_dir()) && places.kept.iter().all(is_held)
+        !places.has_loose_links()
+            && places.roots.iter().all(|root| root.is_dir())
+            && places.kept.iter().all(is_held)
     }
 
     /// The beginning of a command line; the program and its arguments follow.
@@ -100,7 +118,9 @@ impl Bubblewrap {
                 command.arg("--dev-bind-try").arg(&entry).arg(&entry);
             }
         }
-        for kept in places.kept.iter().filter(|kept| !is_straight_below_root(kept, places) && kept.exists()) {
+        for kept in
+            places.kept.iter().filter(|kept| !is_straight_below_root(kept, places) && kept.exists())
+        {
             command.arg("--ro-bind").arg(kept).arg(kept);
         }
         for open in &places.open {

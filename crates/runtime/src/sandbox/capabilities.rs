@@ -3,7 +3,9 @@
 use std::io;
 
 #[cfg(target_os = "linux")]
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
+};
 
 /// Gives up this thread's powers over the machine for good: what it starts gains none, as programs that give their own do
 /// not from then on.

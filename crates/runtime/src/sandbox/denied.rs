@@ -54,9 +54,12 @@ impl DeniedFiles {
         if rules.is_empty() {
             return BTreeSet::new();
         }
-        let mut folders: Vec<PathBuf> = grant.folders().filter_map(|path| fs::canonicalize(path).ok()).collect();
+        let mut folders: Vec<PathBuf> =
+            grant.folders().filter_map(|path| fs::canonicalize(path).ok()).collect();
         let begins = rules.begins().cloned();
-        folders.extend(begins.filter(|begin| others.iter().any(|it| begin.starts_with(it) && begin != it)));
+        folders.extend(
+            begins.filter(|begin| others.iter().any(|it| begin.starts_with(it) && begin != it)),
+        );
         folders.sort();
         folders.dedup();
         let whole = folders.iter().chain(others).filter(|path| rules.names(path)).cloned();
@@ -74,7 +77,12 @@ impl DeniedFiles {
 }
 
 impl Walk {
-    fn again(&mut self, begins: Vec<PathBuf>, is_denied: &dyn Fn(&Path) -> bool, found: &mut BTreeSet<PathBuf>) {
+    fn again(
+        &mut self,
+        begins: Vec<PathBuf>,
+        is_denied: &dyn Fn(&Path) -> bool,
+        found: &mut BTreeSet<PathBuf>,
+    ) {
         self.begins.retain(|folder| begins.contains(&folder.path));
         for path in begins {
             if !self.begins.iter().any(|folder| folder.path == path) {
@@ -104,8 +112,10 @@ impl Folder {
         }
         self.changed = is_settled(changed).then_some(changed);
         self.denied.clear();
-        let mut known: HashMap<PathBuf, Self> =
-            std::mem::take(&mut self.folders).into_iter().map(|folder| (folder.path.clone(), folder)).collect();
+        let mut known: HashMap<PathBuf, Self> = std::mem::take(&mut self.folders)
+            .into_iter()
+            .map(|folder| (folder.path.clone(), folder))
+            .collect();
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
@@ -113,7 +123,8 @@ impl Folder {
                 // What a denied link leads to is denied with it, under its own name.
                 self.denied.extend(fs::canonicalize(&path));
             } else if kind.is_dir() {
-                self.folders.push(known.remove(&path).unwrap_or_else(|| Self { path, ..Self::default() }));
+                self.folders
+                    .push(known.remove(&path).unwrap_or_else(|| Self { path, ..Self::default() }));
             }
         }
     }
@@ -121,9 +132,14 @@ impl Folder {
 
 /// Whether a time is so long ago that no later change can have the same.
 pub(super) fn is_settled((seconds, nanoseconds): (i64, i64)) -> bool {
-    let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else { return false };
-    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds.min(999_999_999)));
-    time.and_then(|time| SystemTime::now().duration_since(time).ok()).is_some_and(|age| age > SETTLED)
+    let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
+    else {
+        return false;
+    };
+    let time =
+        SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds.min(999_999_999)));
+    time.and_then(|time| SystemTime::now().duration_since(time).ok())
+        .is_some_and(|age| age > SETTLED)
 }
 
 #[cfg(test)]

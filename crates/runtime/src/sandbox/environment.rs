@@ -125,14 +125,25 @@ const SECRET_ENDS: &[&str] = &[
 ];
 
 /// Beginnings of words that tell of one: `PASSWORDFILE`, `PRIVATEKEYPATH`.
-const SECRET_BEGINNINGS_OF_WORDS: &[&str] =
-    &["ACCESSKEY", "APIKEY", "CREDENTIAL", "PASSPHRASE", "PASSWD", "PASSWORD", "PRIVATEKEY", "PSWD", "SECRETKEY"];
+const SECRET_BEGINNINGS_OF_WORDS: &[&str] = &[
+    "ACCESSKEY",
+    "APIKEY",
+    "CREDENTIAL",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORD",
+    "PRIVATEKEY",
+    "PSWD",
+    "SECRETKEY",
+];
 
 /// Words that end so and tell of none.
-const HARMLESS_WORDS: &[&str] = &["BYPASS", "COMPASS", "OVERPASS", "SURPASS", "TRESPASS", "UNDERPASS"];
+const HARMLESS_WORDS: &[&str] =
+    &["BYPASS", "COMPASS", "OVERPASS", "SURPASS", "TRESPASS", "UNDERPASS"];
 
 /// Two words that only together tell of one.
-const SECRET_PAIRS: &[[&str; 2]] = &[["CONNECTION", "STRING"], ["CONN", "STRING"], ["CONN", "STR"], ["HOOK", "URL"]];
+const SECRET_PAIRS: &[[&str; 2]] =
+    &[["CONNECTION", "STRING"], ["CONN", "STRING"], ["CONN", "STR"], ["HOOK", "URL"]];
 
 /// Others that hold a secret, lead to one, or to somebody who acts on request.
 const SECRETS: &[&str] = &[
@@ -219,14 +230,17 @@ pub(super) fn is_secret(name: &str) -> bool {
         return false;
     }
     let words_of = |name: &'_ str| -> Vec<String> {
-        let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        let words =
+            name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
         words.map(str::to_owned).collect()
     };
     // Both ways: `dbPwd` is two words, `GitHubToken` three, and `OAuth` is one.
     let words: Vec<String> = words_of(&split).into_iter().chain(words_of(&name)).collect();
     let tells = |word: &String| {
         let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
-        [word.as_str(), stem, stem.strip_suffix('S').unwrap_or(stem)].iter().any(|it| is_secret_word(it))
+        [word.as_str(), stem, stem.strip_suffix('S').unwrap_or(stem)]
+            .iter()
+            .any(|it| is_secret_word(it))
     };
     SECRETS.contains(&name.as_str())
         || OF_PROVIDERS.contains(&name.as_str())
@@ -235,8 +249,8 @@ pub(super) fn is_secret(name: &str) -> bool {
 }
 
 fn is_secret_word(word: &str) -> bool {
-    let has_end =
-        SECRET_ENDS.iter().any(|end| word.ends_with(end)) && !HARMLESS_WORDS.iter().any(|it| word.ends_with(it));
+    let has_end = SECRET_ENDS.iter().any(|end| word.ends_with(end))
+        && !HARMLESS_WORDS.iter().any(|it| word.ends_with(it));
     SECRET_WORDS.contains(&word)
         || has_end
         || SECRET_BEGINNINGS_OF_WORDS.iter().any(|beginning| word.starts_with(beginning))
@@ -262,10 +276,13 @@ pub(super) fn holds_secret(value: &str) -> bool {
     // JSON may have blanks before a colon, and its quotes may be escaped.
     let dense: String = small.chars().filter(|c| !c.is_whitespace() && *c != '\\').collect();
     let is_key = || {
-        let is_whole = value.len() >= KEY_CHARACTERS && !value.contains(|c: char| c.is_whitespace() || c == '/');
+        let is_whole = value.len() >= KEY_CHARACTERS
+            && !value.contains(|c: char| c.is_whitespace() || c == '/');
         is_whole && SECRET_BEGINNINGS.iter().any(|beginning| value.starts_with(beginning))
     };
-    names_user(value) || SECRET_MARKS.iter().any(|mark| small.contains(mark) || dense.contains(mark)) || is_key()
+    names_user(value)
+        || SECRET_MARKS.iter().any(|mark| small.contains(mark) || dense.contains(mark))
+        || is_key()
 }
 
 /// Whether an address in the value has a password (`scheme://user:password@host`, or the same without a scheme), or what
@@ -274,9 +291,14 @@ fn names_user(value: &str) -> bool {
     let addresses = value.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     addresses.into_iter().any(|address| {
         let Some((before, rest)) = address.split_once("://") else {
-            let parts = address.split_once(':').and_then(|(user, rest)| Some((user, rest.rsplit_once('@')?.0)));
+            let parts = address
+                .split_once(':')
+                .and_then(|(user, rest)| Some((user, rest.rsplit_once('@')?.0)));
             return parts.is_some_and(|(user, password)| {
-                !user.is_empty() && !password.is_empty() && !user.contains('/') && !password.contains('/')
+                !user.is_empty()
+                    && !password.is_empty()
+                    && !user.contains('/')
+                    && !password.contains('/')
             });
         };
         let is_web = before.ends_with("http") || before.ends_with("https");

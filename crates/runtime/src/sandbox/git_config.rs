@@ -91,7 +91,8 @@ const CORE: &[&str] = &[
 ];
 
 /// Files that `core` names, copied.
-const COPIED: [(&str, &str); 2] = [("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")];
+const COPIED: [(&str, &str); 2] =
+    [("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")];
 
 /// The largest of them that is copied.
 const MOST_BYTES: u64 = 1 << 20;
@@ -122,7 +123,11 @@ impl GitConfigs {
         let files = COPIED.map(|(key, name)| (key, copied(&entries, key, name, home, &folder)));
         entries.retain(|(key, _)| is_kept(key));
         entries.extend(files.map(|(key, path)| (key.to_owned(), path.display().to_string())));
-        own_mode::file_options().write(true).create_new(true).open(&file)?.write_all(written(&entries).as_bytes())?;
+        own_mode::file_options()
+            .write(true)
+            .create_new(true)
+            .open(&file)?
+            .write_all(written(&entries).as_bytes())?;
         made.insert(cwd.to_path_buf(), file.clone());
         Ok(file)
     }
@@ -134,7 +139,8 @@ fn global(cwd: &Path, home: Option<&Path>) -> Vec<(String, String)> {
     let mut git = Command::new("git");
     git.envs(home.map(|home| ("HOME", home)));
     git.arg("-C").arg(cwd).args(["config", "--global", "--includes", "--null", "--list"]);
-    let output = answer_in_time(git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()));
+    let output =
+        answer_in_time(git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()));
     let text = String::from_utf8_lossy(&output);
     let entry = |entry: &str| match entry.split_once('\n') {
         Some((key, value)) => (key.to_owned(), value.to_owned()),
@@ -170,15 +176,24 @@ fn is_kept(key: &str) -> bool {
 
 /// Copies a file that the configuration names, or that git reads where it names none; an empty one stands for what is
 /// not there.
-fn copied(entries: &[(String, String)], key: &str, name: &str, home: Option<&Path>, folder: &Path) -> PathBuf {
+fn copied(
+    entries: &[(String, String)],
+    key: &str,
+    name: &str,
+    home: Option<&Path>,
+    folder: &Path,
+) -> PathBuf {
     let named = entries.iter().rev().find(|(it, _)| it == key).map(|(_, value)| value.as_str());
     let source = match (named, home) {
-        (Some(path), Some(home)) if path.starts_with("~/") => Some(home.join(path.trim_start_matches("~/"))),
+        (Some(path), Some(home)) if path.starts_with("~/") => {
+            Some(home.join(path.trim_start_matches("~/")))
+        }
         (Some(path), _) => Some(PathBuf::from(path)),
         (None, home) => home.map(|home| home.join(".config/git").join(name)),
     };
     let copy = folder.join(name);
-    let is_small = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= MOST_BYTES);
+    let is_small =
+        |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= MOST_BYTES);
     let content = source.filter(is_small).and_then(|path| fs::read(path).ok()).unwrap_or_default();
     let made = own_mode::file_options().write(true).create_new(true).open(&copy);
     match made.and_then(|mut file| file.write_all(&content)) {
@@ -194,7 +209,9 @@ fn written(entries: &[(String, String)]) -> String {
         let Some((head, name)) = key.rsplit_once('.') else { continue };
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
         match head.split_once('.') {
-            Some((section, subsection)) => text.push_str(&format!("[{section} \"{}\"]\n", quoted(subsection))),
+            Some((section, subsection)) => {
+                text.push_str(&format!("[{section} \"{}\"]\n", quoted(subsection)))
+            }
             None => text.push_str(&format!("[{head}]\n")),
         }
         let value = quoted(value).replace('\n', "\\n").replace('\t', "\\t");
@@ -219,7 +236,12 @@ mod tests {
         let file = folder.path().join("config");
         fs::write(&file, written(&entries)).unwrap();
         for (key, value) in entries {
-            let output = Command::new("git").args(["config", "-f"]).arg(&file).args(["--get", &key]).output().unwrap();
+            let output = Command::new("git")
+                .args(["config", "-f"])
+                .arg(&file)
+                .args(["--get", &key])
+                .output()
+                .unwrap();
             assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{value}\n"), "{key}");
         }
     }

@@ -117,8 +117,11 @@ impl GitFolder {
 
 /// Whether a git folder is that of a checkout: it lies in it, or it names the checkout as its worktree.
 fn knows(own: &Path, top: &Path) -> bool {
-    let is_worktree = || of_worktree(own).is_some() && worktree_of(own).is_some_and(|worktree| worktree == top);
-    own.starts_with(top) || is_worktree() || configured_worktree(own).is_some_and(|worktree| worktree == top)
+    let is_worktree =
+        || of_worktree(own).is_some() && worktree_of(own).is_some_and(|worktree| worktree == top);
+    own.starts_with(top)
+        || is_worktree()
+        || configured_worktree(own).is_some_and(|worktree| worktree == top)
 }
 
 /// The checkout that git keeps a folder for.
@@ -155,7 +158,8 @@ fn worktree_in(config: &str) -> Option<String> {
 
 /// The repository that a folder is kept in for a worktree.
 fn of_worktree(folder: &Path) -> Option<&Path> {
-    let worktrees = folder.parent().filter(|it| it.file_name().is_some_and(|name| name == "worktrees"))?;
+    let worktrees =
+        folder.parent().filter(|it| it.file_name().is_some_and(|name| name == "worktrees"))?;
     worktrees.parent()
 }
 
@@ -191,7 +195,14 @@ mod tests {
 
     fn git(folder: &Path, words: &str) {
         let output = Command::new("git")
-            .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "protocol.file.allow=always"])
+            .args([
+                "-c",
+                "user.name=t",
+                "-c",
+                "user.email=t@example.invalid",
+                "-c",
+                "protocol.file.allow=always",
+            ])
             .args(words.split_whitespace())
             .current_dir(folder)
             .output()
@@ -223,13 +234,19 @@ mod tests {
         assert_eq!((&found.own, &found.common), (&main.join(".git"), &main.join(".git")));
         git(&main, "worktree add --quiet ../tree");
         let found = of(&main.with_file_name("tree")).unwrap();
-        assert_eq!((&found.own, &found.common), (&main.join(".git/worktrees/tree"), &main.join(".git")));
+        assert_eq!(
+            (&found.own, &found.common),
+            (&main.join(".git/worktrees/tree"), &main.join(".git"))
+        );
         git(&other, "init --quiet");
         git(&other, "commit --quiet --allow-empty -m x");
         for folder in [main.clone(), main.with_file_name("tree")] {
             git(&folder, "submodule --quiet add ../evil sub");
             let found = of(&folder.join("sub")).unwrap();
-            assert!(found.own.starts_with(main.join(".git")) && found.own.ends_with("modules/sub"), "{found:?}");
+            assert!(
+                found.own.starts_with(main.join(".git")) && found.own.ends_with("modules/sub"),
+                "{found:?}"
+            );
             assert_eq!(found.own, found.common);
         }
     }
@@ -239,7 +256,8 @@ mod tests {
         let (_dir, private, evil) = place();
         git(&private, "worktree add --quiet ../tree");
         let of_private = private.join(".git").display().to_string();
-        let reaches = || of(&evil).is_some_and(|found| found.folders().any(|it| it.starts_with(&private)));
+        let reaches =
+            || of(&evil).is_some_and(|found| found.folders().any(|it| it.starts_with(&private)));
         for target in [of_private.clone(), format!("{of_private}/worktrees/tree")] {
             fs::write(evil.join(".git"), format!("gitdir: {target}\n")).unwrap();
             assert!(!reaches(), "a file that names {target}");
@@ -253,7 +271,8 @@ mod tests {
         assert!(!reaches(), "a common folder");
         fs::create_dir_all(evil.join("g/worktrees")).unwrap();
         fs::rename(evil.join(".git"), evil.join("g/worktrees/x")).unwrap();
-        fs::write(evil.join("g/worktrees/x/gitdir"), evil.join(".git").display().to_string()).unwrap();
+        fs::write(evil.join("g/worktrees/x/gitdir"), evil.join(".git").display().to_string())
+            .unwrap();
         fs::write(evil.join(".git"), "gitdir: g/worktrees/x").unwrap();
         assert!(!reaches(), "a worktree of its own");
     }
@@ -282,9 +301,12 @@ mod tests {
         git(&other, "commit --quiet --allow-empty -m x");
         git(&main, "submodule --quiet add ../evil sub");
         fs::create_dir_all(main.join("vendor/evil")).unwrap();
-        for target in
-            ["../../.git", "../../.git/modules/sub", "../../../private/.git", "../../../../../../../root/.ssh"]
-        {
+        for target in [
+            "../../.git",
+            "../../.git/modules/sub",
+            "../../../private/.git",
+            "../../../../../../../root/.ssh",
+        ] {
             fs::write(main.join("vendor/evil/.git"), format!("gitdir: {target}")).unwrap();
             assert_eq!(of(&main.join("vendor/evil")), None, "{target}");
         }
@@ -303,7 +325,10 @@ mod tests {
         git(&evil, "init --quiet");
         let alternates = format!("{}\n{}/objects\n/\n", ssh.display(), ssh.display());
         fs::write(evil.join(".git/objects/info/alternates"), alternates).unwrap();
-        assert_eq!((of(&evil).unwrap().borrowed, GitFolder::claims(&evil)), (Vec::new(), Vec::new()));
+        assert_eq!(
+            (of(&evil).unwrap().borrowed, GitFolder::claims(&evil)),
+            (Vec::new(), Vec::new())
+        );
     }
 
     #[test]
@@ -311,10 +336,14 @@ mod tests {
         let (_dir, private, evil) = place();
         git(&evil, "init --quiet");
         let objects = private.join(".git/objects");
-        fs::write(evil.join(".git/objects/info/alternates"), format!("{}\n", objects.display())).unwrap();
+        fs::write(evil.join(".git/objects/info/alternates"), format!("{}\n", objects.display()))
+            .unwrap();
         assert_eq!(of(&evil).unwrap().borrowed, Vec::<PathBuf>::new());
         assert_eq!(GitFolder::claims(&evil), [Claim { file: ALTERNATES, folder: objects.clone() }]);
-        assert_eq!(GitFolder::of(&evil, std::slice::from_ref(&objects)).unwrap().borrowed, [objects]);
+        assert_eq!(
+            GitFolder::of(&evil, std::slice::from_ref(&objects)).unwrap().borrowed,
+            [objects]
+        );
         // A store in the checkout itself tells nothing new.
         git(&evil, "init --quiet --bare inner.git");
         fs::write(evil.join(".git/objects/info/alternates"), "../../inner.git/objects\n").unwrap();

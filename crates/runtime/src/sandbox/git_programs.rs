@@ -64,13 +64,21 @@ struct Entry {
 
 /// All that the configuration of a checkout names, wherever it is; what is no file may be among them.
 pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
-    let mut files = vec![git.common.join("config"), git.own.join("config.worktree"), PathBuf::from("/etc/gitconfig")];
-    files.extend(home.into_iter().flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]));
+    let mut files = vec![
+        git.common.join("config"),
+        git.own.join("config.worktree"),
+        PathBuf::from("/etc/gitconfig"),
+    ];
+    files.extend(
+        home.into_iter()
+            .flat_map(|home| [home.join(".gitconfig"), home.join(".config/git/config")]),
+    );
     let (mut named, mut nth) = (Vec::new(), 0);
     while let Some(file) = files.get(nth).filter(|_| nth < MOST_FILES).cloned() {
         nth += 1;
         let folder = file.parent().unwrap_or(&file);
-        for entry in read_git_config(&file, MOST_BYTES).as_deref().map(entries).unwrap_or_default() {
+        for entry in read_git_config(&file, MOST_BYTES).as_deref().map(entries).unwrap_or_default()
+        {
             match (entry.section.as_str(), entry.key.as_str()) {
                 ("include" | "includeif", "path") => {
                     let included = resolved(folder, &entry.value, home);
@@ -83,10 +91,20 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                     let hooks = resolved(&git.top, &entry.value, home);
                     // The hooks there start those beside their folder, by husky's custom.
                     let is_inner = hooks.file_name().is_some_and(|name| name == "_");
-                    named.push(hooks.parent().filter(|_| is_inner).map_or_else(|| hooks.clone(), Path::to_path_buf));
+                    named.push(
+                        hooks
+                            .parent()
+                            .filter(|_| is_inner)
+                            .map_or_else(|| hooks.clone(), Path::to_path_buf),
+                    );
                 }
-                (section, key) if COMMANDS.contains(&(section, key)) || SECTIONS_OF_COMMANDS.contains(&section) => {
-                    let words = entry.value.split(|it: char| it.is_whitespace() || "'\"`;|&()<>!=$".contains(it));
+                (section, key)
+                    if COMMANDS.contains(&(section, key))
+                        || SECTIONS_OF_COMMANDS.contains(&section) =>
+                {
+                    let words = entry
+                        .value
+                        .split(|it: char| it.is_whitespace() || "'\"`;|&()<>!=$".contains(it));
                     let is_path = PATHS.contains(&(section, key));
                     for word in words.filter(|word| !word.is_empty()) {
                         let path = resolved(&git.top, word, home);
@@ -127,7 +145,11 @@ fn entries(text: &str) -> Vec<Entry> {
                     key.push(it.to_ascii_lowercase());
                 }
                 while chars.next_if(|it| matches!(it, ' ' | '\t')).is_some() {}
-                let value = if chars.next_if_eq(&'=').is_some() { value(&mut chars) } else { "true".to_owned() };
+                let value = if chars.next_if_eq(&'=').is_some() {
+                    value(&mut chars)
+                } else {
+                    "true".to_owned()
+                };
                 found.push(Entry { section: section.clone(), key, value });
             }
             _ => while chars.next().is_some_and(|it| it != '\n') {},
@@ -189,11 +211,15 @@ mod tests {
         let text = "# x\n[Core] HooksPath = a b ; c\n[include]\n\tpath = \"q # r\"\n[includeIf \"gitdir:a]b\\\"/\"]\npath=x\\\ny\n\
                     [alias]\nst\ns = !f() { \\\"a\\\" ; }; f\n[core]editor=\"a\\tb\"c # d\n";
         fs::write(&file, text).unwrap();
-        let output = std::process::Command::new("git").args(["config", "-z", "--list", "-f"]).arg(&file).output();
+        let output = std::process::Command::new("git")
+            .args(["config", "-z", "--list", "-f"])
+            .arg(&file)
+            .output();
         let listed = String::from_utf8(output.unwrap().stdout).unwrap();
         let of_git = listed.split_terminator('\0').map(|entry| {
             let (name, value) = entry.split_once('\n').unwrap_or((entry, "true"));
-            let (section, key) = (name.split('.').next().unwrap(), name.rsplit('.').next().unwrap());
+            let (section, key) =
+                (name.split('.').next().unwrap(), name.rsplit('.').next().unwrap());
             Entry { section: section.to_owned(), key: key.to_owned(), value: value.to_owned() }
         });
         let of_git: Vec<Entry> = of_git.collect();

@@ -60,7 +60,12 @@ fn only_work(writable: &[PathBuf], landlock: Landlock) -> io::Result<()> {
     let readable = Readable { open: [PathBuf::from("/")].into(), ..Readable::default() };
     let mut folders: Vec<_> = writable.iter().map(PathBuf::as_path).collect();
     folders.push("/dev/shm".as_ref());
-    let writable = Writable { folders: &folders, devices: DEVICES, terminals: &TERMINALS, network: Network::AsIs };
+    let writable = Writable {
+        folders: &folders,
+        devices: DEVICES,
+        terminals: &TERMINALS,
+        network: Network::AsIs,
+    };
     capabilities::give_up()?;
     landlock.hold_to(&landlock.bounds(&readable, &writable)?)?;
     filters.apply()

@@ -26,13 +26,14 @@ use super::syscalls::{Filters, Signals};
 use super::unfinished::Record;
 use super::work::{INNER, Mounts, StandIns};
 use super::{
-    Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options, Profile, Support, Variable,
-    capabilities, environment,
+    Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options,
+    Profile, Support, Variable, capabilities, environment,
 };
 use crate::process::Job;
 
 /// Where programs stand that only the machine's owner can replace: one in a folder of the user's could be an agent's.
-const SYSTEM_PROGRAMS: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"];
+const SYSTEM_PROGRAMS: [&str; 4] =
+    ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"];
 
 /// How programs are told where to put their temporary files.
 const TEMPORARY_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
@@ -81,9 +82,14 @@ pub(super) struct Offered {
 
 impl Trial {
     fn run(self) -> Offered {
-        let program = || SYSTEM_PROGRAMS.iter().map(|it| Path::new(it).join("bwrap")).find(|path| path.is_file());
+        let program = || {
+            SYSTEM_PROGRAMS.iter().map(|it| Path::new(it).join("bwrap")).find(|path| path.is_file())
+        };
         match self {
-            Self::Every => Offered { landlock: Landlock::probe(), bubblewrap: program().and_then(Bubblewrap::probe) },
+            Self::Every => Offered {
+                landlock: Landlock::probe(),
+                bubblewrap: program().and_then(Bubblewrap::probe),
+            },
             Self::LandlockAlone => Offered { landlock: Landlock::probe(), bubblewrap: None },
             Self::None => Offered { landlock: None, bubblewrap: None },
         }
@@ -113,7 +119,11 @@ impl Kept {
     }
 
     pub(super) fn places(&self) -> Places {
-        Places::find(&self.machine.root, &[&OF_TEAMS[..], &OF_THE_USER[..], &OF_PITCREW[..]].concat(), &OPEN_OF_PITCREW)
+        Places::find(
+            &self.machine.root,
+            &[&OF_TEAMS[..], &OF_THE_USER[..], &OF_PITCREW[..]].concat(),
+            &OPEN_OF_PITCREW,
+        )
     }
 
     pub(super) fn named(&self) -> String {
@@ -124,9 +134,9 @@ impl Kept {
     pub(super) fn support_of_free(&self) -> Support {
         let Offered { landlock, bubblewrap } = self.offered();
         match (landlock, bubblewrap) {
-            (None, None) => {
-                Support::Missing { reason: "the kernel offers no Landlock and bubblewrap cannot be used".to_owned() }
-            }
+            (None, None) => Support::Missing {
+                reason: "the kernel offers no Landlock and bubblewrap cannot be used".to_owned(),
+            },
             (Some(landlock), _) if !landlock.holds_truncation() => Support::Partly {
                 gap: format!(
                     "this kernel keeps the commands of agents from writing into {}, but not from truncating files \
@@ -135,7 +145,9 @@ impl Kept {
                 ),
             },
             (Some(_), None) => Support::Held { by: "Landlock".to_owned() },
-            (Some(_), Some(_)) => Support::Held { by: "Landlock, or bubblewrap where that costs less".to_owned() },
+            (Some(_), Some(_)) => {
+                Support::Held { by: "Landlock, or bubblewrap where that costs less".to_owned() }
+            }
             (None, Some(_)) => Support::Held { by: "bubblewrap".to_owned() },
         }
     }
@@ -144,9 +156,14 @@ impl Kept {
         let is_root = rustix::process::geteuid().is_root();
         let Offered { landlock, bubblewrap } = self.offered();
         let mounts = bubblewrap.is_some() && Bubblewrap::can_hold(places);
-        let spares = is_root || [cwd, &self.machine.temporary].into_iter().any(|folder| places.is_on_the_way(folder));
+        let spares = is_root
+            || [cwd, &self.machine.temporary]
+                .into_iter()
+                .any(|folder| places.is_on_the_way(folder));
         match landlock {
-            Some(landlock) if mounts && (spares || !landlock.holds_truncation()) => Mechanism::Bubblewrap,
+            Some(landlock) if mounts && (spares || !landlock.holds_truncation()) => {
+                Mechanism::Bubblewrap
+            }
             Some(_) => Mechanism::Landlock,
             None if mounts => Mechanism::Bubblewrap,
             None => Mechanism::Nothing,
@@ -168,11 +185,17 @@ impl Kept {
         ))
     }
 
-    pub(super) fn start_freely(&self, cwd: &Path, program: &str, fill: impl FnOnce(&mut Command)) -> io::Result<Job> {
+    pub(super) fn start_freely(
+        &self,
+        cwd: &Path,
+        program: &str,
+        fill: impl FnOnce(&mut Command),
+    ) -> io::Result<Job> {
         self.make_open_folders();
         let places = self.places();
         let means = self.means(cwd, &places);
-        let bubblewrap = self.offered().bubblewrap.as_ref().filter(|_| means == Mechanism::Bubblewrap);
+        let bubblewrap =
+            self.offered().bubblewrap.as_ref().filter(|_| means == Mechanism::Bubblewrap);
         let mut command = match bubblewrap {
             Some(bubblewrap) => {
                 let mut command = self.in_mounts(bubblewrap, &places, cwd)?;
@@ -187,10 +210,15 @@ impl Kept {
         match (means, self.offered().landlock) {
             (Mechanism::Landlock, Some(landlock)) => {
                 self.lend(&mut command, &places);
-                apart(|| landlock.give_up(&places).and_then(|()| mark()), || Job::spawn(&mut command))?
+                apart(
+                    || landlock.give_up(&places).and_then(|()| mark()),
+                    || Job::spawn(&mut command),
+                )?
             }
             // A program with rights of its own would not gain them behind the filter.
-            (Mechanism::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => Job::spawn(&mut command),
+            (Mechanism::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => {
+                Job::spawn(&mut command)
+            }
             (Mechanism::Landlock | Mechanism::Bubblewrap | Mechanism::Nothing, _) => {
                 apart(mark, || Job::spawn(&mut command))?
             }
@@ -202,7 +230,12 @@ impl Kept {
     /// Processes outside have the file system without these mounts, and show it (`/proc/PID/root`). For anybody but root
     /// they are in another user namespace. For root some of them are open, bubblewrap's own for one, which waits for the
     /// command without any capability: so a command of root leaves them by Landlock, or has no other processes at all.
-    fn in_mounts(&self, bubblewrap: &Bubblewrap, places: &Places, cwd: &Path) -> io::Result<Command> {
+    fn in_mounts(
+        &self,
+        bubblewrap: &Bubblewrap,
+        places: &Places,
+        cwd: &Path,
+    ) -> io::Result<Command> {
         if !rustix::process::geteuid().is_root() {
             return Ok(bubblewrap.before(places, cwd, Processes::All));
         }
@@ -245,18 +278,29 @@ impl Kept {
 
     /// Takes keys and tokens out of a command's variables, those that it inherits and those it was given.
     fn withhold(&self, profile: Profile, command: &mut Command) {
-        let given = command
-            .as_std()
-            .get_envs()
-            .map(|(name, value)| Variable::of(&name.to_string_lossy(), &value.unwrap_or_default().to_string_lossy()));
+        let given = command.as_std().get_envs().map(|(name, value)| {
+            Variable::of(&name.to_string_lossy(), &value.unwrap_or_default().to_string_lossy())
+        });
         let given: Vec<Variable> = given.collect();
         let ours = environment::OF_PROVIDERS.iter().map(|name| (*name).to_owned());
         let is_withheld = |variable: &&Variable| match profile {
             Profile::Free => environment::OF_PROVIDERS.contains(&variable.name.as_str()),
-            Profile::Read | Profile::Work => variable.holds_secret || environment::is_secret(&variable.name),
+            Profile::Read | Profile::Work => {
+                variable.holds_secret || environment::is_secret(&variable.name)
+            }
         };
-        let inherited = self.machine.variables.iter().chain(&given).filter(is_withheld).map(|it| it.name.clone());
-        for name in inherited.chain(ours).chain(self.options.withheld.iter().cloned()).collect::<BTreeSet<_>>() {
+        let inherited = self
+            .machine
+            .variables
+            .iter()
+            .chain(&given)
+            .filter(is_withheld)
+            .map(|it| it.name.clone());
+        for name in inherited
+            .chain(ours)
+            .chain(self.options.withheld.iter().cloned())
+            .collect::<BTreeSet<_>>()
+        {
             command.env_remove(name);
         }
     }
@@ -267,9 +311,12 @@ impl Kept {
     }
 
     fn workshop(&self) -> io::Result<&Workshop> {
-        let opened =
-            self.workshop.get_or_init(|| Workshop::open(&self.machine.root).map_err(|problem| problem.to_string()));
-        opened.as_ref().map_err(|problem| io::Error::other(format!("no folder for temporary files: {problem}")))
+        let opened = self.workshop.get_or_init(|| {
+            Workshop::open(&self.machine.root).map_err(|problem| problem.to_string())
+        });
+        opened.as_ref().map_err(|problem| {
+            io::Error::other(format!("no folder for temporary files: {problem}"))
+        })
     }
 
     fn secrets(&self) -> &Secrets {
@@ -293,19 +340,29 @@ impl Kept {
         bounded_variables(&mut command, &temporary, &config);
         command.envs(git_config::READING);
         let all_private = self.workshop()?.path();
-        let shared =
-            self.shared.of(landlock, grant.folders().map(Path::to_path_buf).collect(), &readable, all_private)?;
+        let shared = self.shared.of(
+            landlock,
+            grant.folders().map(Path::to_path_buf).collect(),
+            &readable,
+            all_private,
+        )?;
         let own = only_reading(landlock, &readable.whole_folders(all_private), &temporary)?;
-        let job = apart(|| give_up(landlock, filters, &[&own, &shared]), || Job::spawn(&mut command))??;
+        let job =
+            apart(|| give_up(landlock, filters, &[&own, &shared]), || Job::spawn(&mut command))??;
         Ok(job.with_aftermath(Aftermath::new(None, self.told.clone())))
     }
 
     /// What a command may read, with its git folders and the git configuration for it.
     fn readable(&self, grant: &Grant) -> io::Result<(Readable, Option<GitFolder>, PathBuf)> {
         let git = GitFolder::of(&grant.cwd, &self.options.git);
-        let mut readable = Readable::find(&self.machine, &self.options, grant, git.as_ref(), self.secrets());
+        let mut readable =
+            Readable::find(&self.machine, &self.options, grant, git.as_ref(), self.secrets());
         readable.withheld.extend(self.denied.find(grant, &readable.open));
-        let config = self.git_configs.of(&grant.cwd, self.machine.home.as_deref(), self.workshop()?.path())?;
+        let config = self.git_configs.of(
+            &grant.cwd,
+            self.machine.home.as_deref(),
+            self.workshop()?.path(),
+        )?;
         readable.open.extend(config.parent().map(Path::to_path_buf));
         Ok((readable, git, config))
     }
@@ -317,9 +374,14 @@ impl Kept {
 
     /// Why *work* cannot hold for a working folder, whatever the machine offers.
     pub(super) fn obstacle(&self, cwd: &Path) -> Option<String> {
-        let (home, cwd) = (fs::canonicalize(self.machine.home.as_ref()?).ok()?, fs::canonicalize(cwd).ok()?);
-        home.starts_with(&cwd)
-            .then(|| format!("{} holds the home folder, and with it what programs run by themselves", cwd.display()))
+        let (home, cwd) =
+            (fs::canonicalize(self.machine.home.as_ref()?).ok()?, fs::canonicalize(cwd).ok()?);
+        home.starts_with(&cwd).then(|| {
+            format!(
+                "{} holds the home folder, and with it what programs run by themselves",
+                cwd.display()
+            )
+        })
     }
 
     pub(super) fn start_working(
@@ -344,7 +406,8 @@ impl Kept {
 
     /// A command line that ends before the program, and its mounts.
     fn working(&self, grant: &Grant) -> io::Result<(Command, Mounts)> {
-        let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered() else {
+        let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered()
+        else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let (own, arguments) = self.inner().map_err(io::Error::other)?;
@@ -352,10 +415,20 @@ impl Kept {
         let workshop = self.workshop()?;
         let (empty_file, empty_folder) = workshop.stand_ins()?;
         let stand_ins = StandIns { workshop, empty_file: &empty_file, empty_folder: &empty_folder };
-        let mounts = Mounts::lay_out(&self.machine, &self.options, grant, git.as_ref(), &readable, stand_ins)?;
+        let mounts = Mounts::lay_out(
+            &self.machine,
+            &self.options,
+            grant,
+            git.as_ref(),
+            &readable,
+            stand_ins,
+        )?;
         let order = InnerRights::Work { writable: mounts.writable.clone(), landlock: *landlock };
         let mut command = bubblewrap.apart(self.options.network);
-        command.args(mounts.arguments(Path::new(own))).arg("--chdir").arg(fs::canonicalize(&grant.cwd)?);
+        command
+            .args(mounts.arguments(Path::new(own)))
+            .arg("--chdir")
+            .arg(fs::canonicalize(&grant.cwd)?);
         command.arg("--").arg(INNER).args(arguments).arg(serde_json::to_string(&order)?);
         bounded_variables(&mut command, Path::new("/tmp"), &config);
         command.envs(CACHES);
@@ -396,7 +469,9 @@ impl Kept {
             return Err(io::Error::other(format!("a trial in bubblewrap failed: {said}")));
         }
         match fs::remove_file(&outside) {
-            Ok(()) => Err(io::Error::other("a trial in bubblewrap wrote outside of its working folder")),
+            Ok(()) => {
+                Err(io::Error::other("a trial in bubblewrap wrote outside of its working folder"))
+            }
             Err(_never_made) => Ok(()),
         }
     }
@@ -417,9 +492,10 @@ impl Kept {
             return Err("the kernel's Landlock is older than version 3 (Linux 6.2)".to_owned());
         }
         let signals = if landlock.scopes_signals() { Signals::Scoped } else { Signals::OwnGroup };
-        let filters =
-            Filters::of(Profile::Read, signals).map_err(|problem| format!("no filter of system calls: {problem}"))?;
-        let folder = self.workshop().and_then(Workshop::private).map_err(|problem| problem.to_string())?;
+        let filters = Filters::of(Profile::Read, signals)
+            .map_err(|problem| format!("no filter of system calls: {problem}"))?;
+        let folder =
+            self.workshop().and_then(Workshop::private).map_err(|problem| problem.to_string())?;
         let outside = folder.path().with_extension("outside");
         let tried = try_out(landlock, &filters, &folder, &outside);
         let _never_made = fs::remove_file(&outside);
@@ -438,9 +514,14 @@ fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
 }
 
 /// The rights to read what may be read, and to write one folder.
-pub(super) fn only_reading(landlock: Landlock, readable: &Readable, folder: &Path) -> io::Result<Bounds> {
+pub(super) fn only_reading(
+    landlock: Landlock,
+    readable: &Readable,
+    folder: &Path,
+) -> io::Result<Bounds> {
     let folders = [folder];
-    let writable = Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
+    let writable =
+        Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
     landlock.bounds(readable, &writable)
 }
 
@@ -453,7 +534,10 @@ fn give_up(landlock: Landlock, filters: &Filters, bounds: &[&Bounds]) -> io::Res
 
 /// Marks this thread, and so the command that it starts, as an agent's. Where the kernel knows no filters a command is still
 /// known by its job and its parents.
-#[expect(clippy::unnecessary_wraps, reason = "it is one of the ways to give rights up, and never fails")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is one of the ways to give rights up, and never fails"
+)]
 fn mark() -> io::Result<()> {
     if let Err(error) = Filters::mark().apply() {
         tracing::debug!(%error, "a command is not marked");
@@ -461,8 +545,14 @@ fn mark() -> io::Result<()> {
     Ok(())
 }
 
-fn try_out(landlock: Landlock, filters: &Filters, folder: &PrivateFolder, outside: &Path) -> io::Result<()> {
-    let readable = Readable { open: BTreeSet::from([PathBuf::from("/usr")]), ..Readable::default() };
+fn try_out(
+    landlock: Landlock,
+    filters: &Filters,
+    folder: &PrivateFolder,
+    outside: &Path,
+) -> io::Result<()> {
+    let readable =
+        Readable { open: BTreeSet::from([PathBuf::from("/usr")]), ..Readable::default() };
     let bounds = only_reading(landlock, &readable, folder.path())?;
     let work = || {
         fs::write(folder.path().join("inside"), "")?;
@@ -470,7 +560,9 @@ fn try_out(landlock: Landlock, filters: &Filters, folder: &PrivateFolder, outsid
             return Err(io::Error::other("the kernel lets a thread write that gave up its rights"));
         }
         if std::os::unix::net::UnixDatagram::unbound().is_ok() {
-            return Err(io::Error::other("the kernel lets a thread make sockets that gave up its rights"));
+            return Err(io::Error::other(
+                "the kernel lets a thread make sockets that gave up its rights",
+            ));
         }
         Ok(())
     };
@@ -484,11 +576,14 @@ pub(super) fn apart<T: Send>(
 ) -> io::Result<T> {
     let runtime = tokio::runtime::Handle::try_current().ok();
     std::thread::scope(|scope| {
-        let confined = std::thread::Builder::new().name("confined".to_owned()).spawn_scoped(scope, || {
-            let _inside = runtime.as_ref().map(tokio::runtime::Handle::enter);
-            give_up()?;
-            Ok(work())
-        })?;
-        confined.join().unwrap_or_else(|_panic| Err(io::Error::other("the confined thread broke down")))
+        let confined =
+            std::thread::Builder::new().name("confined".to_owned()).spawn_scoped(scope, || {
+                let _inside = runtime.as_ref().map(tokio::runtime::Handle::enter);
+                give_up()?;
+                Ok(work())
+            })?;
+        confined
+            .join()
+            .unwrap_or_else(|_panic| Err(io::Error::other("the confined thread broke down")))
     })
 }

@@ -50,7 +50,9 @@ pub(super) fn in_toolchain(folder: &Path) -> Vec<PathBuf> {
             let (name, path) = (entry.file_name(), entry.path());
             let name = name.to_string_lossy();
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() && !OF_PACKAGES.contains(&&*name) => folders.push_back(path),
+                Ok(kind) if kind.is_dir() && !OF_PACKAGES.contains(&&*name) => {
+                    folders.push_back(path)
+                }
                 Ok(kind) if kind.is_file() && holds_key(&name, &path) => found.push(path),
                 Ok(_) | Err(_) => {}
             }
@@ -66,7 +68,9 @@ fn holds_key(name: &str, path: &Path) -> bool {
 fn has_secret(path: &Path) -> bool {
     let is_short = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.len() <= MOST_BYTES);
     // What cannot be read here cannot be read by a command either.
-    is_short && fs::read(path).is_ok_and(|bytes| environment::holds_secret(&String::from_utf8_lossy(&bytes)))
+    is_short
+        && fs::read(path)
+            .is_ok_and(|bytes| environment::holds_secret(&String::from_utf8_lossy(&bytes)))
 }
 
 #[cfg(test)]

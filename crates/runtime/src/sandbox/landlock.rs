@@ -83,7 +83,11 @@ impl Landlock {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    pub(super) fn bounds(self, _readable: &Readable, _writable: &Writable<'_>) -> io::Result<Bounds> {
+    pub(super) fn bounds(
+        self,
+        _readable: &Readable,
+        _writable: &Writable<'_>,
+    ) -> io::Result<Bounds> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
@@ -100,13 +104,16 @@ mod linux {
     use std::path::Path;
 
     use ::landlock::{
-        ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus, Ruleset,
-        RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
+        ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus,
+        Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus,
+        Scope, make_bitflags,
     };
     use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
     use super::super::places::Identity;
-    use super::{Bounds, Exceptions, Landlock, Network, Places, Readable, RuleSource, Writable, io};
+    use super::{
+        Bounds, Exceptions, Landlock, Network, Places, Readable, RuleSource, Writable, io,
+    };
 
     impl Landlock {
         /// Gives up rights on a thread of its own, to see whether the kernel does it.
@@ -125,8 +132,12 @@ mod linux {
                     Some(Self { holds_truncation: false, scopes_signals: false })
                 }
                 (
-                    LandlockStatus::Available { .. } | LandlockStatus::NotEnabled | LandlockStatus::NotImplemented,
-                    RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced,
+                    LandlockStatus::Available { .. }
+                    | LandlockStatus::NotEnabled
+                    | LandlockStatus::NotImplemented,
+                    RulesetStatus::FullyEnforced
+                    | RulesetStatus::PartiallyEnforced
+                    | RulesetStatus::NotEnforced,
                 ) => None,
             }
         }
@@ -164,7 +175,11 @@ mod linux {
 
     impl Landlock {
         /// Makes the rights to nothing but reading what may be read, and writing what is given.
-        pub(in super::super) fn bounds(self, readable: &Readable, writable: &Writable<'_>) -> io::Result<Bounds> {
+        pub(in super::super) fn bounds(
+            self,
+            readable: &Readable,
+            writable: &Writable<'_>,
+        ) -> io::Result<Bounds> {
             let ruleset = bounding_ruleset(writable.network).map_err(io::Error::other)?;
             let mut bounds = Bounds { ruleset, seen: Vec::new() };
             let exceptions = Exceptions::of(&readable.withheld);
@@ -190,8 +205,14 @@ mod linux {
             let copy = bounds.ruleset.try_clone()?.no_new_privs(true);
             let status = copy.restrict_self().map_err(io::Error::other)?;
             match status.ruleset {
-                RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced if self.holds_truncation => Ok(()),
-                RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced => {
+                RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced
+                    if self.holds_truncation =>
+                {
+                    Ok(())
+                }
+                RulesetStatus::FullyEnforced
+                | RulesetStatus::PartiallyEnforced
+                | RulesetStatus::NotEnforced => {
                     Err(io::Error::other("the kernel does not take the rights away"))
                 }
             }
@@ -241,7 +262,12 @@ mod linux {
 
         /// Grants reading what is in a folder, each entry by itself.
         fn grant_entries(&mut self, path: &Path, folder: &OwnedFd, exceptions: &Exceptions) {
-            let entries = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            let entries = openat(
+                folder,
+                c".",
+                OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+            );
             for entry in entries.and_then(Dir::read_from).into_iter().flatten().flatten() {
                 let name = OsStr::from_bytes(entry.file_name().to_bytes());
                 if name == "." || name == ".." || entry.file_type() == FileType::Symlink {
@@ -261,7 +287,9 @@ mod linux {
     const KNOWN: ABI = ABI::V9;
 
     fn bounding_ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
-        let ruleset = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?.scope(Scope::from_all(KNOWN))?;
+        let ruleset = Ruleset::default()
+            .handle_access(AccessFs::from_all(KNOWN))?
+            .scope(Scope::from_all(KNOWN))?;
         match network {
             Network::Refused => ruleset.handle_access(AccessNet::from_all(KNOWN))?.create(),
             Network::AsIs => ruleset.create(),
@@ -277,11 +305,17 @@ mod linux {
     }
 
     /// Grants rights to a file, or to a folder with all below it, and tells which it was.
-    fn grant_whole(ruleset: &mut RulesetCreated, path: &Path, rights: BitFlags<AccessFs>) -> Option<Identity> {
+    fn grant_whole(
+        ruleset: &mut RulesetCreated,
+        path: &Path,
+        rights: BitFlags<AccessFs>,
+    ) -> Option<Identity> {
         let file = open(rustix::fs::CWD, path.as_os_str()).ok()?;
         let identity = identity(&file);
         let granted = ruleset.add_rule(PathBeneath::new(file, rights)).map(drop);
-        drop(granted.inspect_err(|problem| tracing::debug!(%problem, path = %path.display(), "not granted")));
+        drop(granted.inspect_err(
+            |problem| tracing::debug!(%problem, path = %path.display(), "not granted"),
+        ));
         identity
     }
 
@@ -326,7 +360,12 @@ mod linux {
         }
     }
 
-    fn grant(ruleset: &mut RulesetCreated, folder: BorrowedFd<'_>, path: &Path, places: &Places) -> Option<()> {
+    fn grant(
+        ruleset: &mut RulesetCreated,
+        folder: BorrowedFd<'_>,
+        path: &Path,
+        places: &Places,
+    ) -> Option<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file: OwnedFd = openat(folder, path.file_name()?, flags, Mode::empty()).ok()?;
         let stat = fstat(&file).ok()?;

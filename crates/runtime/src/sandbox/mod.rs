@@ -70,7 +70,8 @@ pub(crate) const OF_TEAMS: [&str; 2] = ["teams", "tasks"];
 /// What of a root only the user writes: what decides what agents may do, and what a client runs with all rights.
 /// `settings.local.json` is read where the project is the home folder; `hooks` is where the programs of hooks stand by
 /// custom, and `plugins` are the reference client's, which can be a teammate.
-pub(crate) const OF_THE_USER: [&str; 5] = ["settings.json", "settings.local.json", "agents", "hooks", "plugins"];
+pub(crate) const OF_THE_USER: [&str; 5] =
+    ["settings.json", "settings.local.json", "agents", "hooks", "plugins"];
 
 /// What of a root is our own records.
 pub(crate) const OF_PITCREW: [&str; 1] = ["pitcrew"];

@@ -65,7 +65,8 @@ impl Places {
     pub(super) fn find(root: &Path, names: &[&str], open: &[&str]) -> Self {
         let mut places = Self::default();
         let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
-        let mounts: Vec<Mount> = mounts.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
+        let mounts: Vec<Mount> =
+            mounts.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
         if let Some(root) = places.walk(root) {
             let shown = aliases(&mounts, &root);
             places.roots.insert(root);
@@ -76,7 +77,9 @@ impl Places {
             places.ways.insert(root.clone());
             names.iter().for_each(|name| places.keep(&root.join(name)));
             let open = open.iter().map(|name| root.join(name));
-            places.open.extend(open.filter(|path| fs::symlink_metadata(path).is_ok_and(|it| it.is_dir())));
+            places
+                .open
+                .extend(open.filter(|path| fs::symlink_metadata(path).is_ok_and(|it| it.is_dir())));
         }
         for kept in places.kept.clone() {
             aliases(&mounts, &kept).iter().for_each(|alias| places.keep(alias));
@@ -103,7 +106,8 @@ impl Places {
     pub(super) fn is_kept(&self, path: &Path) -> bool {
         let folded = |path: &Path| path.to_string_lossy().to_lowercase();
         self.kept.iter().any(|kept| folded(kept) == folded(path))
-            || Identity::of(path).is_some_and(|it| self.identities.contains(&it) && !self.ways.contains(path))
+            || Identity::of(path)
+                .is_some_and(|it| self.identities.contains(&it) && !self.ways.contains(path))
     }
 
     /// Whether a path without links is one of the kept or on the way to them, or another name of one.
@@ -113,7 +117,9 @@ impl Places {
 
     /// Whether a link stands on a way elsewhere than straight below the root, where nobody replaces it.
     pub(super) fn has_loose_links(&self) -> bool {
-        self.links.iter().any(|link| link.parent().is_none_or(|folder| !self.roots.contains(folder)))
+        self.links
+            .iter()
+            .any(|link| link.parent().is_none_or(|folder| !self.roots.contains(folder)))
     }
 
     /// Keeps what is at a path, and takes down the way to it. A link out of the root to what only others can change, as
@@ -123,7 +129,8 @@ impl Places {
         let Some(end) = trail.walk(path) else {
             return;
         };
-        let mut beyond = trail.ways.iter().filter(|way| !self.roots.iter().any(|root| root.starts_with(way)));
+        let mut beyond =
+            trail.ways.iter().filter(|way| !self.roots.iter().any(|root| root.starts_with(way)));
         if end != path && beyond.all(|way| is_others(way)) && is_others(&end) {
             return;
         }
@@ -178,7 +185,8 @@ fn is_others(path: &Path) -> bool {
         return true;
     };
     let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
-    !is_own && rustix::fs::accessat(rustix::fs::CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err()
+    !is_own
+        && rustix::fs::accessat(rustix::fs::CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err()
 }
 
 /// One line of `/proc/self/mountinfo`.
@@ -205,7 +213,10 @@ fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = after
+            .get(..3)
+            .filter(|_| *first == b'\\')
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             bytes.push(byte);
             rest = after.get(3..).unwrap_or_default();
@@ -221,7 +232,9 @@ fn unescaped(field: &[u8]) -> PathBuf {
 fn aliases(mounts: &[Mount], folder: &Path) -> Vec<PathBuf> {
     let depth = |mount: &&Mount| mount.point.components().count();
     // Of those at one place the last is on top.
-    let Some(own) = mounts.iter().filter(|mount| folder.starts_with(&mount.point)).max_by_key(depth) else {
+    let Some(own) =
+        mounts.iter().filter(|mount| folder.starts_with(&mount.point)).max_by_key(depth)
+    else {
         return Vec::new();
     };
     let Ok(inside) = folder.strip_prefix(&own.point) else {
@@ -317,9 +330,13 @@ mod tests {
         fs::hard_link(base.join("settings.json"), base.join("hard")).unwrap();
         fs::write(base.join("other"), "{}").unwrap();
         let places = Places::find(&base, &["settings.json", "agents"], &[]);
-        for (name, expected) in
-            [("settings.json", true), ("Settings.JSON", true), ("agents", true), ("hard", true), ("other", false)]
-        {
+        for (name, expected) in [
+            ("settings.json", true),
+            ("Settings.JSON", true),
+            ("agents", true),
+            ("hard", true),
+            ("other", false),
+        ] {
             assert_eq!(places.is_kept(&base.join(name)), expected, "{name}");
         }
         assert!(!places.is_kept(&base));

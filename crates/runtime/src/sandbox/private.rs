@@ -56,7 +56,12 @@ impl Workshop {
         let temporary = folder_below(root, OF_PROCESSES)?;
         sweep(&temporary);
         let own = ProcessIdentity::own();
-        let folder = temporary.join(format!("{}.{}.{}", own.pid, own.start_ticks, uuid::Uuid::new_v4().simple()));
+        let folder = temporary.join(format!(
+            "{}.{}.{}",
+            own.pid,
+            own.start_ticks,
+            uuid::Uuid::new_v4().simple()
+        ));
         DirBuilder::new().mode(OWN).create(&folder)?;
         Ok(Self { folder, lasting: Mutex::default() })
     }
@@ -175,13 +180,17 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     if fs::symlink_metadata(folder)?.is_dir() {
         return Ok(());
     }
-    Err(io::Error::other(format!("{}: something else stands where a folder should", folder.display())))
+    Err(io::Error::other(format!(
+        "{}: something else stands where a folder should",
+        folder.display()
+    )))
 }
 
 /// Removes the folders of processes that are gone: only what this user made, under a name as we give it.
 fn sweep(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
-        let is_dead = owner(&entry.file_name().to_string_lossy()).is_some_and(|owner| !owner.is_alive());
+        let is_dead =
+            owner(&entry.file_name().to_string_lossy()).is_some_and(|owner| !owner.is_alive());
         if is_dead && fs::symlink_metadata(entry.path()).is_ok_and(|meta| is_ours(&meta)) {
             remove(&entry.path());
         }
@@ -189,15 +198,19 @@ fn sweep(temporary: &Path) {
 }
 
 fn is_ours(meta: &Metadata) -> bool {
-    meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o7777 == OWN
+    meta.is_dir()
+        && meta.uid() == rustix::process::geteuid().as_raw()
+        && meta.mode() & 0o7777 == OWN
 }
 
 /// The process whose folder has this name, in the form of [`Workshop::open`] and no other.
 fn owner(name: &str) -> Option<ProcessIdentity> {
     let mut parts = name.split('.');
-    let (pid, start_ticks, unique) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+    let (pid, start_ticks, unique) =
+        (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
     let owner = ProcessIdentity { pid, start_ticks };
-    let is_unique = unique.len() == 32 && unique.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_unique =
+        unique.len() == 32 && unique.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     (is_unique && name == format!("{pid}.{start_ticks}.{unique}")).then_some(owner)
 }
 
@@ -251,7 +264,8 @@ fn open_up_in(above: BorrowedFd<'_>, name: &Path) -> rustix::io::Result<()> {
     for entry in Dir::read_from(&listed)?.flatten() {
         let name = entry.file_name();
         if entry.file_type() == FileType::Directory && name != c"." && name != c".." {
-            let _refused = open_up_in(opened.as_fd(), Path::new(OsStr::from_bytes(name.to_bytes())));
+            let _refused =
+                open_up_in(opened.as_fd(), Path::new(OsStr::from_bytes(name.to_bytes())));
         }
     }
     Ok(())
@@ -267,7 +281,10 @@ mod tests {
 
     #[test]
     fn only_a_name_of_our_own_form_has_an_owner() {
-        assert_eq!(owner(&format!("12.34.{ID}")), Some(ProcessIdentity { pid: 12, start_ticks: 34 }));
+        assert_eq!(
+            owner(&format!("12.34.{ID}")),
+            Some(ProcessIdentity { pid: 12, start_ticks: 34 })
+        );
         for name in ["2023999.12.31", "12.34.holidays", "1.2.", "12.34", "a.b.c", ".12.34"] {
             assert_eq!(owner(name), None, "{name}");
         }
@@ -307,7 +324,11 @@ mod tests {
         symlink(&outside, &link).unwrap();
         let workshop = Workshop::open(&root).unwrap();
         assert!(!dead.exists());
-        assert!(kept.iter().all(|path| path.is_dir()) && link.is_symlink() && outside.join("photos").is_dir());
+        assert!(
+            kept.iter().all(|path| path.is_dir())
+                && link.is_symlink()
+                && outside.join("photos").is_dir()
+        );
         drop(workshop);
         for path in kept {
             remove(&path);
@@ -320,7 +341,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let workshop = Workshop::open(dir.path()).unwrap();
         let folder = |paths: &[&str]| {
-            workshop.lasting(paths.iter().map(PathBuf::from).collect()).unwrap().folder("tmp").unwrap()
+            workshop
+                .lasting(paths.iter().map(PathBuf::from).collect())
+                .unwrap()
+                .folder("tmp")
+                .unwrap()
         };
         assert_eq!(folder(&["/tmp/a"]), folder(&["/tmp/a"]));
         assert_ne!(folder(&["/tmp/a"]), folder(&[]));

@@ -15,7 +15,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, openat, readlinkat, renameat, statat, symlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, fstat, openat, readlinkat, renameat, statat, symlinkat,
+};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -142,7 +144,12 @@ impl Uncovered {
     }
 
     /// What has this name in a folder of `folder` that is not among the known names.
-    pub(super) fn in_each(open: &Path, folder: &Path, name: &str, known: Vec<PathBuf>) -> Option<Self> {
+    pub(super) fn in_each(
+        open: &Path,
+        folder: &Path,
+        name: &str,
+        known: Vec<PathBuf>,
+    ) -> Option<Self> {
         Self::at(open, folder, State::EachFolder { name: name.to_owned(), known })
     }
 
@@ -180,7 +187,9 @@ impl Uncovered {
                 let names = entries.flatten().map(|entry| PathBuf::from(entry.file_name()));
                 self.each(names).iter().flat_map(Self::has_appeared).collect()
             }
-            State::OtherCase { .. } => self.in_other_case(&entries_in).iter().flat_map(Self::has_appeared).collect(),
+            State::OtherCase { .. } => {
+                self.in_other_case(&entries_in).iter().flat_map(Self::has_appeared).collect()
+            }
         }
     }
 
@@ -204,7 +213,9 @@ impl Uncovered {
         let mut appeared = Appeared::default();
         match &self.state {
             State::EachFolder { .. } => match self.names_in(&self.place) {
-                Ok(names) => self.each(names.into_iter()).iter().for_each(|it| appeared.add(it.restore())),
+                Ok(names) => {
+                    self.each(names.into_iter()).iter().for_each(|it| appeared.add(it.restore()))
+                }
                 Err(problem) => appeared.note(&self.path(), Err(problem)),
             },
             State::OtherCase { .. } => {
@@ -217,7 +228,10 @@ impl Uncovered {
                     })
                 };
                 self.in_other_case(&names).iter().for_each(|it| appeared.add(it.restore()));
-                problems.into_inner().into_iter().for_each(|(folder, problem)| appeared.note(&folder, Err(problem)));
+                problems
+                    .into_inner()
+                    .into_iter()
+                    .for_each(|(folder, problem)| appeared.note(&folder, Err(problem)));
             }
             State::Nothing | State::Link { .. } => appeared.note(&self.path(), self.put_aside()),
         }
@@ -226,20 +240,29 @@ impl Uncovered {
 
     /// The entries in other letters that are not known, as places where nothing was. `names` lists a folder.
     fn in_other_case(&self, names: &dyn Fn(&Path) -> Vec<PathBuf>) -> Vec<Self> {
-        let State::OtherCase { names: protected, known, is_each } = &self.state else { return Vec::new() };
+        let State::OtherCase { names: protected, known, is_each } = &self.state else {
+            return Vec::new();
+        };
         let folder = self.path();
-        let is_folder = |path: &PathBuf| fs::symlink_metadata(folder.join(path)).is_ok_and(|meta| meta.is_dir());
+        let is_folder = |path: &PathBuf| {
+            fs::symlink_metadata(folder.join(path)).is_ok_and(|meta| meta.is_dir())
+        };
         let folders = match is_each {
             true => names(&folder).into_iter().filter(is_folder).collect(),
             false => vec![PathBuf::new()],
         };
-        let entries = folders.iter().flat_map(|inner| names(&folder.join(inner)).into_iter().map(|it| inner.join(it)));
+        let entries = folders
+            .iter()
+            .flat_map(|inner| names(&folder.join(inner)).into_iter().map(|it| inner.join(it)));
         let is_protected = |path: &PathBuf| {
             let name = path.file_name().map(Path::new).unwrap_or(path);
             !known.contains(path) && protected.iter().any(|it| is_other_case(name, it))
         };
-        let place =
-            |path: PathBuf| Self { open: self.open.clone(), place: self.place.join(path), state: State::Nothing };
+        let place = |path: PathBuf| Self {
+            open: self.open.clone(),
+            place: self.place.join(path),
+            state: State::Nothing,
+        };
         entries.filter(is_protected).map(place).collect()
     }
 
@@ -248,7 +271,9 @@ impl Uncovered {
         let unknown = names.filter(|folder| !known.contains(folder));
         let is_folder = |it: &Self| {
             let folder = it.path();
-            folder.parent().is_some_and(|it| fs::symlink_metadata(it).is_ok_and(|meta| meta.is_dir()))
+            folder
+                .parent()
+                .is_some_and(|it| fs::symlink_metadata(it).is_ok_and(|meta| meta.is_dir()))
         };
         let place = |folder: PathBuf| Self {
             open: self.open.clone(),
@@ -267,16 +292,24 @@ impl Uncovered {
             }
         }
         let listed = way.with_rights(|folder| {
-            openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            openat(
+                folder,
+                c".",
+                OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
         })?;
-        let names = Dir::read_from(&listed)?.flatten().map(|entry| entry.file_name().to_bytes().to_vec());
+        let names =
+            Dir::read_from(&listed)?.flatten().map(|entry| entry.file_name().to_bytes().to_vec());
         let is_own = |name: &Vec<u8>| name.as_slice() != b"." && name.as_slice() != b"..";
         Ok(names.filter(is_own).map(|name| PathBuf::from(OsString::from_vec(name))).collect())
     }
 
     fn put_aside(&self) -> io::Result<Option<PathBuf>> {
         let Some(mut way) = Way::from(&self.open)? else { return Ok(None) };
-        let (Some(folder), Some(name)) = (self.place.parent(), self.place.file_name()) else { return Ok(None) };
+        let (Some(folder), Some(name)) = (self.place.parent(), self.place.file_name()) else {
+            return Ok(None);
+        };
         let mut at = self.open.clone();
         for name in folder.iter() {
             match way.step(name)? {
@@ -315,7 +348,8 @@ struct Way {
 }
 
 impl Way {
-    const FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+    const FLAGS: OFlags =
+        OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
     /// Opens an open folder, unless somebody removed it meanwhile.
     fn from(open: &Path) -> io::Result<Option<Self>> {
@@ -357,7 +391,10 @@ impl Way {
     }
 
     /// Does something in this folder, with the user's rights to it where it is refused without.
-    fn with_rights<T>(&mut self, work: impl Fn(BorrowedFd<'_>) -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    fn with_rights<T>(
+        &mut self,
+        work: impl Fn(BorrowedFd<'_>) -> rustix::io::Result<T>,
+    ) -> rustix::io::Result<T> {
         match work(self.folder.as_fd()) {
             Err(Errno::ACCESS | Errno::PERM) => {}
             done => return done,
@@ -384,7 +421,10 @@ impl Drop for Way {
 
 /// Sets the mode of a folder that was opened as a path only, which has no call of its own.
 fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
-    fs::set_permissions(format!("/proc/self/fd/{}", folder.as_raw_fd()), Permissions::from_mode(mode))
+    fs::set_permissions(
+        format!("/proc/self/fd/{}", folder.as_raw_fd()),
+        Permissions::from_mode(mode),
+    )
 }
 
 /// The names of what is in a folder.

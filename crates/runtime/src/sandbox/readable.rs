@@ -36,7 +36,8 @@ const SYSTEM: &[&str] = &[
 
 /// Devices that hold nothing. The terminal is not among them: a command of *read* is in the session of the user's own, where
 /// it could draw what it likes, a question too, and take keys.
-pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+pub(super) const DEVICES: &[&str] =
+    &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// Toolchains of a home folder.
 const TOOLCHAINS: &[&str] = &[
@@ -207,10 +208,16 @@ impl Readable {
         let mut open = BTreeSet::new();
         open.extend(SYSTEM.iter().filter_map(|path| real(Path::new(path))));
         open.extend(toolchains(machine));
-        let programs = machine.path.iter().flat_map(|folder| [Some(folder.clone()), with_libraries(folder)]).flatten();
+        let programs = machine
+            .path
+            .iter()
+            .flat_map(|folder| [Some(folder.clone()), with_libraries(folder)])
+            .flatten();
         open.extend(programs.filter_map(|path| apart_from(home, &path)));
         let working: Vec<PathBuf> = grant.folders().filter_map(real).collect();
-        open.extend(git.into_iter().flat_map(GitFolder::folders).filter_map(|path| apart_from(home, path)));
+        open.extend(
+            git.into_iter().flat_map(GitFolder::folders).filter_map(|path| apart_from(home, path)),
+        );
         // Who works in a folder of credentials means to.
         let is_meant = |secret: &&PathBuf| working.iter().any(|folder| folder.starts_with(secret));
         let withheld = secrets.0.iter().filter(|secret| !is_meant(secret)).cloned().collect();
@@ -226,7 +233,8 @@ impl Readable {
         withheld.retain(|path| path.starts_with(concerned) || concerned.starts_with(path));
         // One inside of another needs no rule of its own, unless something is withheld on the way to it.
         for path in &self.open {
-            let is_inside = withheld.is_empty() && path.ancestors().skip(1).any(|above| open.contains(above));
+            let is_inside =
+                withheld.is_empty() && path.ancestors().skip(1).any(|above| open.contains(above));
             if !is_inside {
                 open.insert(path.clone());
             }
@@ -247,7 +255,8 @@ impl Exceptions {
     pub(super) fn of(withheld: &BTreeSet<PathBuf>) -> Self {
         let mut all = Self::default();
         for path in withheld {
-            let node = names(path).fold(&mut all, |node, name| node.below.entry(name.to_owned()).or_default());
+            let node = names(path)
+                .fold(&mut all, |node, name| node.below.entry(name.to_owned()).or_default());
             node.is_whole = true;
         }
         all
@@ -275,7 +284,9 @@ impl Exceptions {
 fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name),
-        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
+            None
+        }
     })
 }
 
@@ -304,17 +315,27 @@ fn apart_from(home: Option<&Path>, path: &Path) -> Option<PathBuf> {
 impl Secrets {
     /// Looks for what a machine's user and administrator keep to themselves.
     pub(super) fn of(machine: &Machine) -> Self {
-        let of_home = machine.home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name)));
+        let of_home =
+            machine.home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name)));
         let of_root = OF_THE_ROOT.iter().map(|name| machine.root.join(name));
         let of_system = SYSTEM_SECRETS.iter().map(PathBuf::from);
-        let mut secrets: BTreeSet<_> = of_home.chain(of_root).chain(of_system).filter_map(|path| real(&path)).collect();
-        let of_toolchains =
-            machine.toolchains.iter().flat_map(|it| TOOLCHAIN_CREDENTIALS.iter().map(|name| it.join(name)));
+        let mut secrets: BTreeSet<_> =
+            of_home.chain(of_root).chain(of_system).filter_map(|path| real(&path)).collect();
+        let of_toolchains = machine
+            .toolchains
+            .iter()
+            .flat_map(|it| TOOLCHAIN_CREDENTIALS.iter().map(|name| it.join(name)));
         secrets.extend(of_toolchains.filter_map(|path| real(&path)));
-        let cargo = machine.home.iter().map(|home| home.join(".cargo")).chain(machine.toolchains.iter().cloned());
-        let of_cargo = cargo.flat_map(|folder| CARGO_CONFIGURATION.iter().map(move |name| folder.join(name)));
+        let cargo = machine
+            .home
+            .iter()
+            .map(|home| home.join(".cargo"))
+            .chain(machine.toolchains.iter().cloned());
+        let of_cargo =
+            cargo.flat_map(|folder| CARGO_CONFIGURATION.iter().map(move |name| folder.join(name)));
         secrets.extend(of_cargo.filter(|file| mentions_token(file)).filter_map(|file| real(&file)));
-        secrets.extend(toolchains(machine).iter().flat_map(|folder| key_files::in_toolchain(folder)));
+        secrets
+            .extend(toolchains(machine).iter().flat_map(|folder| key_files::in_toolchain(folder)));
         secrets.extend(closed_entries("/etc"));
         secrets.extend(closed_entries("/etc/ssh"));
         Self(secrets)
@@ -342,8 +363,9 @@ fn closed_entries(folder: &str) -> Vec<PathBuf> {
     const READ_BY_ALL: u32 = 0o004;
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let is_closed = |path: &PathBuf| {
-        fs::symlink_metadata(path)
-            .is_ok_and(|it| !it.is_symlink() && (it.mode() & READ_BY_ALL == 0 || it.file_type().is_socket()))
+        fs::symlink_metadata(path).is_ok_and(|it| {
+            !it.is_symlink() && (it.mode() & READ_BY_ALL == 0 || it.file_type().is_socket())
+        })
     };
     entries.map(|entry| entry.path()).filter(is_closed).collect()
 }
@@ -373,15 +395,23 @@ mod tests {
     }
     #[test]
     fn whole_folders_keep_only_the_exceptions_that_concern_a_folder() {
-        let paths = |paths: &[&str]| -> BTreeSet<PathBuf> { paths.iter().map(PathBuf::from).collect() };
+        let paths =
+            |paths: &[&str]| -> BTreeSet<PathBuf> { paths.iter().map(PathBuf::from).collect() };
         let private = Path::new("/home/u/.root/tmp");
         let check = |withheld: &[&str], open: &[&str], kept: &[&str]| {
-            let all = Readable { open: paths(&["/home/u", "/home/u/bin", "/usr"]), withheld: paths(withheld) };
+            let all = Readable {
+                open: paths(&["/home/u", "/home/u/bin", "/usr"]),
+                withheld: paths(withheld),
+            };
             let expected = Readable { open: paths(open), withheld: paths(kept) };
             assert_eq!(all.whole_folders(private), expected, "{withheld:?}");
         };
         check(&["/home/u/.ssh", "/etc/shadow", "/home/u/.root/other"], &["/home/u", "/usr"], &[]);
         check(&["/home/u/.root"], &["/home/u", "/home/u/bin", "/usr"], &["/home/u/.root"]);
-        check(&["/home/u/.root/tmp/x"], &["/home/u", "/home/u/bin", "/usr"], &["/home/u/.root/tmp/x"]);
+        check(
+            &["/home/u/.root/tmp/x"],
+            &["/home/u", "/home/u/bin", "/usr"],
+            &["/home/u/.root/tmp/x"],
+        );
     }
 }

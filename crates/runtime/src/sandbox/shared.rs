@@ -111,7 +111,8 @@ impl RuleSource {
     /// A folder whose entries are about to be listed.
     pub(super) fn listed(path: &Path, stat: &Stat) -> Self {
         let changed = (stat.st_ctime, stat.st_ctime_nsec.cast_signed());
-        let content = if is_settled(changed) { Content::Listed(changed) } else { Content::Unsettled };
+        let content =
+            if is_settled(changed) { Content::Listed(changed) } else { Content::Unsettled };
         Self { path: path.to_path_buf(), identity: Some(Identity::from(stat)), content }
     }
 
@@ -136,7 +137,12 @@ mod tests {
     use super::*;
 
     /// Asks until the same ruleset is given twice: the times of folders have to settle first.
-    fn settled(shared: &SharedBounds, landlock: Landlock, readable: &Readable, private: &Path) -> Arc<Bounds> {
+    fn settled(
+        shared: &SharedBounds,
+        landlock: Landlock,
+        readable: &Readable,
+        private: &Path,
+    ) -> Arc<Bounds> {
         let started = Instant::now();
         let ask = || shared.of(landlock, Vec::new(), readable, private).unwrap();
         let mut last = ask();
@@ -163,7 +169,8 @@ mod tests {
         fs::create_dir(&private).unwrap();
         fs::write(work.join("a/.env"), "").unwrap();
         fs::write(work.join("a/plain"), "").unwrap();
-        let mut readable = Readable { open: [work.clone()].into(), withheld: [work.join("a/.env")].into() };
+        let mut readable =
+            Readable { open: [work.clone()].into(), withheld: [work.join("a/.env")].into() };
         let shared = SharedBounds::default();
         let exchange_names = || {
             fs::rename(work.join("a/.env"), work.join("a/x")).unwrap();
@@ -208,7 +215,8 @@ mod tests {
         fs::create_dir_all(top.join("a/b")).unwrap();
         fs::create_dir(top.join("private")).unwrap();
         fs::write(top.join("a/.env"), "").unwrap();
-        let readable = Readable { open: [top.join("a")].into(), withheld: [top.join("a/.env")].into() };
+        let readable =
+            Readable { open: [top.join("a")].into(), withheld: [top.join("a/.env")].into() };
         let shared = SharedBounds::default();
         let before = settled(&shared, landlock, &readable, &top.join("private"));
         fs::write(top.join("a/b/file"), "").unwrap();

@@ -33,7 +33,8 @@ fn name_of_listener(line: &str) -> Option<&Path> {
         (*field, name) = name.trim_start().split_once(' ')?;
     }
     let [_, _, _, flags, kind, _, _] = fields;
-    let listens = kind == DATAGRAM || u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & LISTENS != 0);
+    let listens =
+        kind == DATAGRAM || u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & LISTENS != 0);
     (listens && !name.starts_with('@')).then(|| Path::new(name))
 }
 
@@ -43,7 +44,9 @@ fn is_elsewhere_too(name: &Path, working: &[PathBuf]) -> bool {
         _ if name.is_relative() => true,
         Ok(metadata) if metadata.file_type().is_socket() => metadata.nlink() > 1,
         Ok(_) | Err(_) => {
-            is_in(name, working) || fs::canonicalize(name.parent().unwrap_or(name)).is_ok_and(|it| is_in(&it, working))
+            is_in(name, working)
+                || fs::canonicalize(name.parent().unwrap_or(name))
+                    .is_ok_and(|it| is_in(&it, working))
         }
     }
 }
@@ -74,7 +77,10 @@ mod tests {
     #[test]
     fn of_the_table_those_count_that_listen_at_a_file() {
         for (line, name) in [
-            ("0000000000000000: 00000002 00000000 00010000 0001 01 24680 /run/a b", Some("/run/a b")),
+            (
+                "0000000000000000: 00000002 00000000 00010000 0001 01 24680 /run/a b",
+                Some("/run/a b"),
+            ),
             ("0000000000000000: 00000002 00000000 00010000 0005 01   680 ./rel", Some("./rel")),
             ("0000000000000000: 00000002 00000000 00000000 0002 01 24680 /run/d", Some("/run/d")),
             ("0000000000000000: 00000003 00000000 00000000 0001 03 24680 /run/connected", None),

@@ -68,7 +68,11 @@ impl Sandbox {
     /// Whether a profile holds for a working folder.
     #[must_use]
     pub fn support_in(&self, profile: Profile, cwd: &Path) -> Support {
-        let obstacle = self.kept.as_ref().filter(|_| profile == Profile::Work).and_then(|kept| kept.obstacle(cwd));
+        let obstacle = self
+            .kept
+            .as_ref()
+            .filter(|_| profile == Profile::Work)
+            .and_then(|kept| kept.obstacle(cwd));
         obstacle.map_or_else(|| self.support(profile), |reason| Support::Missing { reason })
     }
 
@@ -118,7 +122,8 @@ impl Sandbox {
             Mechanism::Bubblewrap => places.is_root(cwd),
         };
         if is_fixed {
-            let hint = if places.is_root(cwd) { "" } else { ". With bubblewrap installed they could" };
+            let hint =
+                if places.is_root(cwd) { "" } else { ". With bubblewrap installed they could" };
             warnings.push(format!(
                 "commands cannot make, rename or remove anything directly in {}, because they are kept out of {named}; \
                  in other folders there they can{hint}",
@@ -158,7 +163,9 @@ impl Sandbox {
     /// When the file is kept.
     pub(crate) fn check_free(&self, file: &Path) -> io::Result<()> {
         match &self.kept {
-            Some(kept) if kept.places().is_kept(file) => Err(io::ErrorKind::PermissionDenied.into()),
+            Some(kept) if kept.places().is_kept(file) => {
+                Err(io::ErrorKind::PermissionDenied.into())
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -183,7 +190,8 @@ impl Sandbox {
         if places.is_kept(file) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let Some(landlock) = kept.offered().landlock.filter(|_| !places.ways.contains(folder)) else {
+        let Some(landlock) = kept.offered().landlock.filter(|_| !places.ways.contains(folder))
+        else {
             return Ok(work());
         };
         apart(|| landlock.give_up(&places), work)
@@ -206,10 +214,14 @@ impl Sandbox {
         let kept = self.kept.as_ref()?;
         let sounds_like = |words: &&str| output.contains(*words);
         match profile {
-            Profile::Free => REFUSED.iter().any(sounds_like).then(|| kept.note_of_free(cwd)).flatten(),
-            Profile::Read | Profile::Work => {
-                REFUSED.iter().chain(REFUSED_BY_FILTER).any(sounds_like).then(|| note_of_bounded(profile))
+            Profile::Free => {
+                REFUSED.iter().any(sounds_like).then(|| kept.note_of_free(cwd)).flatten()
             }
+            Profile::Read | Profile::Work => REFUSED
+                .iter()
+                .chain(REFUSED_BY_FILTER)
+                .any(sounds_like)
+                .then(|| note_of_bounded(profile)),
         }
     }
 }

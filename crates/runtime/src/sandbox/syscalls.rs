@@ -10,8 +10,8 @@ use std::io;
 
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::{
-    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, sock_filter,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
 };
 
 use super::Profile;
@@ -71,7 +71,12 @@ impl Filters {
     /// and its parents, since no process can shed a filter.
     pub(super) fn mark() -> Self {
         const RETURN: u16 = 0x06;
-        Self(vec![vec![sock_filter { code: RETURN, jt: 0, jf: 0, k: u32::from(SeccompAction::Allow) }]])
+        Self(vec![vec![sock_filter {
+            code: RETURN,
+            jt: 0,
+            jf: 0,
+            k: u32::from(SeccompAction::Allow),
+        }]])
     }
 
     /// Applies them to this thread and all it starts, for good. No program it runs can gain rights from then on.
@@ -79,7 +84,9 @@ impl Filters {
     /// # Errors
     /// When the kernel refuses.
     pub(super) fn apply(&self) -> io::Result<()> {
-        self.0.iter().try_for_each(|program| seccompiler::apply_filter(program).map_err(io::Error::other))
+        self.0
+            .iter()
+            .try_for_each(|program| seccompiler::apply_filter(program).map_err(io::Error::other))
     }
 }
 
@@ -107,8 +114,13 @@ const MISSING: &[i64] = &[
 const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
 
 /// Calls that set a mode, and the argument that it is.
-const MODES: &[(i64, u8)] =
-    &[(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (FCHMODAT2, 2), (libc::SYS_mkdirat, 2), (libc::SYS_mknodat, 2)];
+const MODES: &[(i64, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+    (libc::SYS_mkdirat, 2),
+    (libc::SYS_mknodat, 2),
+];
 
 #[cfg(target_arch = "x86_64")]
 const LEGACY_MODES: &[(i64, u8)] =
@@ -229,8 +241,14 @@ const IN_READ: &[i64] = &[
 ];
 
 #[cfg(target_arch = "x86_64")]
-const LEGACY_IN_READ: &[i64] =
-    &[libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat];
+const LEGACY_IN_READ: &[i64] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_IN_READ: &[i64] = &[];
 
@@ -323,7 +341,10 @@ impl Table {
             self.when(libc::SYS_clone, vec![half(0, MaskedEq(flag), flag)?])?;
             self.when(libc::SYS_unshare, vec![half(0, MaskedEq(flag), flag)?])?;
         }
-        self.when(libc::SYS_unshare, vec![half(0, MaskedEq(NEW_TIME_NAMESPACE), NEW_TIME_NAMESPACE)?])
+        self.when(
+            libc::SYS_unshare,
+            vec![half(0, MaskedEq(NEW_TIME_NAMESPACE), NEW_TIME_NAMESPACE)?],
+        )
     }
 
     /// Modes that hand the user's rights on. For a folder one of them is harmless, but a filter sees no difference.
@@ -388,7 +409,8 @@ impl Table {
 
     fn foreign_sockets(&mut self) -> Built<()> {
         for call in [libc::SYS_socket, libc::SYS_socketpair] {
-            let families = FAMILIES.into_iter().map(|family| half(0, Ne, family)).collect::<Built<_>>()?;
+            let families =
+                FAMILIES.into_iter().map(|family| half(0, Ne, family)).collect::<Built<_>>()?;
             self.when(call, families)?;
         }
         Ok(())

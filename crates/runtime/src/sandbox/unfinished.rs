@@ -42,7 +42,8 @@ impl Record {
         own_mode::create_folders(&folder)?;
         let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
         let name = format!("{pid}.{start_ticks}.{}", uuid::Uuid::new_v4().simple());
-        let (part, file) = (folder.join(format!("{name}.part")), folder.join(format!("{name}.json")));
+        let (part, file) =
+            (folder.join(format!("{name}.part")), folder.join(format!("{name}.json")));
         let places = Places { places };
         let mut written = own_mode::file_options().write(true).create_new(true).open(&part)?;
         written.write_all(&serde_json::to_vec(&places)?)?;
@@ -103,7 +104,10 @@ impl Unfinished {
     fn of_dead(file: PathBuf) -> Option<Self> {
         let name = file.file_name()?.to_str()?;
         let mut parts = name.split('.');
-        let owner = ProcessIdentity { pid: parts.next()?.parse().ok()?, start_ticks: parts.next()?.parse().ok()? };
+        let owner = ProcessIdentity {
+            pid: parts.next()?.parse().ok()?,
+            start_ticks: parts.next()?.parse().ok()?,
+        };
         if owner.is_alive() || !name.ends_with(".json") {
             return None;
         }

@@ -95,7 +95,8 @@ impl Mounts {
         stand_ins: StandIns<'_>,
     ) -> io::Result<Self> {
         let mut mounts = Self::default();
-        let home = machine.home.as_deref().filter(|home| home.is_absolute() && home.parent().is_some());
+        let home =
+            machine.home.as_deref().filter(|home| home.is_absolute() && home.parent().is_some());
         home.iter().for_each(|home| mounts.empty_home(home));
         mounts.at.insert(PathBuf::from("/run"), Mount::Empty);
         let kernel_s = ["/proc", "/dev", "/sys/fs/cgroup"].map(Path::new);
@@ -117,7 +118,9 @@ impl Mounts {
         }
         if let Some(git) = git {
             mounts.open_git(git);
-            git_programs::named(git, machine.home.as_deref()).iter().for_each(|path| mounts.protect(path));
+            git_programs::named(git, machine.home.as_deref())
+                .iter()
+                .for_each(|path| mounts.protect(path));
         }
         for folder in &working {
             PROTECTED.iter().for_each(|name| mounts.protect(&folder.join(name)));
@@ -149,14 +152,17 @@ impl Mounts {
     /// Adds temporary folders and caches, which last from command to command.
     fn add_temporary(&mut self, home: Option<&Path>, workshop: &Workshop) -> io::Result<()> {
         let home = home.and_then(|home| fs::canonicalize(home).ok());
-        let caches = home.iter().flat_map(|home| CACHES_OF_HOME.iter().map(|name| (home.join(name), *name)));
+        let caches =
+            home.iter().flat_map(|home| CACHES_OF_HOME.iter().map(|name| (home.join(name), *name)));
         let places = TEMPORARY.iter().map(|(at, name)| (PathBuf::from(at), *name)).chain(caches);
         // One that is a working folder stays as it is.
         let places: Vec<_> = places.filter(|(at, _)| !self.opened.contains(at)).collect();
         let mut mounted = BTreeSet::new();
-        let others: Vec<PathBuf> = self.at.keys().chain(places.iter().map(|(at, _)| at)).cloned().collect();
+        let others: Vec<PathBuf> =
+            self.at.keys().chain(places.iter().map(|(at, _)| at)).cloned().collect();
         for (at, _) in &places {
-            let below = others.iter().filter_map(|other| other.strip_prefix(at).ok()?.iter().next());
+            let below =
+                others.iter().filter_map(|other| other.strip_prefix(at).ok()?.iter().next());
             mounted.extend(below.map(|name| at.join(name)));
         }
         for path in &mounted {
@@ -219,10 +225,17 @@ impl Mounts {
         };
         let here = known_in(Path::new(""), &names);
         let folders = folders_in(folder);
-        let inside: Vec<PathBuf> = folders.iter().flat_map(|inner| known_in(inner, PROTECTED_IN_FOLDERS)).collect();
+        let inside: Vec<PathBuf> =
+            folders.iter().flat_map(|inner| known_in(inner, PROTECTED_IN_FOLDERS)).collect();
         here.iter().chain(&inside).for_each(|path| self.protect(&folder.join(path)));
         self.uncovered.extend(Uncovered::other_case(folder, folder, &names, here, false));
-        self.uncovered.extend(Uncovered::other_case(folder, folder, PROTECTED_IN_FOLDERS, inside, true));
+        self.uncovered.extend(Uncovered::other_case(
+            folder,
+            folder,
+            PROTECTED_IN_FOLDERS,
+            inside,
+            true,
+        ));
     }
 
     /// Keeps a working folder from becoming a repository without a `.git`, and the configuration of one that is.
@@ -235,7 +248,10 @@ impl Mounts {
         let has = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
         let is_repository = has("commondir") || has("objects") && has("refs");
         let names = if is_repository { PROTECTED_OF_GIT } else { LOOSE_REPOSITORY };
-        names.iter().filter(|name| is_repository || !has(name)).for_each(|name| self.protect(&folder.join(name)));
+        names
+            .iter()
+            .filter(|name| is_repository || !has(name))
+            .for_each(|name| self.protect(&folder.join(name)));
     }
 
     /// The outermost open folder that something lies in.
@@ -273,7 +289,9 @@ impl Mounts {
         for way in ways.collect::<Vec<_>>().into_iter().rev() {
             match fs::symlink_metadata(way) {
                 Ok(metadata) if metadata.is_dir() => {
-                    self.at.entry(way.to_path_buf()).or_insert_with(|| Mount::Writable(way.to_path_buf()));
+                    self.at
+                        .entry(way.to_path_buf())
+                        .or_insert_with(|| Mount::Writable(way.to_path_buf()));
                 }
                 // A file in the place of a folder, such as a `.git` that leads to one.
                 Ok(_) => return self.cover(way),
@@ -285,7 +303,8 @@ impl Mounts {
     /// A way through something that is read-only itself is not writable.
     fn close_ways(&mut self) {
         let Self { at, covered, opened, .. } = self;
-        let is_inside = |path: &Path| covered.iter().any(|it| path != it.as_path() && path.starts_with(it));
+        let is_inside =
+            |path: &Path| covered.iter().any(|it| path != it.as_path() && path.starts_with(it));
         at.retain(|path, mount| match mount {
             Mount::Writable(_) => opened.contains(path) || !is_inside(path),
             Mount::ReadOnly(_) | Mount::Empty | Mount::Link(_) => true,
@@ -301,14 +320,16 @@ impl Mounts {
         let withheld = readable.withheld.iter().filter(|path| is_shown(path)).cloned();
         for path in withheld.chain(sockets::listening_in(working)).collect::<Vec<_>>() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-            let cover = if metadata.is_dir() { stand_ins.empty_folder } else { stand_ins.empty_file };
+            let cover =
+                if metadata.is_dir() { stand_ins.empty_folder } else { stand_ins.empty_file };
             self.at.insert(path, Mount::ReadOnly(cover.to_path_buf()));
         }
     }
 
     /// The arguments by which bubblewrap makes them, outer ones first.
     pub(super) fn arguments(&self, inner: &Path) -> Vec<OsString> {
-        let mut arguments: Vec<OsString> = ["--proc", "/proc", "--dev", "/dev"].map(OsString::from).into();
+        let mut arguments: Vec<OsString> =
+            ["--proc", "/proc", "--dev", "/dev"].map(OsString::from).into();
         for (at, mount) in &self.at {
             let (option, source) = match mount {
                 Mount::ReadOnly(source) => ("--ro-bind", Some(source)),

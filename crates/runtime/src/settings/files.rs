@@ -28,7 +28,8 @@ impl Paths {
     /// The file of a layer, when the layer has one.
     #[must_use]
     pub fn file(&self, layer: Layer) -> Option<PathBuf> {
-        let in_project = |name: &str| self.project.as_ref().map(|dir| dir.join(".claude").join(name));
+        let in_project =
+            |name: &str| self.project.as_ref().map(|dir| dir.join(".claude").join(name));
         match layer {
             Layer::User => self.root.as_ref().map(|root| root.join("settings.json")),
             Layer::Project => in_project("settings.json"),
@@ -77,7 +78,9 @@ fn sources(paths: &Paths, project: Vec<Source>) -> (Vec<Source>, Vec<SettingsErr
             continue;
         };
         match read(Given::ByUser, &file) {
-            Ok(Some(value)) => sources.push(Source { layer, file: Some(file), base: paths.base(layer), value }),
+            Ok(Some(value)) => {
+                sources.push(Source { layer, file: Some(file), base: paths.base(layer), value })
+            }
             Ok(None) => {}
             Err(error) => unread.push(error),
         }
@@ -91,13 +94,15 @@ fn sources(paths: &Paths, project: Vec<Source>) -> (Vec<Source>, Vec<SettingsErr
 /// Reads one file of settings; `None` when there is none.
 pub(crate) fn read(given: Given<'_>, path: &Path) -> Result<Option<Value>, SettingsError> {
     let unreadable = |source: Refused| SettingsError::Read { path: path.to_path_buf(), source };
-    let Some(text) = given.read_text(path, FILE_LIMIT_BYTES).map_err(unreadable)? else { return Ok(None) };
+    let Some(text) = given.read_text(path, FILE_LIMIT_BYTES).map_err(unreadable)? else {
+        return Ok(None);
+    };
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
         return Ok(Some(Value::Object(Map::new())));
     }
-    let value =
-        serde_json::from_str(text).map_err(|source| SettingsError::Json { path: path.to_path_buf(), source })?;
+    let value = serde_json::from_str(text)
+        .map_err(|source| SettingsError::Json { path: path.to_path_buf(), source })?;
     Ok(Some(value))
 }
 

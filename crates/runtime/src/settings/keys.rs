@@ -142,7 +142,10 @@ struct Section {
 impl Settings {
     /// What seems misspelt in the layers, in words, each with its layer.
     pub(super) fn misspelt(&self) -> Vec<String> {
-        self.sources().iter().flat_map(|source| SECTIONS.iter().flat_map(|section| section.misspelt(source))).collect()
+        self.sources()
+            .iter()
+            .flat_map(|source| SECTIONS.iter().flat_map(|section| section.misspelt(source)))
+            .collect()
     }
 }
 
@@ -158,17 +161,21 @@ impl Section {
         };
         let unknown = fields.keys().filter(|name| !self.names.contains(&name.as_str()));
         // The list of what is trusted for one run is in its own layer only, where `--trust` put it.
-        let is_of_run = |name: &str| self.is_ours && source.layer == Layer::Cli && name == TRUSTED_ITEMS;
+        let is_of_run =
+            |name: &str| self.is_ours && source.layer == Layer::Cli && name == TRUSTED_ITEMS;
         unknown.filter(|name| !is_of_run(name)).filter_map(|name| self.tell(name, source)).collect()
     }
 
     fn tell(&self, name: &str, source: &Source) -> Option<String> {
-        let dotted = |name: &str| if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        let dotted = |name: &str| {
+            if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+        };
         let near = nearest(name, self.names.iter().copied());
         if near.is_none() && !self.is_ours {
             return None;
         }
-        let hint = near.map(|near| format!("; did you mean `{}`?", dotted(&near))).unwrap_or_default();
+        let hint =
+            near.map(|near| format!("; did you mean `{}`?", dotted(&near))).unwrap_or_default();
         Some(format!("nothing heeds `{}` in the {}{hint}", dotted(name), source.origin()))
     }
 }
@@ -203,7 +210,8 @@ mod tests {
     #[test]
     fn all_limits_are_known_by_name() {
         let limits = serde_json::to_value(pitcrew_protocol::Limits::default()).unwrap();
-        let settings = Settings::merge(vec![(Layer::User, json!({"pitcrew": {"limits": limits}}))]).unwrap();
+        let settings =
+            Settings::merge(vec![(Layer::User, json!({"pitcrew": {"limits": limits}}))]).unwrap();
         assert_eq!(settings.unheeded(), [""; 0]);
     }
 }

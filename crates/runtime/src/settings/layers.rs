@@ -153,8 +153,10 @@ impl Settings {
 fn canonical(value: &Value) -> Option<Value> {
     match value {
         Value::Object(fields) => {
-            let mut kept: Vec<(String, Value)> =
-                fields.iter().filter_map(|(name, value)| Some((name.clone(), canonical(value)?))).collect();
+            let mut kept: Vec<(String, Value)> = fields
+                .iter()
+                .filter_map(|(name, value)| Some((name.clone(), canonical(value)?)))
+                .collect();
             kept.sort_by(|a, b| a.0.cmp(&b.0));
             (!kept.is_empty()).then(|| Value::Object(kept.into_iter().collect()))
         }
@@ -219,8 +221,14 @@ mod tests {
     #[test]
     fn objects_merge_lists_join_and_scalars_are_overridden() {
         let result = merged(vec![
-            (Layer::Local, json!({"model": "b", "permissions": {"allow": ["Y", "X"]}, "env": {"B": "2"}})),
-            (Layer::User, json!({"model": "a", "theme": "dark", "permissions": {"allow": ["X"]}, "env": {"A": "1"}})),
+            (
+                Layer::Local,
+                json!({"model": "b", "permissions": {"allow": ["Y", "X"]}, "env": {"B": "2"}}),
+            ),
+            (
+                Layer::User,
+                json!({"model": "a", "theme": "dark", "permissions": {"allow": ["X"]}, "env": {"A": "1"}}),
+            ),
         ]);
         assert_eq!(
             result,
@@ -240,8 +248,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_survive_at_every_level() {
-        let value =
-            json!({"$schema": "s", "permissions": {"future": {"a": [1, {"b": null}]}}, "statusLine": {"type": "x"}});
+        let value = json!({"$schema": "s", "permissions": {"future": {"a": [1, {"b": null}]}}, "statusLine": {"type": "x"}});
         assert_eq!(merged(vec![(Layer::User, value.clone())]), value);
     }
 

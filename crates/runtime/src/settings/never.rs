@@ -228,7 +228,9 @@ pub(crate) fn strip(layer: &mut Value) -> Vec<Refusal> {
     for never in NEVER_FROM_PROJECT {
         match never.what {
             What::Field(name) => remove(fields, name, |_| true, never.why, &mut refused),
-            What::Value(name, wanted) => remove(fields, name, |value| is_value(value, wanted), never.why, &mut refused),
+            What::Value(name, wanted) => {
+                remove(fields, name, |value| is_value(value, wanted), never.why, &mut refused)
+            }
             What::Variable(pattern) => strip_variables(fields, pattern, never.why, &mut refused),
         }
     }
@@ -253,7 +255,12 @@ fn remove(
     }
 }
 
-fn strip_variables(fields: &mut Map<String, Value>, pattern: &str, why: &'static str, refused: &mut Vec<Refusal>) {
+fn strip_variables(
+    fields: &mut Map<String, Value>,
+    pattern: &str,
+    why: &'static str,
+    refused: &mut Vec<Refusal>,
+) {
     let Some(env) = fields.get_mut("env").and_then(Value::as_object_mut) else { return };
     let meant: Vec<String> = env.keys().filter(|name| matches(pattern, name)).cloned().collect();
     for name in meant {
@@ -282,10 +289,12 @@ fn matches(pattern: &str, name: &str) -> bool {
 fn fits(pattern: &[char], name: &[char]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),
-        Some((&'*', rest)) => (0..=name.len()).any(|at| name.get(at..).is_some_and(|tail| fits(rest, tail))),
-        Some((wanted, rest)) => {
-            name.split_first().is_some_and(|(letter, tail)| (*wanted == '?' || wanted == letter) && fits(rest, tail))
+        Some((&'*', rest)) => {
+            (0..=name.len()).any(|at| name.get(at..).is_some_and(|tail| fits(rest, tail)))
         }
+        Some((wanted, rest)) => name
+            .split_first()
+            .is_some_and(|(letter, tail)| (*wanted == '?' || wanted == letter) && fits(rest, tail)),
     }
 }
 
@@ -328,9 +337,13 @@ mod tests {
 
     #[test]
     fn a_trusted_project_may_set_other_modes_and_places() {
-        let mut layer = json!({"teammateMode": "tmux", "permissions": {"defaultMode": "acceptEdits"}});
+        let mut layer =
+            json!({"teammateMode": "tmux", "permissions": {"defaultMode": "acceptEdits"}});
         assert_eq!(strip(&mut layer), []);
-        assert_eq!(layer, json!({"teammateMode": "tmux", "permissions": {"defaultMode": "acceptEdits"}}));
+        assert_eq!(
+            layer,
+            json!({"teammateMode": "tmux", "permissions": {"defaultMode": "acceptEdits"}})
+        );
     }
 
     #[test]

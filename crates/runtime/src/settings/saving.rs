@@ -24,9 +24,16 @@ const NEW_FILE_MODE: u32 = 0o600;
 pub(crate) fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), SettingsError> {
     let name = || origin(Layer::User, Some(file));
     let value = read(Given::ByUser, file)?.unwrap_or_else(|| Value::Object(Map::new()));
-    let Value::Object(mut fields) = value else { return Err(SettingsError::NotAnObject { origin: name() }) };
-    let wrong = |field: &str, expected| SettingsError::Field { origin: name(), field: String::from(field), expected };
-    let Value::Object(permissions) = fields.entry("permissions").or_insert_with(|| json!({})) else {
+    let Value::Object(mut fields) = value else {
+        return Err(SettingsError::NotAnObject { origin: name() });
+    };
+    let wrong = |field: &str, expected| SettingsError::Field {
+        origin: name(),
+        field: String::from(field),
+        expected,
+    };
+    let Value::Object(permissions) = fields.entry("permissions").or_insert_with(|| json!({}))
+    else {
         return Err(wrong("permissions", "an object"));
     };
     let Value::Array(allow) = permissions.entry("allow").or_insert_with(|| json!([])) else {
@@ -50,7 +57,8 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     own_mode::create_folders(folder)?;
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(text.as_bytes())?;
-    let rights = fs::metadata(&target).map_or(Permissions::from_mode(NEW_FILE_MODE), |metadata| metadata.permissions());
+    let rights = fs::metadata(&target)
+        .map_or(Permissions::from_mode(NEW_FILE_MODE), |metadata| metadata.permissions());
     new.as_file().set_permissions(rights)?;
     new.as_file().sync_all()?;
     new.persist(&target)?;
@@ -65,10 +73,12 @@ mod tests {
     fn a_rule_is_saved_once_and_everything_else_stays() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("settings.json");
-        let read = || -> Value { serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap() };
+        let read =
+            || -> Value { serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap() };
         save_allowing_rule(&file, "Bash(a)").unwrap();
         assert_eq!(read(), json!({"permissions": {"allow": ["Bash(a)"]}}));
-        let more = json!({"model": "m", "permissions": {"deny": ["Read(x)"], "allow": ["Bash(a)"]}});
+        let more =
+            json!({"model": "m", "permissions": {"deny": ["Read(x)"], "allow": ["Bash(a)"]}});
         fs::write(&file, more.to_string()).unwrap();
         save_allowing_rule(&file, "Bash(a)").unwrap();
         save_allowing_rule(&file, "Bash(b:*)").unwrap();
@@ -86,7 +96,9 @@ mod tests {
         save_allowing_rule(&file, "Bash(a)").unwrap();
         assert!(fs::symlink_metadata(&file).unwrap().is_symlink());
         assert!(fs::read_to_string(&real).unwrap().contains("Bash(a)"));
-        for broken in ["nonsense", "[]", r#"{"permissions": 1}"#, r#"{"permissions": {"allow": "Bash"}}"#] {
+        for broken in
+            ["nonsense", "[]", r#"{"permissions": 1}"#, r#"{"permissions": {"allow": "Bash"}}"#]
+        {
             fs::write(&real, broken).unwrap();
             save_allowing_rule(&file, "Bash(a)").unwrap_err();
             assert_eq!(fs::read_to_string(&real).unwrap(), broken);

@@ -50,7 +50,8 @@ const FIELDS: &[Field] = &[
     bound(&["permissions"], "an object", Value::is_object),
     bound(&["permissions", "deny"], "a list of strings", is_string_list),
     bound(&["permissions", "ask"], "a list of strings", is_string_list),
-    free(&["permissions", "allow"], "a list of strings", is_string_list).with_items("a string", is_string),
+    free(&["permissions", "allow"], "a list of strings", is_string_list)
+        .with_items("a string", is_string),
     free(&["permissions", "additionalDirectories"], "a list of strings", is_string_list)
         .with_items("a string", is_string),
     free(
@@ -67,8 +68,10 @@ const FIELDS: &[Field] = &[
     free(&["sandbox", "allowUnsandboxedCommands"], TRUTH, Value::is_boolean),
     free(&["sandbox", "allowOtherClients"], TRUTH, Value::is_boolean),
     free(&["sandbox", "autoAllow"], TRUTH, Value::is_boolean),
-    free(&["sandbox", "read"], "a list of strings", is_string_list).with_items("a string", is_string),
-    free(&["sandbox", "write"], "a list of strings", is_string_list).with_items("a string", is_string),
+    free(&["sandbox", "read"], "a list of strings", is_string_list)
+        .with_items("a string", is_string),
+    free(&["sandbox", "write"], "a list of strings", is_string_list)
+        .with_items("a string", is_string),
     // An object is the reference client's, which names hosts.
     free(&["sandbox", "network"], TRUTH, |network| network.is_boolean() || network.is_object()),
     bound(&["sandbox", "withheldVariables"], "a list of strings", is_string_list),
@@ -76,10 +79,14 @@ const FIELDS: &[Field] = &[
     free(&["pitcrew", "teams"], TRUTH, Value::is_boolean),
     free(&["pitcrew", "clientSockets"], TRUTH, Value::is_boolean),
     free(&["pitcrew", "removeIgnoredFiles"], TRUTH, Value::is_boolean),
-    free(&["pitcrew", "contextWindow"], "a number of tokens, or such a number for each model", |setting| {
-        ContextWindows::from_setting(setting).is_ok()
-    })
-    .with_items("a number of tokens", |model, tokens| ContextWindows::from_setting(&json!({ model: tokens })).is_ok()),
+    free(
+        &["pitcrew", "contextWindow"],
+        "a number of tokens, or such a number for each model",
+        |setting| ContextWindows::from_setting(setting).is_ok(),
+    )
+    .with_items("a number of tokens", |model, tokens| {
+        ContextWindows::from_setting(&json!({ model: tokens })).is_ok()
+    }),
     free(&["pitcrew", "compactAtPercent"], "a number from 10 to 95", |setting| {
         setting.as_u64().is_some_and(|percent| COMPACT_AT_PERCENT.contains(&percent))
     }),
@@ -91,14 +98,18 @@ const FIELDS: &[Field] = &[
     free(&["pitcrew", "durability"], "\"disk\" or \"process\"", |setting| {
         matches!(setting.as_str(), Some("disk" | "process"))
     }),
-    free(&["pitcrew", "limits"], "an object of limits", |setting| Limits::deserialize(setting).is_ok())
-        .with_items("a number, or for a rate a count and seconds", |limit, value| {
-            Limits::deserialize(json!({ limit: value })).is_ok()
-        }),
+    free(&["pitcrew", "limits"], "an object of limits", |setting| {
+        Limits::deserialize(setting).is_ok()
+    })
+    .with_items("a number, or for a rate a count and seconds", |limit, value| {
+        Limits::deserialize(json!({ limit: value })).is_ok()
+    }),
     free(&["pitcrew", "prices"], "an object of prices for each model", |setting| {
         PriceTable::list().override_with(setting).is_ok()
     })
-    .with_items("a price", |model, price| PriceTable::list().override_with(&json!({ model: price })).is_ok()),
+    .with_items("a price", |model, price| {
+        PriceTable::list().override_with(&json!({ model: price })).is_ok()
+    }),
     free(&["pitcrew", "claude"], "a string", Value::is_string),
     free(&["pitcrew", "teammateMode"], "a string", Value::is_string),
     free(&["pitcrew", "teammateProgram"], "\"pitcrew\" or \"claude\"", |setting| {
@@ -109,11 +120,19 @@ const FIELDS: &[Field] = &[
 const TRUTH: &str = "true or false";
 const SECONDS: &str = "a number of seconds";
 
-const fn free(path: &'static [&'static str], expected: &'static str, is_known: fn(&Value) -> bool) -> Field {
+const fn free(
+    path: &'static [&'static str],
+    expected: &'static str,
+    is_known: fn(&Value) -> bool,
+) -> Field {
     Field { path, expected, is_known, otherwise: Otherwise::LeftOut, items: None }
 }
 
-const fn bound(path: &'static [&'static str], expected: &'static str, is_known: fn(&Value) -> bool) -> Field {
+const fn bound(
+    path: &'static [&'static str],
+    expected: &'static str,
+    is_known: fn(&Value) -> bool,
+) -> Field {
     Field { path, expected, is_known, otherwise: Otherwise::Refused, items: None }
 }
 
@@ -147,10 +166,16 @@ pub(super) fn heed(source: &mut Source) -> NotKnown {
             format!("`{name}` in the {origin} is not heeded: {} is not {expected}", shown(value))
         };
         if !is_nothing && (source.layer == Layer::Cli || field.otherwise == Otherwise::Refused) {
-            not_known.refused.push(SettingsError::Field { origin, field: name, expected: field.expected });
+            not_known.refused.push(SettingsError::Field {
+                origin,
+                field: name,
+                expected: field.expected,
+            });
         } else if let Some(items) = field.items.filter(|_| value.is_array() || value.is_object()) {
             let (known, others) = items.sorted(value.clone());
-            let others = others.iter().map(|(item, value)| says(&format!("{name}{item}"), value, items.expected));
+            let others = others
+                .iter()
+                .map(|(item, value)| says(&format!("{name}{item}"), value, items.expected));
             not_known.unheeded.extend(others);
             if let Some(place) = source.field_mut(field.path) {
                 *place = known;
@@ -221,7 +246,9 @@ fn is_variable(name: &str, value: &Value) -> bool {
 }
 
 fn is_environment(value: &Value) -> bool {
-    value.as_object().is_some_and(|variables| variables.iter().all(|(name, value)| is_variable(name, value)))
+    value
+        .as_object()
+        .is_some_and(|variables| variables.iter().all(|(name, value)| is_variable(name, value)))
 }
 
 fn is_string_list(value: &Value) -> bool {
@@ -249,7 +276,8 @@ mod tests {
             "pitcrew": {"teams": "no", "contextWindow": 12, "compactAtPercent": 100, "modelPatience": -1, "limits": {"agents": "x"}},
             "sandbox": {"autoAllow": "yes"},
         });
-        let settings = Settings::merge(vec![(Layer::User, user), (Layer::Project, project)]).unwrap();
+        let settings =
+            Settings::merge(vec![(Layer::User, user), (Layer::Project, project)]).unwrap();
         assert_eq!(settings.model(), Some("a"));
         assert_eq!(settings.permissions().default_mode, Some(PermissionMode::Plan));
         assert!(!settings.teams_enabled() && !settings.runs_sandboxed_commands());
@@ -311,10 +339,11 @@ mod tests {
     #[test]
     fn null_is_as_good_as_nothing() {
         let user = json!({"model": "a", "hooks": {}, "permissions": {"deny": ["Bash"]}});
-        let project =
-            json!({"model": null, "env": null, "permissions": {"deny": null, "defaultMode": null}, "pitcrew": null});
+        let project = json!({"model": null, "env": null, "permissions": {"deny": null, "defaultMode": null}, "pitcrew": null});
         for layer in [Layer::Project, Layer::Cli] {
-            let settings = Settings::merge(vec![(Layer::User, user.clone()), (layer, project.clone())]).unwrap();
+            let settings =
+                Settings::merge(vec![(Layer::User, user.clone()), (layer, project.clone())])
+                    .unwrap();
             assert_eq!(
                 Value::Object(settings.merged().clone()),
                 json!({"model": "a", "hooks": {}, "permissions": {"deny": ["Bash"]}})
@@ -330,21 +359,36 @@ mod tests {
             (Layer::Project, json!({"permissions": {"deny": "Bash"}}), "permissions.deny"),
             (Layer::Managed, json!({"permissions": {"ask": [1]}}), "permissions.ask"),
             (Layer::User, json!({"permissions": {"deny": ["Bash", 1]}}), "permissions.deny"),
-            (Layer::User, json!({"sandbox": {"withheldVariables": ["KEY", 1]}}), "sandbox.withheldVariables"),
+            (
+                Layer::User,
+                json!({"sandbox": {"withheldVariables": ["KEY", 1]}}),
+                "sandbox.withheldVariables",
+            ),
             (Layer::Cli, json!({"permissions": {"allow": ["Read", 1]}}), "permissions.allow"),
-            (Layer::Cli, json!({"permissions": {"defaultMode": "yolo"}}), "permissions.defaultMode"),
+            (
+                Layer::Cli,
+                json!({"permissions": {"defaultMode": "yolo"}}),
+                "permissions.defaultMode",
+            ),
             (Layer::Cli, json!({"model": {}}), "model"),
             (Layer::Cli, json!({"pitcrew": {"teams": "no"}}), "pitcrew.teams"),
         ] {
             let error = Settings::merge(vec![(layer, value)]).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{field}` in the {layer} settings must be")), "{error}");
+            assert!(
+                error.starts_with(&format!("`{field}` in the {layer} settings must be")),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn a_long_value_is_cut_where_a_character_ends() {
-        let settings = Settings::merge(vec![(Layer::User, json!({"model": ["ü".repeat(100)]}))]).unwrap();
-        let expected = format!("`model` in the user settings is not heeded: [\"{}… is not a string", "ü".repeat(58));
+        let settings =
+            Settings::merge(vec![(Layer::User, json!({"model": ["ü".repeat(100)]}))]).unwrap();
+        let expected = format!(
+            "`model` in the user settings is not heeded: [\"{}… is not a string",
+            "ü".repeat(58)
+        );
         assert_eq!(settings.unheeded(), [expected]);
     }
 }

@@ -129,7 +129,9 @@ impl Settings {
     /// The share of its context that a conversation may fill before it is compacted: `pitcrew.compactAtPercent`.
     #[must_use]
     pub fn compact_at_percent(&self) -> u64 {
-        self.pitcrew("compactAtPercent").and_then(Value::as_u64).unwrap_or(ContextBound::SHARE_PERCENT)
+        self.pitcrew("compactAtPercent")
+            .and_then(Value::as_u64)
+            .unwrap_or(ContextBound::SHARE_PERCENT)
     }
 
     /// Whether a worktree in which only ignored files are left is kept for them: unless the user sets
@@ -190,13 +192,22 @@ impl Settings {
     /// `sandbox.withheldVariables`.
     #[must_use]
     pub fn sandbox(&self, home: Option<&Path>) -> sandbox::Options {
-        let is_users = |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
+        let is_users =
+            |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
         let all = |list: &str| -> Vec<String> {
             let of_users = self.sources().iter().filter(is_users);
-            of_users.flat_map(|source| strings(source.field(&["sandbox", list]))).map(str::to_owned).collect()
+            of_users
+                .flat_map(|source| strings(source.field(&["sandbox", list])))
+                .map(str::to_owned)
+                .collect()
         };
-        let folders =
-            |list| all(list).iter().map(|path| expand_home(path, home)).filter(|path| path.is_absolute()).collect();
+        let folders = |list| {
+            all(list)
+                .iter()
+                .map(|path| expand_home(path, home))
+                .filter(|path| path.is_absolute())
+                .collect()
+        };
         sandbox::Options {
             read: folders("read"),
             write: folders("write"),
@@ -208,7 +219,8 @@ impl Settings {
 
     /// Whether the user, and not only a project, switched that on.
     fn users_own(&self, field: &[&str]) -> bool {
-        let is_users = |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
+        let is_users =
+            |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
         let said = |source: &Source| source.field(field).and_then(Value::as_bool);
         self.sources().iter().filter(is_users).filter_map(said).next_back().unwrap_or(false)
     }
@@ -250,11 +262,21 @@ mod tests {
     fn rules_keep_the_layer_they_stand_in() {
         let settings = Settings::merge(vec![
             (Layer::Managed, json!({"permissions": {"deny": ["Bash(curl *)"]}})),
-            (Layer::User, json!({"permissions": {"deny": ["Read(~/.ssh/**)"], "defaultMode": "plan"}})),
+            (
+                Layer::User,
+                json!({"permissions": {"deny": ["Read(~/.ssh/**)"], "defaultMode": "plan"}}),
+            ),
         ])
         .unwrap();
-        let deny: Vec<_> = settings.permissions().deny.into_iter().map(|rule| (rule.layer, rule.text)).collect();
-        assert_eq!(deny, [(Layer::User, "Read(~/.ssh/**)".to_owned()), (Layer::Managed, "Bash(curl *)".to_owned())]);
+        let deny: Vec<_> =
+            settings.permissions().deny.into_iter().map(|rule| (rule.layer, rule.text)).collect();
+        assert_eq!(
+            deny,
+            [
+                (Layer::User, "Read(~/.ssh/**)".to_owned()),
+                (Layer::Managed, "Bash(curl *)".to_owned())
+            ]
+        );
         assert_eq!(settings.permissions().default_mode, Some(PermissionMode::Plan));
     }
 
@@ -262,7 +284,9 @@ mod tests {
     fn teams_are_on_until_the_setting_or_the_switch_says_off() {
         assert!(one(json!({})).teams_enabled());
         assert!(one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"}})).teams_enabled());
-        assert!(!one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "0"}})).teams_enabled());
+        assert!(
+            !one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "0"}})).teams_enabled()
+        );
         assert!(!one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": 0}})).teams_enabled());
         assert!(!one(json!({"pitcrew": {"teams": false}})).teams_enabled());
     }
@@ -270,7 +294,9 @@ mod tests {
     #[test]
     fn only_the_user_lets_commands_run_unconfined() {
         let says = |allows: bool| json!({"sandbox": {"allowUnsandboxedCommands": allows}});
-        let allows = |layers: Vec<(Layer, Value)>| Settings::merge(layers).unwrap().allows_unsandboxed_commands();
+        let allows = |layers: Vec<(Layer, Value)>| {
+            Settings::merge(layers).unwrap().allows_unsandboxed_commands()
+        };
         assert!(!allows(vec![]));
         assert!(!allows(vec![(Layer::Project, says(true)), (Layer::Local, says(true))]));
         assert!(allows(vec![(Layer::User, says(true)), (Layer::Project, says(false))]));
@@ -282,11 +308,18 @@ mod tests {
     fn the_user_switches_hooks_off_and_anybody_the_bypass() {
         let hooks = json!({"hooks": {"Stop": []}});
         let off = json!({"disableAllHooks": true});
-        let merge = |layer, value: Value| Settings::merge(vec![(Layer::User, hooks.clone()), (layer, value)]).unwrap();
+        let merge = |layer, value: Value| {
+            Settings::merge(vec![(Layer::User, hooks.clone()), (layer, value)]).unwrap()
+        };
         assert!(merge(Layer::Managed, off.clone()).hooks().is_none());
-        assert!(merge(Layer::Project, off).hooks().is_some(), "a project does not switch the user's off");
+        assert!(
+            merge(Layer::Project, off).hooks().is_some(),
+            "a project does not switch the user's off"
+        );
         let disable = json!({"permissions": {"disableBypassPermissionsMode": "disable"}});
-        assert!(merge(Layer::Project, disable).disables_bypass() && !one(json!({})).disables_bypass());
+        assert!(
+            merge(Layer::Project, disable).disables_bypass() && !one(json!({})).disables_bypass()
+        );
     }
 
     #[test]
@@ -300,6 +333,9 @@ mod tests {
     #[test]
     fn the_patience_with_models_is_ten_minutes_unless_the_settings_say_otherwise() {
         assert_eq!(one(json!({})).model_patience(), Duration::from_secs(600));
-        assert_eq!(one(json!({"pitcrew": {"modelPatience": 1.5}})).model_patience(), Duration::from_millis(1500));
+        assert_eq!(
+            one(json!({"pitcrew": {"modelPatience": 1.5}})).model_patience(),
+            Duration::from_millis(1500)
+        );
     }
 }

@@ -54,7 +54,12 @@ impl SoloLoop {
     }
 
     /// Takes note of the agent's end.
-    pub(super) async fn ended(&mut self, status: Status, reason: Option<String>, text: Option<String>) {
+    pub(super) async fn ended(
+        &mut self,
+        status: Status,
+        reason: Option<String>,
+        text: Option<String>,
+    ) {
         let account = self.usage_totals.of(&self.member);
         (account.state, account.reason) = (status, reason.clone());
         self.run_context.note_state(&self.member, status, reason.clone()).await;
@@ -67,7 +72,9 @@ impl SoloLoop {
             | Status::Parked
             | Status::ShutdownRequested
             | Status::Failed
-            | Status::Killed => RunEnd::Failed { reason: reason.unwrap_or_else(|| format!("it {status}")) },
+            | Status::Killed => {
+                RunEnd::Failed { reason: reason.unwrap_or_else(|| format!("it {status}")) }
+            }
         });
     }
 
@@ -91,7 +98,9 @@ impl SoloLoop {
                 if is_gone => {}
             RunEnd::LimitReached { reason, .. } => {
                 // The lead reads it, and knows why the process ends.
-                self.run_context.note_state(&self.member, Status::Failed, Some(reason.clone())).await;
+                self.run_context
+                    .note_state(&self.member, Status::Failed, Some(reason.clone()))
+                    .await;
                 self.depart(false).await;
             }
             RunEnd::Success { .. }
@@ -108,7 +117,9 @@ impl SoloLoop {
             RunEnd::Success { .. } => OpenWork::default(),
             _ => OpenWork::of_tasks(&tasks),
         };
-        let (agents, totals) = self.usage_totals.close(self.began.elapsed(), |model| self.run_context.window_of(model));
+        let (agents, totals) = self
+            .usage_totals
+            .close(self.began.elapsed(), |model| self.run_context.window_of(model));
         RunOutcome {
             team: self.run_context.team.name().to_string(),
             end,
@@ -135,7 +146,8 @@ impl SoloLoop {
     /// Leaves the team it joined. A lead that was told of the end takes the member out by itself, and is given the time for
     /// that: two who write the config at once is one too many for some clients.
     async fn leave(&mut self) {
-        let _either_way = tokio::time::timeout(FAREWELL.min(self.grace), self.until_taken_out()).await;
+        let _either_way =
+            tokio::time::timeout(FAREWELL.min(self.grace), self.until_taken_out()).await;
         if let Err(error) = self.run_context.team.leave(&self.member).await {
             self.warn(format!("{} could not leave the team: {}", self.member, chain(&error))).await;
         }

@@ -73,7 +73,8 @@ impl Lead {
                     leads => leads,
                 };
                 // What is shown and is no key is met again, and refused, at the first look.
-                let key = shown.as_ref().and_then(|holder| holder.verify_key.as_deref()?.parse().ok());
+                let key =
+                    shown.as_ref().and_then(|holder| holder.verify_key.as_deref()?.parse().ok());
                 (key, shown)
             }
         };
@@ -134,7 +135,8 @@ impl Lead {
         match renewed {
             Ok(trust) => {
                 let is_new = *self.trust.borrow() != trust;
-                let trust = if is_new { with_keys_of_former_leads(team, trust).await } else { trust };
+                let trust =
+                    if is_new { with_keys_of_former_leads(team, trust).await } else { trust };
                 self.trust.send_if_modified(|now| {
                     *now != trust && {
                         *now = trust;
@@ -149,8 +151,9 @@ impl Lead {
                 // A process lets go of its lease a moment before it has ended.
                 let is_ending = old_is_alive && old != process;
                 (self.is_there, self.is_changing) = (false, is_ending);
-                self.look_due =
-                    is_ending.then(|| -> BoxFuture<'static, ()> { Box::pin(async move { old.ended().await }) });
+                self.look_due = is_ending.then(|| -> BoxFuture<'static, ()> {
+                    Box::pin(async move { old.ended().await })
+                });
                 Ok(Look::Refused(refused))
             }
         }

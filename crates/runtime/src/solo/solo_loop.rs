@@ -23,7 +23,8 @@ use crate::driver::{AgentSender, Announcement, Driver, Report, ReportKind, Start
 use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_model};
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::team_run::{
-    InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun, SubagentRuns, UsageTotals, mode_named,
+    InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun, SubagentRuns,
+    UsageTotals, mode_named,
 };
 use crate::transcript::{Grant, ToolCall};
 
@@ -211,7 +212,9 @@ impl SoloLoop {
 
     async fn woken(&mut self, wake: Wake) {
         match wake {
-            Wake::Reported(report) if report.agent == self.member => self.reported(report.kind).await,
+            Wake::Reported(report) if report.agent == self.member => {
+                self.reported(report.kind).await
+            }
             Wake::Reported(report) => self.subagent_reported(report.agent, report.kind).await,
             Wake::Requested(request) => self.requested(request).await,
             Wake::Changed(change) => self.changed(change).await,
@@ -309,13 +312,18 @@ impl SoloLoop {
             Change::Inbox(inbox) if inbox == self.inbox => self.link.ring(),
             Change::Config => self.config_changed().await,
             Change::Lease(LeaseName::Run) => self.lead_changed().await,
-            Change::Inbox(_) | Change::Tasks | Change::Journal | Change::Lease(LeaseName::Member(_)) => {}
+            Change::Inbox(_)
+            | Change::Tasks
+            | Change::Journal
+            | Change::Lease(LeaseName::Member(_)) => {}
             Change::Unsure => {
                 self.link.ring();
                 self.lead_changed().await;
                 self.config_changed().await;
             }
-            Change::Unwatched { reason } => self.warn(format!("{reason}; changes are looked for every second")).await,
+            Change::Unwatched { reason } => {
+                self.warn(format!("{reason}; changes are looked for every second")).await
+            }
             Change::Gone => {
                 self.sources.watch = None;
                 self.drop_agent(DropReason::Gone);
@@ -326,7 +334,9 @@ impl SoloLoop {
     /// Lets the agent know of a mode that was set from outside, and ends it when it was taken out of the team.
     async fn config_changed(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
-        let Some(member) = config.member(self.member.as_str()) else { return self.is_missing().await };
+        let Some(member) = config.member(self.member.as_str()) else {
+            return self.is_missing().await;
+        };
         self.entry_seen.member = member.clone();
         // A new lead takes the lease before it signs anything, so the lease read now tells whose signature this may be.
         if !self.as_reader().vouches_for_mode(member) {
@@ -346,8 +356,8 @@ impl SoloLoop {
     /// nowhere: a member that has agreed to leave, or that it removes once more at once, ends.
     async fn is_missing(&mut self) {
         let is_leaving = self.usage_totals.of(&self.member).state == Status::ShutdownRequested;
-        let is_meant =
-            self.entry_seen.put_back_at.is_some_and(|at| at.elapsed() < MEANT_WITHIN) && !self.is_placed_by_us;
+        let is_meant = self.entry_seen.put_back_at.is_some_and(|at| at.elapsed() < MEANT_WITHIN)
+            && !self.is_placed_by_us;
         if !is_leaving && !is_meant {
             match self.run_context.team.mend_members(vec![self.entry_seen.member.clone()]).await {
                 Ok(mended) if !mended.put_back.is_empty() => {
@@ -356,7 +366,9 @@ impl SoloLoop {
                     return self.warn(text.to_owned()).await;
                 }
                 Ok(_) => {}
-                Err(error) => return self.warn(format!("who is in the team cannot be seen: {error}")).await,
+                Err(error) => {
+                    return self.warn(format!("who is in the team cannot be seen: {error}")).await;
+                }
             }
             // The lead may have been faster.
             let config = self.run_context.team.config().await;
@@ -374,7 +386,10 @@ impl SoloLoop {
                 if let Some(mode) = mode_named(&mode) {
                     self.link.tell(Event::ModeChanged(mode));
                     self.narrow_subagents(mode);
-                    self.run_context.sink.tell(RunEvent::ModeChanged { agent: self.member.clone(), mode }).await;
+                    self.run_context
+                        .sink
+                        .tell(RunEvent::ModeChanged { agent: self.member.clone(), mode })
+                        .await;
                 }
             }
             ModeLook::Refused(refused) => self.refuse_mode(&refused).await,
@@ -419,10 +434,14 @@ impl SoloLoop {
                 self.ended(Status::Failed, Some(reason.clone()), None).await;
                 self.end = Some(RunEnd::Broken { reason });
             }
-            ReportKind::Looped { reason, text } => self.ended(Status::Failed, Some(reason), text).await,
+            ReportKind::Looped { reason, text } => {
+                self.ended(Status::Failed, Some(reason), text).await
+            }
             ReportKind::Ended { status, reason, text } => self.ended(status, reason, text).await,
             // Only a lead parks.
-            ReportKind::Parked { reason, .. } => self.ended(Status::Failed, Some(reason), None).await,
+            ReportKind::Parked { reason, .. } => {
+                self.ended(Status::Failed, Some(reason), None).await
+            }
             ReportKind::Dropped => self.end = Some(self.end_of_drop()),
         }
     }
@@ -431,7 +450,9 @@ impl SoloLoop {
     pub(super) async fn spent(&mut self, spending: &Spending) {
         self.run_context.note_turn(&self.member, spending).await;
         self.usage_totals.spend(&self.member, spending);
-        if let Some(most) = self.limits.max_cost_usd.filter(|most| self.usage_totals.cost_usd() >= *most) {
+        if let Some(most) =
+            self.limits.max_cost_usd.filter(|most| self.usage_totals.cost_usd() >= *most)
+        {
             self.drop_agent(DropReason::Limit(Limit::Cost, format!("it has cost its ${most:.2}")));
         }
     }
@@ -448,7 +469,9 @@ impl SoloLoop {
         drop(until_noted);
         match status {
             Status::Active | Status::ShutdownRequested => self.set_active(true).await,
-            Status::Idle | Status::AwaitingPlanApproval | Status::Parked => self.set_active(false).await,
+            Status::Idle | Status::AwaitingPlanApproval | Status::Parked => {
+                self.set_active(false).await
+            }
             Status::Pending | Status::Completed | Status::Failed | Status::Killed => {}
         }
     }
@@ -460,7 +483,9 @@ impl SoloLoop {
         }
         match self.run_context.team.set_active(&self.member, is_active).await {
             Ok(()) => self.is_active = Some(is_active),
-            Err(error) => tracing::debug!(agent = %self.member, %error, "the config does not say whether it is active"),
+            Err(error) => {
+                tracing::debug!(agent = %self.member, %error, "the config does not say whether it is active")
+            }
         }
     }
 

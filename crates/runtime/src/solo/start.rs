@@ -23,8 +23,8 @@ use crate::gate::{DEFAULT_TYPE, PermissionMode};
 use crate::prompts::Prompt;
 use crate::run::{RunError, RunHandle, RunLimits, Stopper};
 use crate::team_run::{
-    AgentSpec, BuiltAgent, EVENTS_WAITING, InProcess, LoopHandle, REPORTS_WAITING, RunContext, SubagentRuns,
-    UsageTotals, holder_of_ours, mode_named, says_mode, store_error,
+    AgentSpec, BuiltAgent, EVENTS_WAITING, InProcess, LoopHandle, REPORTS_WAITING, RunContext,
+    SubagentRuns, UsageTotals, holder_of_ours, mode_named, says_mode, store_error,
 };
 
 /// Starts a member: takes its lease, sees to its entry in the config, and lets its agent go on from its transcript, or
@@ -60,7 +60,8 @@ impl Arrival {
         let known = config.member(&options.name).map(|member| member.name.clone());
         let name = known.unwrap_or_else(|| AgentName::foreign(&options.name));
         let lease = lease_of(&team, &name).await?;
-        let watch = team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
+        let watch =
+            team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
         let lead = Lead::of(&team, options.lead_key.clone(), options.lead_process).await;
         let mut lead = lead.map_err(|error| store_error(&team, error))?;
         let mut member = match options.entry {
@@ -85,20 +86,33 @@ impl Arrival {
         let as_reader = team.clone().trusting(lead.trust().borrow().clone());
         let (known_mode, refused_mode) = KnownMode::of(&as_reader, &member);
         let (entry, grace) = (options.entry, options.agent_options.shutdown_grace);
-        let limits =
-            RunLimits { max_turns: options.agent_options.limits.turns_of(&member), ..options.agent_options.limits };
+        let limits = RunLimits {
+            max_turns: options.agent_options.limits.turns_of(&member),
+            ..options.agent_options.limits
+        };
         let (reports, reported) = mpsc::channel(REPORTS_WAITING);
         let here = InProcess::default();
         let model = model_name(&member, options.model.as_deref())?;
         let mode = if says_mode(&member) { mode_named(known_mode.mode()) } else { None };
         let spec = spec(&team, &member, &model, &options, mode, here.token());
-        let mut run_context = RunContext::new(team, Role::Teammate, options.agent_options, model, None, sink, reports)?;
+        let mut run_context = RunContext::new(
+            team,
+            Role::Teammate,
+            options.agent_options,
+            model,
+            None,
+            sink,
+            reports,
+        )?;
         run_context.trust = Some(lead.trust());
         let definition = run_context.definitions.get(agent_type(&member)).cloned().ok();
         let started = started(&run_context, &member, &spec);
         let (loop_handle, requests) = LoopHandle::new();
         let built = run_context.spec(AgentSpec { definition, ..spec }, &loop_handle).await;
-        let built = built.map_err(|error| RunError::Store { team: started.0.team.clone(), source: Box::new(error) })?;
+        let built = built.map_err(|error| RunError::Store {
+            team: started.0.team.clone(),
+            source: Box::new(error),
+        })?;
         let (mut run, joins) = started;
         run.tools.clone_from(&built.tools);
         run.resumed = built.conversation_turns > 0;
@@ -139,7 +153,10 @@ impl Arrival {
 }
 
 async fn lease_of(team: &Team, name: &AgentName) -> Result<Lease, RunError> {
-    let taken = team.backend().take_lease(team.dir(), &LeaseName::of_member(name), &holder_of_ours(team)).await;
+    let taken = team
+        .backend()
+        .take_lease(team.dir(), &LeaseName::of_member(name), &holder_of_ours(team))
+        .await;
     match taken.map_err(|error| store_error(team, error))? {
         Ok(lease) => Ok(lease),
         Err(other) => Err(RunError::MemberHeld { agent: name.clone(), pid: other.pid }),
@@ -159,7 +176,9 @@ async fn carry_over(
     usage_totals.carry_over(member, before, None);
     let cost_usd = usage_totals.cost_usd();
     match limits.max_cost_usd {
-        Some(most_usd) if cost_usd > 0.0 && cost_usd >= most_usd => Err(RunError::Spent { cost_usd, most_usd }),
+        Some(most_usd) if cost_usd > 0.0 && cost_usd >= most_usd => {
+            Err(RunError::Spent { cost_usd, most_usd })
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -169,7 +188,9 @@ async fn placed(team: &Team, name: &AgentName) -> Result<Member, RunError> {
     let member = team.member(name.as_str()).await?;
     if member.is_called(LEAD_NAME) {
         let message = format!("'{LEAD_NAME}' leads the team; only a teammate runs alone");
-        return Err(ApiError::new(ErrorCode::InvalidRequest, message).with("name", LEAD_NAME).into());
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message)
+            .with("name", LEAD_NAME)
+            .into());
     }
     if member.backend_type.as_deref() == Some(BACKEND_IN_PROCESS) {
         let lead = team.backend().lease_holder(team.dir(), &LeaseName::Run).await;
@@ -205,9 +226,10 @@ fn has_joined(member: &Member) -> bool {
 /// The model that was asked for, else the config's.
 fn model_name(member: &Member, asked: Option<&str>) -> Result<String, RunError> {
     let named = asked.or(member.model.as_deref()).filter(|name| !name.is_empty());
-    named
-        .map(str::to_owned)
-        .ok_or_else(|| RunError::Model { name: member.name.to_string(), source: ModelError::NoModel })
+    named.map(str::to_owned).ok_or_else(|| RunError::Model {
+        name: member.name.to_string(),
+        source: ModelError::NoModel,
+    })
 }
 
 /// The agent as it is hired; its definition is the quarters' to find.
@@ -223,9 +245,14 @@ fn spec(
     let prompt = match options.entry {
         Entry::Placed => None,
         Entry::Joins => {
-            let values = [("name", member.name.as_str()), ("team", team.name().as_str()), ("lead", LEAD_NAME)];
+            let values = [
+                ("name", member.name.as_str()),
+                ("team", team.name().as_str()),
+                ("lead", LEAD_NAME),
+            ];
             let text = Prompt::Joined.render(&values);
-            text.inspect_err(|error| tracing::error!(%error, "a prompt does not fit its values")).ok()
+            text.inspect_err(|error| tracing::error!(%error, "a prompt does not fit its values"))
+                .ok()
         }
     };
     AgentSpec {
@@ -244,7 +271,11 @@ fn spec(
 }
 
 /// What the face is told first: of the run, and of its one agent.
-fn started(run_context: &RunContext, member: &Member, spec: &AgentSpec) -> (RunStarted, AgentStarted) {
+fn started(
+    run_context: &RunContext,
+    member: &Member,
+    spec: &AgentSpec,
+) -> (RunStarted, AgentStarted) {
     let run = RunStarted {
         agent: member.name.clone(),
         team: run_context.team.name().to_string(),

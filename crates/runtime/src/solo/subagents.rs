@@ -29,7 +29,9 @@ impl SoloLoop {
             LeadRequest::Spawn { .. }
             | LeadRequest::TeamCreate(_)
             | LeadRequest::TeamDelete(_)
-            | LeadRequest::Stop { .. } => ToolOutcome::refused("Only the lead makes and ends teams and teammates"),
+            | LeadRequest::Stop { .. } => {
+                ToolOutcome::refused("Only the lead makes and ends teams and teammates")
+            }
         };
         // The only error is that the call is not waited for any more.
         let _not_waited_for = answer.send(refused);
@@ -37,8 +39,13 @@ impl SoloLoop {
 
     async fn send_out(&mut self, mut sending: Sending) -> Result<AgentName, ToolOutcome> {
         sending.callers_model = Some(self.run_context.model_name.clone());
-        let subagent =
-            self.run_context.subagent(sending, &mut self.subagents, &self.limits, |_| false, self.here.token())?;
+        let subagent = self.run_context.subagent(
+            sending,
+            &mut self.subagents,
+            &self.limits,
+            |_| false,
+            self.here.token(),
+        )?;
         self.run_context.sink.tell(RunEvent::AgentStarted(subagent.announcement())).await;
         let (built, sent) = subagent.built(&mut self.run_context, &self.loop_handle).await?;
         let name = sent.name.clone();
@@ -57,10 +64,18 @@ impl SoloLoop {
                     subagent.remember(*conversation);
                 }
             }
-            ReportKind::Ended { status, reason, text } => self.subagent_ended(&agent, status, reason, text),
-            ReportKind::Broke { reason } => self.subagent_ended(&agent, Status::Failed, Some(reason), None),
-            ReportKind::Looped { reason, text } => self.subagent_ended(&agent, Status::Failed, Some(reason), text),
-            ReportKind::Parked { reason, .. } => self.subagent_ended(&agent, Status::Failed, Some(reason), None),
+            ReportKind::Ended { status, reason, text } => {
+                self.subagent_ended(&agent, status, reason, text)
+            }
+            ReportKind::Broke { reason } => {
+                self.subagent_ended(&agent, Status::Failed, Some(reason), None)
+            }
+            ReportKind::Looped { reason, text } => {
+                self.subagent_ended(&agent, Status::Failed, Some(reason), text)
+            }
+            ReportKind::Parked { reason, .. } => {
+                self.subagent_ended(&agent, Status::Failed, Some(reason), None)
+            }
             ReportKind::Dropped => {
                 let reason = Some("the subagent was stopped".to_owned());
                 self.subagent_ended(&agent, Status::Killed, reason, None);
@@ -89,7 +104,13 @@ impl SoloLoop {
         }
     }
 
-    fn subagent_ended(&mut self, agent: &AgentName, status: Status, reason: Option<String>, text: Option<String>) {
+    fn subagent_ended(
+        &mut self,
+        agent: &AgentName,
+        status: Status,
+        reason: Option<String>,
+        text: Option<String>,
+    ) {
         let Some((_, mut subagent)) = self.at_work.remove(agent) else { return };
         let answer = std::mem::replace(&mut subagent.answer, SubagentAnswer::Notice);
         self.subagents.keep(agent, subagent);

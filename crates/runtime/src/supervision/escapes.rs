@@ -39,11 +39,17 @@ impl EscapeLog {
 
     /// Records what runs on after a command: `tagged`, which is known by our tags, and what has none. Answers with what of
     /// the latter was not recorded before.
-    pub(crate) async fn after(&self, command: &str, tagged: &[ProcessIdentity]) -> Vec<LeftRunning> {
+    pub(crate) async fn after(
+        &self,
+        command: &str,
+        tagged: &[ProcessIdentity],
+    ) -> Vec<LeftRunning> {
         let untagged = tokio::task::spawn_blocking(untagged_strays).await.unwrap_or_default();
-        let untagged: Vec<ProcessIdentity> = untagged.into_iter().filter(|it| !tagged.contains(it)).collect();
+        let untagged: Vec<ProcessIdentity> =
+            untagged.into_iter().filter(|it| !tagged.contains(it)).collect();
         // Tagged ones are recorded too: the next program that such a process executes may drop the tags.
-        let found: Vec<Escaped> = tagged.iter().chain(&untagged).map(|it| self.record(command, *it)).collect();
+        let found: Vec<Escaped> =
+            tagged.iter().chain(&untagged).map(|it| self.record(command, *it)).collect();
         if found.is_empty() {
             return Vec::new();
         }
@@ -72,7 +78,8 @@ impl EscapeLog {
 impl LeftRunning {
     /// `None` when the process has ended.
     fn of(record: Escaped) -> Option<Self> {
-        let entry = Entry::read(record.process.pid).filter(|entry| record.process == entry.identity.into())?;
+        let entry = Entry::read(record.process.pid)
+            .filter(|entry| record.process == entry.identity.into())?;
         let words = entry.words().join(" ");
         // What it was called with is read first: a process that ends in between has no program any more.
         if !entry.has_program() {
@@ -95,9 +102,11 @@ impl LeftRunning {
 /// # Errors
 /// When the record cannot be read.
 pub async fn escaped(team: &Team) -> Result<Vec<LeftRunning>, ApiError> {
-    let mut left: Vec<LeftRunning> = team.escaped().await?.into_iter().filter_map(LeftRunning::of).collect();
+    let mut left: Vec<LeftRunning> =
+        team.escaped().await?.into_iter().filter_map(LeftRunning::of).collect();
     left.retain(|left| !ProcessIdentity::from(left.record.owner).is_alive());
-    let owners: BTreeSet<ProcessIdentity> = left.iter().map(|left| left.record.owner.into()).collect();
+    let owners: BTreeSet<ProcessIdentity> =
+        left.iter().map(|left| left.record.owner.into()).collect();
     for owner in owners {
         let tagged = left_by(owner).await;
         left.retain(|left| !tagged.contains(&left.record.process.into()));
@@ -111,7 +120,8 @@ pub async fn escaped(team: &Team) -> Result<Vec<LeftRunning>, ApiError> {
 /// When the record cannot be read or written.
 pub async fn forget_ended(team: &Team) -> Result<(), ApiError> {
     let processes = team.escaped().await?.into_iter().map(|record| record.process);
-    let ended: Vec<ProcessRef> = processes.filter(|it| !ProcessIdentity::from(*it).is_alive()).collect();
+    let ended: Vec<ProcessRef> =
+        processes.filter(|it| !ProcessIdentity::from(*it).is_alive()).collect();
     if ended.is_empty() { Ok(()) } else { team.forget_escaped(ended).await }
 }
 

@@ -125,11 +125,17 @@ impl Ladder {
             (Rung::Asked, LadderEvent::Stopped(_) | LadderEvent::PaneClosed)
             | (
                 Rung::Stopping,
-                LadderEvent::TimeUp | LadderEvent::Hurry | LadderEvent::Ended | LadderEvent::PaneClosed,
+                LadderEvent::TimeUp
+                | LadderEvent::Hurry
+                | LadderEvent::Ended
+                | LadderEvent::PaneClosed,
             )
             | (
                 Rung::Closing,
-                LadderEvent::TimeUp | LadderEvent::Hurry | LadderEvent::Ended | LadderEvent::Stopped(_),
+                LadderEvent::TimeUp
+                | LadderEvent::Hurry
+                | LadderEvent::Ended
+                | LadderEvent::Stopped(_),
             )
             | (
                 Rung::Over,
@@ -147,10 +153,14 @@ impl Ladder {
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience = Patience { asked: Duration::from_secs(20), term: Duration::from_secs(5) };
+    const PATIENCE: Patience =
+        Patience { asked: Duration::from_secs(20), term: Duration::from_secs(5) };
 
     /// Climbs by the events, and tells all orders after the first ones.
-    fn climbed((mut ladder, _): (Ladder, Vec<LadderOrder>), events: &[LadderEvent]) -> (Rung, Vec<LadderOrder>) {
+    fn climbed(
+        (mut ladder, _): (Ladder, Vec<LadderOrder>),
+        events: &[LadderEvent],
+    ) -> (Rung, Vec<LadderOrder>) {
         let orders = events.iter().flat_map(|event| ladder.handle(*event)).collect();
         (ladder.rung(), orders)
     }
@@ -159,17 +169,25 @@ mod tests {
     fn one_that_is_asked_has_until_the_deadline() {
         let (ladder, orders) = Ladder::asking(PATIENCE);
         assert_eq!(orders, [LadderOrder::Ask, LadderOrder::Wait(PATIENCE.asked)]);
-        let events = [LadderEvent::TimeUp, LadderEvent::Stopped(Stopped::Ended), LadderEvent::PaneClosed];
-        let orders =
-            [LadderOrder::Stop(PATIENCE.term), LadderOrder::ClosePane, LadderOrder::Finish(LadderEnd::Stopped)];
+        let events =
+            [LadderEvent::TimeUp, LadderEvent::Stopped(Stopped::Ended), LadderEvent::PaneClosed];
+        let orders = [
+            LadderOrder::Stop(PATIENCE.term),
+            LadderOrder::ClosePane,
+            LadderOrder::Finish(LadderEnd::Stopped),
+        ];
         assert_eq!(climbed((ladder, Vec::new()), &events), (Rung::Over, orders.to_vec()));
     }
 
     #[test]
     fn what_one_that_ended_left_running_is_stopped_and_its_pane_closed() {
-        let events = [LadderEvent::Ended, LadderEvent::Stopped(Stopped::Ended), LadderEvent::PaneClosed];
-        let orders =
-            [LadderOrder::Stop(PATIENCE.term), LadderOrder::ClosePane, LadderOrder::Finish(LadderEnd::ByItself)];
+        let events =
+            [LadderEvent::Ended, LadderEvent::Stopped(Stopped::Ended), LadderEvent::PaneClosed];
+        let orders = [
+            LadderOrder::Stop(PATIENCE.term),
+            LadderOrder::ClosePane,
+            LadderOrder::Finish(LadderEnd::ByItself),
+        ];
         assert_eq!(climbed(Ladder::asking(PATIENCE), &events), (Rung::Over, orders.to_vec()));
     }
 
@@ -177,7 +195,8 @@ mod tests {
     fn force_asks_nobody_and_hurry_skips_the_rest_of_the_asking() {
         let (_, orders) = Ladder::forced(PATIENCE);
         assert_eq!(orders, [LadderOrder::Stop(PATIENCE.term)]);
-        let (rung, orders) = climbed(Ladder::asking(PATIENCE), &[LadderEvent::Hurry, LadderEvent::TimeUp]);
+        let (rung, orders) =
+            climbed(Ladder::asking(PATIENCE), &[LadderEvent::Hurry, LadderEvent::TimeUp]);
         assert_eq!((rung, orders), (Rung::Stopping, vec![LadderOrder::Stop(PATIENCE.term)]));
     }
 
@@ -185,7 +204,10 @@ mod tests {
     fn what_cannot_be_killed_is_told_as_stuck() {
         let events = [LadderEvent::Stopped(Stopped::StillRunning), LadderEvent::PaneClosed];
         let (rung, orders) = climbed(Ladder::forced(PATIENCE), &events);
-        assert_eq!((rung, orders.last()), (Rung::Over, Some(&LadderOrder::Finish(LadderEnd::Stuck))));
+        assert_eq!(
+            (rung, orders.last()),
+            (Rung::Over, Some(&LadderOrder::Finish(LadderEnd::Stuck)))
+        );
     }
 
     #[test]

@@ -8,7 +8,9 @@ use pitcrew_team::{PaneHost, PanePlace, Team};
 
 use crate::driver::chain;
 use crate::hosting::root_word;
-use crate::panes::{ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, PaneTag, Panes, Tmux, TmuxOptions};
+use crate::panes::{
+    ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, PaneTag, Panes, Tmux, TmuxOptions,
+};
 
 /// The panes of the teams below one root, as they are recorded.
 #[derive(Clone, Debug)]
@@ -70,7 +72,9 @@ impl RecordedPanes {
                 Programs::Left => {
                     let by = format!("`pitcrew shutdown {} --force`", team.dir());
                     PaneClosed::Left {
-                        reason: format!("the pane {pane} is closed by a command that names its team: {by}"),
+                        reason: format!(
+                            "the pane {pane} is closed by a command that names its team: {by}"
+                        ),
                     }
                 }
                 Programs::Named(_) => PaneClosed::NotAsked { reason: not_opened(&pane.host) },
@@ -98,7 +102,9 @@ impl RecordedPanes {
                     tag,
                     panes: panes.clone(),
                 })),
-                Err(error) => tracing::debug!(?host, error = %chain(&error), "its panes cannot be looked for"),
+                Err(error) => {
+                    tracing::debug!(?host, error = %chain(&error), "its panes cannot be looked for")
+                }
             }
         }
         Ok(found)
@@ -119,7 +125,12 @@ impl RecordedPanes {
             }))),
             "iterm2" => {
                 let program = PathBuf::from("it2");
-                Some(Arc::new(ITerm2::new(ITerm2Options { program, beside: None, launcher, temporary })))
+                Some(Arc::new(ITerm2::new(ITerm2Options {
+                    program,
+                    beside: None,
+                    launcher,
+                    temporary,
+                })))
             }
             "pane" if !host.command.is_empty() && self.programs.include(&host.command) => {
                 Some(Arc::new(PaneProgram::new(host.command.clone())))

@@ -59,7 +59,11 @@ impl From<&LeaseHolder> for ProcessIdentity {
 ///
 /// # Errors
 /// When the record cannot be read or written.
-pub async fn stop_members(team: &Team, panes: &RecordedPanes, term: Duration) -> Result<Vec<StoppedMember>, ApiError> {
+pub async fn stop_members(
+    team: &Team,
+    panes: &RecordedPanes,
+    term: Duration,
+) -> Result<Vec<StoppedMember>, ApiError> {
     let started = team.started().await?;
     let stops = started.into_iter().map(|started| stop_member(team, panes, term, started));
     join_all(stops).await.into_iter().collect()
@@ -114,7 +118,12 @@ pub async fn stop_member(
 
 /// The process that runs a member by its record, while it is alive and carries the member's tag.
 #[must_use]
-pub fn own_process(panes: &RecordedPanes, team: &Team, name: &AgentName, started: &Started) -> Option<ProcessIdentity> {
+pub fn own_process(
+    panes: &RecordedPanes,
+    team: &Team,
+    name: &AgentName,
+    started: &Started,
+) -> Option<ProcessIdentity> {
     let process = started.process.map(ProcessIdentity::from)?;
     runs_member(process, &panes.tag(team, Some(name))).then_some(process)
 }
@@ -139,7 +148,9 @@ pub(crate) fn program_of(started: &Started) -> Program {
 ///
 /// # Errors
 /// When the team cannot be read.
-pub async fn left_running(team: &Team) -> Result<Vec<(ProcessIdentity, Vec<ProcessIdentity>)>, ApiError> {
+pub async fn left_running(
+    team: &Team,
+) -> Result<Vec<(ProcessIdentity, Vec<ProcessIdentity>)>, ApiError> {
     let mut found = Vec::new();
     for process in dead_holders(team).await? {
         let left = left_by(process).await;
@@ -156,7 +167,10 @@ pub async fn left_running(team: &Team) -> Result<Vec<(ProcessIdentity, Vec<Proce
 ///
 /// # Errors
 /// When the team cannot be read.
-pub async fn sweep(team: &Team, term: Duration) -> Result<Vec<(ProcessIdentity, Stopped)>, ApiError> {
+pub async fn sweep(
+    team: &Team,
+    term: Duration,
+) -> Result<Vec<(ProcessIdentity, Stopped)>, ApiError> {
     let dead = dead_holders(team).await?;
     let stops = dead.into_iter().map(|process| async move { (process, process.stop(term).await) });
     let stopped = join_all(stops).await;

@@ -91,7 +91,9 @@ pub(super) fn untagged_strays() -> Vec<ProcessIdentity> {
     // Helpers of ours are in our group, commands of agents carry the tag. Between fork and exec a command of ours still has
     // our own command line and environment.
     found.retain(|entry| {
-        entry.group != this.group && !is_tagged_by(entry.identity.pid, own) && entry.words() != own_words
+        entry.group != this.group
+            && !is_tagged_by(entry.identity.pid, own)
+            && entry.words() != own_words
     });
     found.into_iter().map(|entry| entry.identity).collect()
 }
@@ -111,7 +113,8 @@ fn adopts() -> bool {
 /// Lets go of the number of a child that was not started by us; without that it would be taken until our own end.
 fn reap(process: ProcessIdentity) {
     let Some(number) = process.number() else { return };
-    if let Err(error) = rustix::process::waitpid(Some(number), rustix::process::WaitOptions::NOHANG) {
+    if let Err(error) = rustix::process::waitpid(Some(number), rustix::process::WaitOptions::NOHANG)
+    {
         tracing::debug!(%process, %error, "another waited for it");
     }
 }

@@ -33,7 +33,9 @@ impl AgentHandle {
     pub(super) fn end(&self, reason: &str) {
         match self {
             Self::Here(link) => link.tell(Event::Killed { reason: reason.to_owned() }),
-            Self::Elsewhere(remote) => remote.tell(RemoteCommand::End { reason: reason.to_owned() }),
+            Self::Elsewhere(remote) => {
+                remote.tell(RemoteCommand::End { reason: reason.to_owned() })
+            }
         }
     }
 

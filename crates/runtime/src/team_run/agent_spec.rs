@@ -16,7 +16,9 @@ use super::subagents::lost_in_background;
 use super::wake::LoopHandle;
 use crate::agent::{Agent, Event, Profile, Role};
 use crate::definitions::AgentDefinition;
-use crate::driver::{AgentContext, AgentSender, Driver, Log, LogError, Start, System, call_name, is_offered, link};
+use crate::driver::{
+    AgentContext, AgentSender, Driver, Log, LogError, Start, System, call_name, is_offered, link,
+};
 use crate::gate::PermissionMode;
 use crate::sandbox;
 use crate::supervision::EscapeLog;
@@ -105,14 +107,21 @@ impl RunContext {
     ///
     /// # Errors
     /// When its transcript cannot be read.
-    pub(crate) async fn spec(&mut self, mut spec: AgentSpec, loop_handle: &LoopHandle) -> Result<BuiltAgent, LogError> {
+    pub(crate) async fn spec(
+        &mut self,
+        mut spec: AgentSpec,
+        loop_handle: &LoopHandle,
+    ) -> Result<BuiltAgent, LogError> {
         let (log, conversation, unread) = match spec.role {
             Role::Lead | Role::Teammate => Log::open(&self.team, &spec.name).await?,
-            Role::Subagent => {
-                (Log::unkept(&self.team, &spec.name), spec.remembers.take().unwrap_or_default(), Vec::new())
-            }
+            Role::Subagent => (
+                Log::unkept(&self.team, &spec.name),
+                spec.remembers.take().unwrap_or_default(),
+                Vec::new(),
+            ),
         };
-        let passed_over = (!unread.is_empty()).then(|| passed_over(&self.team, &spec.name, &unread));
+        let passed_over =
+            (!unread.is_empty()).then(|| passed_over(&self.team, &spec.name, &unread));
         let is_new = spec.role == Role::Subagent || conversation == Conversation::default();
         let conversation_turns = conversation.turns();
         let is_spawn = |open: &&OpenCall| matches!(open.call.tool.as_str(), "Task" | "Agent");
@@ -125,16 +134,29 @@ impl RunContext {
             name: spec.name.clone(),
             role: spec.role,
             max_turns: spec.max_turns,
-            read_only: tools.iter().filter(|tool| tool.is_read_only()).map(|tool| tool.name()).collect(),
+            read_only: tools
+                .iter()
+                .filter(|tool| tool.is_read_only())
+                .map(|tool| tool.name())
+                .collect(),
             repeatable: REPEATABLE.into(),
             context: self.context_of(spec.model.as_ref()),
         };
         let tool_names = tools.iter().map(|tool| tool.name());
-        let tool_names = tool_names.filter(|tool| is_offered(spec.role, spec.mode, tool)).map(str::to_owned).collect();
+        let tool_names = tool_names
+            .filter(|tool| is_offered(spec.role, spec.mode, tool))
+            .map(str::to_owned)
+            .collect();
         let start = spec.prompt.clone().filter(|_| is_new).map_or(Start::Resumed, Start::New);
         let (link, wire) = link(spec.cancel.clone());
         if let Some(request) = conversation.shutdown()
-            && self.team.requests().await.unwrap_or_default().get(request).is_some_and(|request| request.is_void)
+            && self
+                .team
+                .requests()
+                .await
+                .unwrap_or_default()
+                .get(request)
+                .is_some_and(|request| request.is_void)
         {
             link.tell(Event::ShutdownWithdrawn { text: withdrawn(request) });
         }
@@ -188,10 +210,16 @@ impl RunContext {
             },
             system: System {
                 parts,
-                tasks: self.root.join("tasks").join(self.team.dir().as_str()).to_string_lossy().into(),
+                tasks: self
+                    .root
+                    .join("tasks")
+                    .join(self.team.dir().as_str())
+                    .to_string_lossy()
+                    .into(),
             },
             plan_file: self.plan_file(&spec.name),
-            transcript_file: backend.log_file(self.team.dir(), &LogName::Transcript(spec.name.clone())),
+            transcript_file: backend
+                .log_file(self.team.dir(), &LogName::Transcript(spec.name.clone())),
             prices: self.prices.clone(),
             session_id: self.session_id.clone(),
             sink: self.sink.clone(),
@@ -208,14 +236,26 @@ impl RunContext {
                     tools.extend(lead_tools(loop_handle, &self.openable));
                     tools.extend(team_tools(&self.team, &Actor::Lead, self.sockets.as_ref()));
                 } else {
-                    let of_subagents = |tool: &Arc<dyn Tool>| matches!(tool.name(), "Task" | "TaskStop");
-                    tools.extend(lead_tools(loop_handle, &self.openable).into_iter().filter(of_subagents));
+                    let of_subagents =
+                        |tool: &Arc<dyn Tool>| matches!(tool.name(), "Task" | "TaskStop");
+                    tools.extend(
+                        lead_tools(loop_handle, &self.openable).into_iter().filter(of_subagents),
+                    );
                 }
                 tools.push(show_plan(self.plan_file(&spec.name)));
             }
             Role::Teammate => {
-                plain.push(subagent_tool(loop_handle, &spec.name, self.trust.is_some(), &self.openable));
-                tools.extend(team_tools(&self.team, &Actor::Member(spec.name.clone()), self.sockets.as_ref()));
+                plain.push(subagent_tool(
+                    loop_handle,
+                    &spec.name,
+                    self.trust.is_some(),
+                    &self.openable,
+                ));
+                tools.extend(team_tools(
+                    &self.team,
+                    &Actor::Member(spec.name.clone()),
+                    self.sockets.as_ref(),
+                ));
                 tools.push(exit_plan_mode(&self.team, &spec.name, self.plan_file(&spec.name)));
             }
             Role::Subagent => {}
@@ -223,7 +263,11 @@ impl RunContext {
         let team_tools = tools.len();
         tools.extend(plain);
         let is_allowed = |(at, tool): &(usize, Arc<dyn Tool>)| {
-            *at < team_tools || spec.definition.as_ref().is_none_or(|definition| definition.has_tool(tool.name()))
+            *at < team_tools
+                || spec
+                    .definition
+                    .as_ref()
+                    .is_none_or(|definition| definition.has_tool(tool.name()))
         };
         Toolbox::new(tools.into_iter().enumerate().filter(is_allowed).map(|(_, tool)| tool))
     }

@@ -27,16 +27,25 @@ impl TeamLoop {
     /// Makes another team in the place of the one that the lead has deleted, and leads it.
     pub(super) async fn make_another_team(&mut self, input: &TeamCreateInput) -> ToolOutcome {
         if let Some(end_reason) = self.machine.end_reason() {
-            return ToolOutcome::refused(format_args!("No team can be made any more: {}", end_reason.in_words()));
+            return ToolOutcome::refused(format_args!(
+                "No team can be made any more: {}",
+                end_reason.in_words()
+            ));
         }
-        if let Some((name, _)) =
-            self.agents.iter().find(|(_, running)| matches!(running.part, AgentKind::Teammate { .. }))
+        if let Some((name, _)) = self
+            .agents
+            .iter()
+            .find(|(_, running)| matches!(running.part, AgentKind::Teammate { .. }))
         {
-            return ToolOutcome::refused(format_args!("{name} of the deleted team has not ended yet; try again then"));
+            return ToolOutcome::refused(format_args!(
+                "{name} of the deleted team has not ended yet; try again then"
+            ));
         }
         let given = self.run_context.mode.as_str();
         let lead = self.agents.get(&AgentName::lead());
-        let mode = lead.and_then(|running| running.known_mode.as_ref()).map(|known| known.mode().to_owned());
+        let mode = lead
+            .and_then(|running| running.known_mode.as_ref())
+            .map(|known| known.mode().to_owned());
         let another = AnotherTeam {
             input: input.clone(),
             cwd: self.run_context.cwd.to_string_lossy().into_owned(),
@@ -64,7 +73,9 @@ impl TeamLoop {
     /// Takes the lease, and writes what is to hold before anybody acts in the team, as at the start of the run.
     async fn lead_another_team(&mut self) -> Result<(), RunError> {
         let team = self.run_context.team.clone();
-        let holder = team.verify_key().map_or_else(|| holder_of_ours(&team), |key| holder_with_key(&team, key));
+        let holder = team
+            .verify_key()
+            .map_or_else(|| holder_of_ours(&team), |key| holder_with_key(&team, key));
         self.lease = Some(lease_of(&team, &holder).await?);
         team.keep_lead_key().await?;
         team.keep_bounds(self.bounds.clone()).await?;
@@ -91,7 +102,8 @@ impl TeamLoop {
         self.senders.clear();
         self.client_turns.clear();
         self.looks_again_at = None;
-        (self.sources.removing, self.sources.answer_due, self.sources.turn_due) = (None, None, None);
+        (self.sources.removing, self.sources.answer_due, self.sources.turn_due) =
+            (None, None, None);
         self.machine.begin_another_team();
     }
 

@@ -41,8 +41,14 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// A call of an agent of ours.
-    pub(crate) fn of_ours(agent: AgentName, call: &ToolCall, question: Question, folder: PathBuf) -> Self {
-        let (tool, input, description) = (call.tool.clone(), call.input.clone(), question.description);
+    pub(crate) fn of_ours(
+        agent: AgentName,
+        call: &ToolCall,
+        question: Question,
+        folder: PathBuf,
+    ) -> Self {
+        let (tool, input, description) =
+            (call.tool.clone(), call.input.clone(), question.description);
         Self { agent, tool, input, folder, description, says: None, program: Program::Pitcrew }
     }
 
@@ -149,7 +155,8 @@ pub(super) fn mode_of_client(
     // The answer reaches the client a moment before the mode after it is on record.
     let is_approved = |request: &Request| {
         let answer = request.answer.as_ref().filter(|answer| answer.approved);
-        let is_later = answer.is_some_and(|answer| known.since_ms().is_none_or(|since_ms| answer.at_ms >= since_ms));
+        let is_later = answer
+            .is_some_and(|answer| known.since_ms().is_none_or(|since_ms| answer.at_ms >= since_ms));
         request.kind == RequestKind::Plan && request.from == member.name && is_later
     };
     match mode_named(known.mode()).unwrap_or_default() {
@@ -160,7 +167,11 @@ pub(super) fn mode_of_client(
 
 /// What the rules of the run say to a call that is asked for by a member of another client in that mode, which does not know
 /// them; nothing where somebody has to decide. Ours have judged their calls by the same rules before they ask.
-pub(super) fn by_rule(run_context: &RunContext, mode: PermissionMode, pending: &Pending) -> Option<Grant> {
+pub(super) fn by_rule(
+    run_context: &RunContext,
+    mode: PermissionMode,
+    pending: &Pending,
+) -> Option<Grant> {
     // Its client gives its plan a name of its own.
     let plan = pending.input.get("file_path").and_then(Value::as_str).map(Path::new);
     let plan = plan.filter(|path| path.parent() == Some(&*run_context.root.join("plans")));
@@ -192,7 +203,8 @@ impl Asking {
             Asks::Deny => self.refuse(&pending),
             Asks::Person(person) => {
                 let said = self.ask(person, pending).await;
-                said.map_or_else(|| denied("the user did not answer".to_owned()), |said| said.grant).into()
+                said.map_or_else(|| denied("the user did not answer".to_owned()), |said| said.grant)
+                    .into()
             }
         }
     }
@@ -204,7 +216,9 @@ impl Asking {
 
     fn refuse(&self, pending: &Pending) -> Decided {
         if pending.own_plan().is_some() {
-            let reason = "nobody is there to approve the plan; the run ends here, and shows it to the user".to_owned();
+            let reason =
+                "nobody is there to approve the plan; the run ends here, and shows it to the user"
+                    .to_owned();
             return denied(reason).into();
         }
         let rules = self.gate.allowing_rules(&pending.call());
@@ -218,7 +232,11 @@ impl Asking {
 
     /// Asks a person; `None` from one that does not answer, or is gone. A call that is meanwhile allowed for the run needs no
     /// answer any more; an answer to another question than the one that stands is none.
-    pub(crate) async fn ask(&self, person: mpsc::Sender<Ask>, pending: Pending) -> Option<PersonSaid> {
+    pub(crate) async fn ask(
+        &self,
+        person: mpsc::Sender<Ask>,
+        pending: Pending,
+    ) -> Option<PersonSaid> {
         let mut always = self.always.subscribe();
         loop {
             let question = match self.question(&pending).await? {
@@ -227,7 +245,9 @@ impl Asking {
             };
             let (answer, answered) = oneshot::channel();
             let asked = Ask { question: question.clone(), input: pending.input.clone(), answer };
-            let covered = async { always.wait_for(|always| always.covers(&self.gate, &pending)).await.map(drop) };
+            let covered = async {
+                always.wait_for(|always| always.covers(&self.gate, &pending)).await.map(drop)
+            };
             let Answer { digest, choice } = tokio::select! {
                 biased;
                 Ok(()) = covered => return Some(PersonSaid { grant: allowed(Vec::new()), always: None }),
@@ -239,7 +259,8 @@ impl Asking {
             };
             // A file may have changed while its diff was shown.
             let is_refusal = matches!(choice, Choice::No { .. });
-            let stands = is_refusal || self.question(&pending).await?.is_ok_and(|now| now == question);
+            let stands =
+                is_refusal || self.question(&pending).await?.is_ok_and(|now| now == question);
             if is_offered && stands && digest == *question.digest() {
                 let always = match &choice {
                     Choice::Always { offer, .. } => Some(offer.clone()),
@@ -262,17 +283,29 @@ impl Asking {
             }
             let file = judged.path.map(|real| AskedFile { real, is_by_link: judged.is_by_link });
             let Pending { agent, tool, input, folder, description, says, program: _ } = &pending;
-            let rule = gate.asking_rule(&pending.call()).map(|rule| format!("the ask {rule} wants it asked"));
+            let rule = gate
+                .asking_rule(&pending.call())
+                .map(|rule| format!("the ask {rule} wants it asked"));
             let reason = rule.as_ref().unwrap_or(description);
             let rules = match tool.as_str() {
                 // A plan is approved each on its own; whoever approves the lead's may let it edit at once.
-                EXIT_PLAN_MODE => {
-                    AllowingRules { accept_edits: pending.own_plan().is_some(), ..AllowingRules::default() }
-                }
+                EXIT_PLAN_MODE => AllowingRules {
+                    accept_edits: pending.own_plan().is_some(),
+                    ..AllowingRules::default()
+                },
                 _ => gate.allowing_rules(&pending.call()),
             };
             let says = says.as_deref();
-            Ok(PermissionQuestion::of(AskedCall { asker: agent, tool, input, folder, file, reason, says, rules }))
+            Ok(PermissionQuestion::of(AskedCall {
+                asker: agent,
+                tool,
+                input,
+                folder,
+                file,
+                reason,
+                says,
+                rules,
+            }))
         });
         made.await.ok()
     }

@@ -43,8 +43,16 @@ pub(super) enum CallsSeen {
 
 impl ClientCalls {
     /// Notes the calls in the journal that are not noted yet.
-    pub(super) async fn note(&mut self, team: &Team, root: &Path, name: &AgentName, prices: &PriceTable) -> CallsSeen {
-        let Ok(Some(known)) = team.client_conversation(name).await else { return CallsSeen::NoConversation };
+    pub(super) async fn note(
+        &mut self,
+        team: &Team,
+        root: &Path,
+        name: &AgentName,
+        prices: &PriceTable,
+    ) -> CallsSeen {
+        let Ok(Some(known)) = team.client_conversation(name).await else {
+            return CallsSeen::NoConversation;
+        };
         let reader = self.reader.take().filter(|(id, _)| *id == known.id).map(|(_, reader)| reader);
         let is_first_look = reader.is_none();
         let (root, id) = (root.to_owned(), known.id.clone());
@@ -68,12 +76,16 @@ impl ClientCalls {
             }
         }
         self.reader = Some((id, reader));
-        let turns = |name: &AgentName| noted_before.members.get(name).map_or(0, |member| member.turns);
+        let turns =
+            |name: &AgentName| noted_before.members.get(name).map_or(0, |member| member.turns);
         let is_noted = |call: &ClientCall| match &call.subagent {
             Some(_) => call.nth <= turns(&caller(name, call)),
             None => call.nth <= turns(name).saturating_sub(known.calls_before),
         };
-        team.note(calls.iter().filter(|call| !is_noted(call)).map(|call| noted(name, call, prices))).await;
+        team.note(
+            calls.iter().filter(|call| !is_noted(call)).map(|call| noted(name, call, prices)),
+        )
+        .await;
         CallsSeen::Noted
     }
 }
@@ -89,7 +101,9 @@ fn caller(name: &AgentName, call: &ClientCall) -> AgentName {
 fn noted(name: &AgentName, call: &ClientCall, prices: &PriceTable) -> Noted {
     let usage = &call.usage;
     Noted::TurnEnded(Turn {
-        input_tokens: usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens,
+        input_tokens: usage.input_tokens
+            + usage.cache_creation_input_tokens
+            + usage.cache_read_input_tokens,
         output_tokens: usage.output_tokens,
         cost_usd: prices.cost(&call.model, usage),
         cache_read_tokens: usage.cache_read_input_tokens,
@@ -108,7 +122,8 @@ impl RemoteSupervisor {
         }
         let seen = self.calls.note(team, root, &member.name, prices).await;
         let status = self.seen.1;
-        self.calls_due = (status == Status::Active).then(|| Box::pin(tokio::time::sleep(CALLS_LOOK)));
+        self.calls_due =
+            (status == Status::Active).then(|| Box::pin(tokio::time::sleep(CALLS_LOOK)));
         // One that has ended a turn has written it down.
         if seen == CallsSeen::NoConversation
             && status == Status::Idle
@@ -153,17 +168,27 @@ impl TeamLoop {
     /// Whether a model call in the journal is one of a teammate elsewhere, or of a subagent of a client.
     pub(super) fn is_counted_by_journal(&self, member: &AgentName) -> bool {
         let parent = member.as_str().split_once('#').map(|(parent, _)| AgentName::foreign(parent));
-        let of_client = |name: &AgentName| self.agents.get(name).is_some_and(|running| running.body.is_foreign());
-        self.is_elsewhere(member) || of_client(member) || parent.is_some_and(|parent| of_client(&parent))
+        let of_client = |name: &AgentName| {
+            self.agents.get(name).is_some_and(|running| running.body.is_foreign())
+        };
+        self.is_elsewhere(member)
+            || of_client(member)
+            || parent.is_some_and(|parent| of_client(&parent))
     }
 
     /// Ends the run, or only the client, when a client has made all the model calls that it may make. It counts none itself:
     /// it goes on when its latest call ended in calls of tools.
-    pub(super) async fn client_used_up(&mut self, agent: &AgentName, tool_calls: u32) -> Vec<RunInput> {
-        let Some(running) = self.agents.get(agent).filter(|running| running.body.is_foreign()) else {
+    pub(super) async fn client_used_up(
+        &mut self,
+        agent: &AgentName,
+        tool_calls: u32,
+    ) -> Vec<RunInput> {
+        let Some(running) = self.agents.get(agent).filter(|running| running.body.is_foreign())
+        else {
             return Vec::new();
         };
-        let Some(most) = running.member.as_ref().and_then(|member| self.limits.turns_of(member)) else {
+        let Some(most) = running.member.as_ref().and_then(|member| self.limits.turns_of(member))
+        else {
             return Vec::new();
         };
         if running.turns < most || (running.turns == most && tool_calls == 0) {
@@ -171,15 +196,20 @@ impl TeamLoop {
         }
         let of_run = self.used_up(agent);
         if of_run.is_empty() {
-            running.body.end(&format!("it has used all of its {}", pitcrew_protocol::counted(most, "turn")));
+            running.body.end(&format!(
+                "it has used all of its {}",
+                pitcrew_protocol::counted(most, "turn")
+            ));
         }
         std::iter::once(RunInput::UsedUp(agent.clone())).chain(of_run).collect()
     }
 
     /// Says which limits do not hold for a client, since its calls cannot be read.
     pub(super) async fn calls_unknown(&mut self, agent: &AgentName) {
-        let limits =
-            [self.limits.max_turns.map(|_| Limit::Turns.flag()), self.limits.max_cost_usd.map(|_| Limit::Cost.flag())];
+        let limits = [
+            self.limits.max_turns.map(|_| Limit::Turns.flag()),
+            self.limits.max_cost_usd.map(|_| Limit::Cost.flag()),
+        ];
         let limits: Vec<&str> = limits.into_iter().flatten().collect();
         if limits.is_empty() {
             return;

@@ -44,7 +44,12 @@ pub(super) struct ClientStart {
 impl ClientStart {
     /// Decides on the conversation of a client that is about to start. Its first message is put into its inbox, and so is the
     /// mail again that its process before had taken.
-    pub(super) async fn of(team: &Team, root: &Path, member: &Member, former: Former) -> Result<Self, ApiError> {
+    pub(super) async fn of(
+        team: &Team,
+        root: &Path,
+        member: &Member,
+        former: Former,
+    ) -> Result<Self, ApiError> {
         let name = &member.name;
         let known = team.client_conversation(name).await?;
         let mail = team.known_mail(name).await?;
@@ -58,8 +63,10 @@ impl ClientStart {
                 put_behind(team, member, &mail).await?;
             }
             team.forget_brought(name, &known.brought).await?;
-            let said =
-                format!("{name} goes on with its conversation; {} that it had taken and not read", delivered(again));
+            let said = format!(
+                "{name} goes on with its conversation; {} that it had taken and not read",
+                delivered(again)
+            );
             let conversation = Conversation::Former(known.id.clone());
             return Ok(Self { conversation, first, said: (again > 0).then_some(said) });
         }
@@ -68,8 +75,10 @@ impl ClientStart {
         let lately = taken_lately(team, member, &mail).await?;
         if has_run {
             // What a start before this one was told, and did not take.
-            let untaken = mail.iter().filter(|mail| !mail.message.is_read() && is_first(mail, member));
-            team.acknowledge(name, &untaken.map(|mail| mail.id.clone()).collect::<Vec<_>>()).await?;
+            let untaken =
+                mail.iter().filter(|mail| !mail.message.is_read() && is_first(mail, member));
+            team.acknowledge(name, &untaken.map(|mail| mail.id.clone()).collect::<Vec<_>>())
+                .await?;
         }
         let conversation = Conversation::New(team.begin_client_conversation(name).await?);
         let first = team.send_prompt(member, call.as_deref()).await?.id;
@@ -82,7 +91,11 @@ impl ClientStart {
             (true, Former::GoesOn) => "the one it had cannot be found",
             (false, Former::GoesOn) => "the one it had was not recorded",
         };
-        let more = if again > 0 { format!("; {} that it had taken", delivered(again)) } else { String::new() };
+        let more = if again > 0 {
+            format!("; {} that it had taken", delivered(again))
+        } else {
+            String::new()
+        };
         let said = format!("{name} begins a new conversation with its prompt: {end_reason}{more}");
         Ok(Self { conversation, first, said: has_run.then_some(said) })
     }
@@ -90,7 +103,11 @@ impl ClientStart {
 
 /// Notes the mail that a client took and that its model never had, now that it has ended for good. Answers with how many texts
 /// that is news of.
-pub(super) async fn note_never_read(team: &Team, root: &Path, name: &AgentName) -> Result<usize, ApiError> {
+pub(super) async fn note_never_read(
+    team: &Team,
+    root: &Path,
+    name: &AgentName,
+) -> Result<usize, ApiError> {
     let Some(known) = team.client_conversation(name).await? else { return Ok(0) };
     let Some(conversation) = read(root, &known.id).await else { return Ok(0) };
     let mail = team.known_mail(name).await?;
@@ -109,7 +126,11 @@ async fn read(root: &Path, id: &str) -> Option<ClientConversation> {
 }
 
 /// What was taken of the mail for a conversation, and is not in it. A request to shut down is void when its process is gone.
-fn lacking<'a>(conversation: &ClientConversation, mail: &'a [Mail], since_ms: i64) -> Vec<&'a Mail> {
+fn lacking<'a>(
+    conversation: &ClientConversation,
+    mail: &'a [Mail],
+    since_ms: i64,
+) -> Vec<&'a Mail> {
     let for_it = mail.iter().filter(|mail| mail.message.is_read() && sent_at_ms(mail) >= since_ms);
     let mut lacking = conversation.lacks(&for_it.collect::<Vec<_>>());
     lacking.retain(|mail| is_delivered_again(mail) && mail.message.text != GO_ON);
@@ -122,15 +143,23 @@ fn is_delivered_again(mail: &Mail) -> bool {
 
 /// What a client took since its last notice but one; since its start when it gave fewer. A message that it took in the middle
 /// of a turn is read by its model after the notice of that turn. The prompt is given anew in any case.
-async fn taken_lately<'a>(team: &Team, member: &Member, mail: &'a [Mail]) -> Result<Vec<&'a Mail>, ApiError> {
+async fn taken_lately<'a>(
+    team: &Team,
+    member: &Member,
+    mail: &'a [Mail],
+) -> Result<Vec<&'a Mail>, ApiError> {
     let of_lead = team.known_mail(&AgentName::lead()).await?;
     let is_notice = |mail: &&Mail| {
-        AgentName::foreign(&mail.message.from) == member.name && matches!(mail.frame, Some(Frame::IdleNotification(_)))
+        AgentName::foreign(&mail.message.from) == member.name
+            && matches!(mail.frame, Some(Frame::IdleNotification(_)))
     };
     let notices: Vec<i64> = of_lead.iter().filter(is_notice).map(sent_at_ms).collect();
     let since_ms = notices.iter().rev().nth(1).copied().unwrap_or(i64::MIN);
     let is_wanted = |mail: &&Mail| {
-        mail.message.is_read() && sent_at_ms(mail) > since_ms && is_delivered_again(mail) && !is_first(mail, member)
+        mail.message.is_read()
+            && sent_at_ms(mail) > since_ms
+            && is_delivered_again(mail)
+            && !is_first(mail, member)
     };
     Ok(mail.iter().filter(is_wanted).collect())
 }
@@ -147,14 +176,17 @@ async fn deliver_again(
     for mail in taken {
         team.deliver_again(name, mail, remark).await?;
     }
-    let unread: HashSet<MessageId> = team.unread(name).await?.into_iter().map(|mail| mail.id).collect();
+    let unread: HashSet<MessageId> =
+        team.unread(name).await?.into_iter().map(|mail| mail.id).collect();
     let waits = |mail: &&Mail| mail.message.is_read() && unread.contains(&team.again_id(&mail.id));
     Ok(all.iter().filter(waits).count())
 }
 
 /// Sends again what nobody has taken yet, so that it comes behind what was taken before it.
 async fn put_behind(team: &Team, member: &Member, mail: &[Mail]) -> Result<(), ApiError> {
-    let waits = |mail: &&Mail| !mail.message.is_read() && is_delivered_again(mail) && !is_first(mail, member);
+    let waits = |mail: &&Mail| {
+        !mail.message.is_read() && is_delivered_again(mail) && !is_first(mail, member)
+    };
     for mail in mail.iter().filter(waits) {
         team.deliver_again(&member.name, mail, None).await?;
     }
@@ -169,5 +201,9 @@ fn is_first(mail: &Mail, member: &Member) -> bool {
 }
 
 fn delivered(count: usize) -> String {
-    if count == 1 { "1 message is delivered again".to_owned() } else { format!("{count} messages are delivered again") }
+    if count == 1 {
+        "1 message is delivered again".to_owned()
+    } else {
+        format!("{count} messages are delivered again")
+    }
 }

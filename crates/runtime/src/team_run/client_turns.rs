@@ -39,7 +39,8 @@ impl ClientTurns {
     /// Looks at the client's inbox and its lead's. The latter is read first: a notice in it follows on mail that is taken.
     pub(super) fn look(&mut self, name: &AgentName, of_lead: &[Mail], inbox: &[Mail]) -> TurnState {
         let is_notice = |mail: &&Mail| {
-            AgentName::foreign(&mail.message.from) == *name && matches!(mail.frame, Some(Frame::IdleNotification(_)))
+            AgentName::foreign(&mail.message.from) == *name
+                && matches!(mail.frame, Some(Frame::IdleNotification(_)))
         };
         let given = new_to(&mut self.notices, of_lead.iter().filter(is_notice));
         let taken = new_to(&mut self.taken, inbox.iter().filter(|mail| begins_turn(mail)));
@@ -80,8 +81,12 @@ impl ClientTurns {
 impl TeamLoop {
     /// Looks what the teammates of another client are at, at each change of an inbox, so that the order of changes is seen.
     pub(super) async fn look_at_clients(&mut self) {
-        let names: Vec<AgentName> =
-            self.agents.iter().filter(|(_, running)| running.body.is_foreign()).map(|(name, _)| name.clone()).collect();
+        let names: Vec<AgentName> = self
+            .agents
+            .iter()
+            .filter(|(_, running)| running.body.is_foreign())
+            .map(|(name, _)| name.clone())
+            .collect();
         self.client_turns.retain(|name, _| names.contains(name));
         for name in names {
             let team = &self.run_context.team;
@@ -106,7 +111,11 @@ fn begins_turn(mail: &Mail) -> bool {
 /// says that it is at work, and tells of its idleness once more after all that it took.
 pub(super) async fn owes_notice(team: &Team, name: &AgentName) -> Result<bool, ApiError> {
     let sent = team.mail(name).await?.into_iter().filter_map(|mail| mail.message.timestamp).max();
-    let notices = team.mail(&AgentName::lead()).await?.into_iter().filter(|mail| mail.message.from == name.as_str());
+    let notices = team
+        .mail(&AgentName::lead())
+        .await?
+        .into_iter()
+        .filter(|mail| mail.message.from == name.as_str());
     let idle = notices.filter_map(|mail| match mail.frame {
         Some(Frame::IdleNotification(notice)) => notice.timestamp,
         Some(_) | None => None,
@@ -116,9 +125,14 @@ pub(super) async fn owes_notice(team: &Team, name: &AgentName) -> Result<bool, A
 
 /// How long a client that is not ours still has to answer its lead's request to shut down; none when it owes no answer. It
 /// takes the request, and may then say that it is idle before it begins to answer.
-pub(super) async fn owes_goodbye(team: &Team, name: &AgentName, grace: Duration) -> Result<Option<Duration>, ApiError> {
+pub(super) async fn owes_goodbye(
+    team: &Team,
+    name: &AgentName,
+    grace: Duration,
+) -> Result<Option<Duration>, ApiError> {
     let requests = team.requests().await?.into_values();
-    let open = requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.is_open());
+    let open =
+        requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.is_open());
     let Some(asked_ms) = open.map(|request| request.at_ms).max() else { return Ok(None) };
     let since = Duration::from_millis(u64::try_from(team.teams().now_ms() - asked_ms).unwrap_or(0));
     Ok(grace.checked_sub(since).filter(|left| !left.is_zero()))

@@ -28,7 +28,11 @@ impl TeamLoop {
         match ControlServer::open(&folder) {
             Ok(control) => self.sources.control = Some(control),
             Err(error) => {
-                self.warn(format!("other processes cannot ask the lead for anything: {}", chain(&error))).await;
+                self.warn(format!(
+                    "other processes cannot ask the lead for anything: {}",
+                    chain(&error)
+                ))
+                .await;
             }
         }
     }
@@ -46,12 +50,15 @@ impl TeamLoop {
         let mut inputs = Vec::new();
         let answer = match call.control_request.clone() {
             ControlRequest::EndTeam { wait_seconds } => {
-                let wait = wait_seconds.map(|wait| Duration::from_secs(wait.into()).saturating_sub(END_TAKES));
+                let wait = wait_seconds
+                    .map(|wait| Duration::from_secs(wait.into()).saturating_sub(END_TAKES));
                 self.asking_grace = wait.map_or(self.grace, |wait| wait.max(self.grace));
                 inputs.push(RunInput::EndAsked(EndReason::ShutDown));
                 Ok(json!({"success": true, (ENDING): self.ending_otherwise()}))
             }
-            ControlRequest::Shutdown { member, reason } => self.shut_down_for_user(member, reason).await,
+            ControlRequest::Shutdown { member, reason } => {
+                self.shut_down_for_user(member, reason).await
+            }
             ControlRequest::Mode { member, mode } => self.set_mode_for_user(&member, &mode).await,
             ControlRequest::Permission { request, allow, reason, digest } => {
                 self.permit_for_user(request, allow, reason, digest).await
@@ -73,7 +80,11 @@ impl TeamLoop {
             .map(EndReason::in_words)
     }
 
-    async fn shut_down_for_user(&mut self, member: String, reason: Option<String>) -> Result<Value, ApiError> {
+    async fn shut_down_for_user(
+        &mut self,
+        member: String,
+        reason: Option<String>,
+    ) -> Result<Value, ApiError> {
         let input = SendMessageInput::ShutdownRequest { recipient: member, content: reason };
         let sent = self.run_context.team.send(&Actor::User, input, None).await?;
         Ok(json!(SentView(&sent)))
@@ -92,14 +103,22 @@ impl TeamLoop {
         approve: bool,
         feedback: Option<String>,
     ) -> Result<Value, ApiError> {
-        let (about, because) = (format!("the plan of {member} (request {request})"), feedback.clone());
+        let (about, because) =
+            (format!("the plan of {member} (request {request})"), feedback.clone());
         let content = feedback;
-        let input = SendMessageInput::PlanApprovalResponse { request_id: request, approve, recipient: member, content };
+        let input = SendMessageInput::PlanApprovalResponse {
+            request_id: request,
+            approve,
+            recipient: member,
+            content,
+        };
         let sent = self.run_context.team.send(&Actor::Lead, input, None).await?;
         let text = match (approve, because) {
             (true, _) => format!("I have approved {about}; do not answer it."),
             (false, None) => format!("I have rejected {about}; do not answer it."),
-            (false, Some(because)) => format!("I have rejected {about}; do not answer it. I told it: {because}"),
+            (false, Some(because)) => {
+                format!("I have rejected {about}; do not answer it. I told it: {because}")
+            }
         };
         tell_lead(&self.run_context.team, text, "the user answered a plan").await;
         Ok(json!(SentView(&sent)))
@@ -129,12 +148,16 @@ impl TeamLoop {
         tokio::spawn(async move {
             let spawned = match answered.await {
                 Ok(outcome) => spawn_answer(&team, &outcome).await,
-                Err(_gone) => {
-                    Err(ApiError::new(ErrorCode::InvalidStatus, "the run ended before the teammate had started"))
-                }
+                Err(_gone) => Err(ApiError::new(
+                    ErrorCode::InvalidStatus,
+                    "the run ended before the teammate had started",
+                )),
             };
             if let Ok(member) = &spawned {
-                let text = format!("I have added the teammate {} to the team: {}", member.name, input.description);
+                let text = format!(
+                    "I have added the teammate {} to the team: {}",
+                    member.name, input.description
+                );
                 tell_lead(&team, text, "the user added a teammate").await;
             }
             call.answer(spawned.map(|member| json!(member))).await;
@@ -152,16 +175,24 @@ impl TeamLoop {
     ) -> Result<Value, ApiError> {
         let Some(asked) = self.asked.get(&request) else {
             let open: Vec<&str> = self.asked.keys().map(String::as_str).collect();
-            let error = ApiError::new(ErrorCode::InvalidStatus, format!("there is no permission request '{request}'"));
+            let error = ApiError::new(
+                ErrorCode::InvalidStatus,
+                format!("there is no permission request '{request}'"),
+            );
             return Err(error.with("request_id", request.as_str()).with("open_requests", open));
         };
         if digest.is_some_and(|digest| digest != asked.digest) {
-            let message = format!("the permission request '{request}' is about another call than this answer");
-            return Err(ApiError::new(ErrorCode::InvalidStatus, message).with("request_id", request.as_str()));
+            let message = format!(
+                "the permission request '{request}' is about another call than this answer"
+            );
+            return Err(ApiError::new(ErrorCode::InvalidStatus, message)
+                .with("request_id", request.as_str()));
         }
         let grant = match allow {
             true => Grant::Allowed { input: None, updates: Vec::new() },
-            false => Grant::Denied { reason: reason.unwrap_or_else(|| "the user said no".to_owned()) },
+            false => {
+                Grant::Denied { reason: reason.unwrap_or_else(|| "the user said no".to_owned()) }
+            }
         };
         self.decided(Decision::ByMail { request: request.clone(), decided: grant.into() }).await;
         Ok(json!({"success": true, "request_id": request, "allowed": allow}))
@@ -188,6 +219,7 @@ async fn spawn_answer(team: &Team, outcome: &ToolOutcome) -> Result<SpawnView, A
     }
     let name = outcome.data.get("name").and_then(Value::as_str).unwrap_or_default();
     let config = team.config().await?;
-    let gone = || ApiError::new(ErrorCode::AgentNotFound, format!("{name} has left the team already"));
+    let gone =
+        || ApiError::new(ErrorCode::AgentNotFound, format!("{name} has left the team already"));
     config.member(name).map(|member| SpawnView::of(member, &config)).ok_or_else(gone)
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, render};
+use pitcrew_protocol::{
+    AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, render,
+};
 use pitcrew_team::{Actor, Mail, MemberEnd, RefusedFrame, Team};
 
 use super::client_start::note_never_read;
@@ -52,7 +54,10 @@ impl TeamLoop {
         self.usage_totals.spend(agent, spending);
         match self.limits.max_cost_usd {
             Some(most) if self.usage_totals.cost_usd() >= most => {
-                vec![RunInput::EndAsked(EndReason::Limit(Limit::Cost, format!("the team has cost its ${most:.2}")))]
+                vec![RunInput::EndAsked(EndReason::Limit(
+                    Limit::Cost,
+                    format!("the team has cost its ${most:.2}"),
+                ))]
             }
             Some(_) | None => Vec::new(),
         }
@@ -76,7 +81,9 @@ impl TeamLoop {
                 self.drop_subagents(&AgentName::lead(), |_| true);
                 vec![RunInput::LeadEnded(status, reason)]
             }
-            AgentKind::SubagentRun(subagent) => self.subagent_ended(agent, *subagent, status, reason, text),
+            AgentKind::SubagentRun(subagent) => {
+                self.subagent_ended(agent, *subagent, status, reason, text)
+            }
             AgentKind::Teammate { worktree } => {
                 self.drop_subagents(agent, |_| true);
                 self.run_context.note_state(agent, status, reason.clone()).await;
@@ -107,8 +114,13 @@ impl TeamLoop {
                 if self.machine.end_reason().is_none_or(|end_reason| !end_reason.is_resumable())
                     && !self.sources.was_killed
                 {
-                    self.retire(agent, Status::Killed, Some("it did not end in time".to_owned()), worktree.as_deref())
-                        .await;
+                    self.retire(
+                        agent,
+                        Status::Killed,
+                        Some("it did not end in time".to_owned()),
+                        worktree.as_deref(),
+                    )
+                    .await;
                 }
                 vec![RunInput::Left(agent.clone())]
             }
@@ -126,14 +138,22 @@ impl TeamLoop {
     ) -> Vec<RunInput> {
         let account = self.usage_totals.of(&agent);
         (account.state, account.reason) = (status, detail.clone());
-        if self.agents.get(&agent).is_some_and(|running| matches!(running.part, AgentKind::SubagentRun(_))) {
+        if self
+            .agents
+            .get(&agent)
+            .is_some_and(|running| matches!(running.part, AgentKind::SubagentRun(_)))
+        {
             return Vec::new();
         }
         self.run_context.note_state(&agent, status, detail.clone()).await;
         self.set_answers(&agent, if detail.is_some() { Answers::No } else { Answers::Yes });
         let stuck = detail.map(|reason| RunInput::Unavailable(agent.clone(), reason));
         let answered = (agent.as_str() == LEAD_NAME).then_some(RunInput::LeadAnswered(fault));
-        answered.into_iter().chain([RunInput::Announced(agent.clone(), status)]).chain(stuck).collect()
+        answered
+            .into_iter()
+            .chain([RunInput::Announced(agent.clone(), status)])
+            .chain(stuck)
+            .collect()
     }
 
     /// Takes note of whether an agent can answer. One that was asked to shut down, and cannot answer, is not waited for.
@@ -149,7 +169,10 @@ impl TeamLoop {
         if self.machine.end_reason().is_none_or(EndReason::is_resumable) {
             return false;
         }
-        let mate = self.agents.get(agent).filter(|running| matches!(running.part, AgentKind::Teammate { .. }));
+        let mate = self
+            .agents
+            .get(agent)
+            .filter(|running| matches!(running.part, AgentKind::Teammate { .. }));
         match mate.map(|running| (running.answers, &running.body)) {
             Some((Answers::No, body)) => body.end("it could not answer the request to shut down"),
             Some((Answers::Yes | Answers::Later, _)) | None => return false,
@@ -181,7 +204,10 @@ impl TeamLoop {
     }
 
     pub(super) async fn tell_who_is_late(&mut self) {
-        let mates = self.agents.iter().filter(|(_, running)| matches!(running.part, AgentKind::Teammate { .. }));
+        let mates = self
+            .agents
+            .iter()
+            .filter(|(_, running)| matches!(running.part, AgentKind::Teammate { .. }));
         let late: Vec<&str> = mates.map(|(name, _)| name.as_str()).collect();
         let late = if late.is_empty() { LEAD_NAME.to_owned() } else { late.join(", ") };
         self.warn(format!("{late} did not shut down in time")).await;
@@ -218,8 +244,14 @@ impl TeamLoop {
     }
 
     /// Takes what a subagent that has just ended knows.
-    pub(super) fn remembers(&mut self, agent: &AgentName, conversation: Conversation) -> Vec<RunInput> {
-        if let Some(AgentKind::SubagentRun(subagent)) = self.agents.get_mut(agent).map(|running| &mut running.part) {
+    pub(super) fn remembers(
+        &mut self,
+        agent: &AgentName,
+        conversation: Conversation,
+    ) -> Vec<RunInput> {
+        if let Some(AgentKind::SubagentRun(subagent)) =
+            self.agents.get_mut(agent).map(|running| &mut running.part)
+        {
             subagent.remember(conversation);
         }
         Vec::new()
@@ -254,17 +286,28 @@ impl TeamLoop {
     pub(super) async fn goodbye(&mut self, name: &AgentName, mail: MessageId, frame: &Frame) {
         let usage_totals = match self.run_context.team.requests().await {
             Ok(usage_totals) => usage_totals,
-            Err(error) => return self.warn(format!("a goodbye of {name} waits: {}", chain(&error))).await,
+            Err(error) => {
+                return self.warn(format!("a goodbye of {name} waits: {}", chain(&error))).await;
+            }
         };
         let config = self.run_context.team.config().await;
         let is_member = config.is_ok_and(|config| config.member(name.as_str()).is_some());
         if !is_member || is_goodbye(&usage_totals, name, frame) {
             return self.said_goodbye(name, mail).await;
         }
-        let reason =
-            format!("nobody asked it to shut down by the request {:?}", answered_request(frame).unwrap_or_default());
-        let refused = RefusedFrame { id: mail.clone(), from: name.to_string(), frame: frame.kind().to_owned(), reason };
-        if let Err(error) = self.run_context.team.refuse(&AgentName::lead(), std::slice::from_ref(&refused)).await {
+        let reason = format!(
+            "nobody asked it to shut down by the request {:?}",
+            answered_request(frame).unwrap_or_default()
+        );
+        let refused = RefusedFrame {
+            id: mail.clone(),
+            from: name.to_string(),
+            frame: frame.kind().to_owned(),
+            reason,
+        };
+        if let Err(error) =
+            self.run_context.team.refuse(&AgentName::lead(), std::slice::from_ref(&refused)).await
+        {
             tracing::warn!(%error, "a refused frame is not marked as read");
         }
         self.warn(format!("in the inbox of {LEAD_NAME}, {refused}")).await;
@@ -306,16 +349,25 @@ impl TeamLoop {
         }
         let text = self.take_out(name, status, reason, worktree).await;
         match self.departures.remove(name) {
-            Some(Departure::Said(mail)) => self.tell_departure(vec![name.clone()], text, vec![mail]),
+            Some(Departure::Said(mail)) => {
+                self.tell_departure(vec![name.clone()], text, vec![mail])
+            }
             Some(Departure::Gone(_)) | None if status == Status::Completed => {
                 self.departures.insert(name.clone(), Departure::Gone(text));
             }
-            Some(Departure::Gone(_)) | None => self.tell_departure(vec![name.clone()], text, Vec::new()),
+            Some(Departure::Gone(_)) | None => {
+                self.tell_departure(vec![name.clone()], text, Vec::new())
+            }
         }
     }
 
     /// A lead that is being ended has no use for the news now; when it can be resumed, the message stays unread until then.
-    pub(super) fn tell_departure(&mut self, members: Vec<AgentName>, text: String, ids: Vec<MessageId>) {
+    pub(super) fn tell_departure(
+        &mut self,
+        members: Vec<AgentName>,
+        text: String,
+        ids: Vec<MessageId>,
+    ) {
         match self.machine.end_reason() {
             Some(end_reason) if end_reason.is_resumable() => return,
             Some(_) => return self.tell_lead(Event::Settled(ids)),
@@ -343,7 +395,10 @@ impl TeamLoop {
             Err(error) => {
                 // Its worktree stays with it: without one the next run could not start it again.
                 self.remove_later(name, worktree);
-                more.push(format!("It cannot be taken out of the team yet, and keeps its tasks: {}.", chain(&error)));
+                more.push(format!(
+                    "It cannot be taken out of the team yet, and keeps its tasks: {}.",
+                    chain(&error)
+                ));
                 return self.departure(name, status, reason, more).await;
             }
         }
@@ -357,8 +412,13 @@ impl TeamLoop {
     async fn note_never_read(&mut self, name: &AgentName) {
         match note_never_read(&self.run_context.team, &self.run_context.root, name).await {
             Ok(0) => {}
-            Ok(count) => self.warn(format!("{name} has ended with {count} unread: the senders are told")).await,
-            Err(error) => tracing::warn!(agent = %name, error = %chain(&error), "what it had not read is not known"),
+            Ok(count) => {
+                self.warn(format!("{name} has ended with {count} unread: the senders are told"))
+                    .await
+            }
+            Err(error) => {
+                tracing::warn!(agent = %name, error = %chain(&error), "what it had not read is not known")
+            }
         }
     }
 
@@ -371,8 +431,8 @@ impl TeamLoop {
         reason: Option<String>,
         more: Vec<String>,
     ) -> String {
-        let is_told =
-            status == Status::Failed && has_told_failure(&self.run_context.team, name, reason.as_deref()).await;
+        let is_told = status == Status::Failed
+            && has_told_failure(&self.run_context.team, name, reason.as_deref()).await;
         let (message, verb) = match status {
             Status::Failed => {
                 let reason = reason.unwrap_or_else(|| "no reason was given".to_owned());
@@ -411,12 +471,21 @@ impl TeamLoop {
             Ok((worktree, Finished::Kept { reason })) => {
                 let reason = reason.to_string();
                 let text = format!("Its worktree {} was kept: {reason}.", path.display());
-                let kept = KeptWorktree { agent: name.clone(), path: worktree.path, branch: worktree.branch, reason };
+                let kept = KeptWorktree {
+                    agent: name.clone(),
+                    path: worktree.path,
+                    branch: worktree.branch,
+                    reason,
+                };
                 self.kept.push(kept);
                 Some(text)
             }
             Err(error) => {
-                self.warn(format!("the worktree of {name} was not cleared away: {}", chain(&error))).await;
+                self.warn(format!(
+                    "the worktree of {name} was not cleared away: {}",
+                    chain(&error)
+                ))
+                .await;
                 None
             }
         }
@@ -425,7 +494,8 @@ impl TeamLoop {
     /// The worktrees of this run. They stand outside the checkout, below the root.
     pub(super) fn worktrees(&self) -> Worktrees {
         let folder = Worktrees::folder_below(&self.run_context.root);
-        let worktrees = Worktrees::new(&self.run_context.cwd, folder).with_ignored(self.run_context.ignored_files);
+        let worktrees = Worktrees::new(&self.run_context.cwd, folder)
+            .with_ignored(self.run_context.ignored_files);
         worktrees.confined(self.run_context.sandbox.clone())
     }
 }

@@ -27,7 +27,8 @@ impl TeamLoop {
     /// the teammates of this run live. The error is why it cannot go on.
     pub(super) async fn resume_elsewhere(&mut self, member: &Member) -> Result<GoesOn, String> {
         let Some(record) = SpawnRecord::of(member) else {
-            self.warn(format!("{} was started by another client and is left alone", member.name)).await;
+            self.warn(format!("{} was started by another client and is left alone", member.name))
+                .await;
             return Ok(GoesOn::There(Vec::new()));
         };
         if !self.may_run(record.program) {
@@ -37,7 +38,8 @@ impl TeamLoop {
         }
         let tag = self.pane_tag(Some(member.name.clone()));
         // Another client runs in panes only.
-        let stays = record.program == Program::Claude || is_run(&self.run_context.team, &member.name, &tag).await;
+        let stays = record.program == Program::Claude
+            || is_run(&self.run_context.team, &member.name, &tag).await;
         let recorded = self.panes_of(member);
         let own = self.hosting.panes.as_ref().map(|panes| panes.backend_type());
         let panes = match recorded {
@@ -45,7 +47,9 @@ impl TeamLoop {
             None if stays => {
                 let backend = member.backend_type.as_deref().unwrap_or_default();
                 self.void_questions_of_dead(member).await;
-                return Err(format!("it lives in {backend}; --teammate-mode {backend} goes on with it"));
+                return Err(format!(
+                    "it lives in {backend}; --teammate-mode {backend} goes on with it"
+                ));
             }
             former => {
                 self.clear_former_place(&member.name, former, &tag).await;
@@ -58,8 +62,11 @@ impl TeamLoop {
         let left = self.left_of(member, panes.as_ref()).await;
         let launching = Launching { left: Some(left), call: None };
         let mut inputs = self.start_elsewhere(member, panes, launching).await;
-        if let Some(status) =
-            self.last_states.get(&member.name).map(|(status, _)| status).filter(|status| !status.is_over())
+        if let Some(status) = self
+            .last_states
+            .get(&member.name)
+            .map(|(status, _)| status)
+            .filter(|status| !status.is_over())
         {
             inputs.push(RunInput::Announced(member.name.clone(), *status));
         }
@@ -67,7 +74,12 @@ impl TeamLoop {
     }
 
     /// Closes what a process that is gone leaves to see, and takes it out of the records.
-    async fn clear_former_place(&mut self, name: &AgentName, panes: Option<Arc<dyn Panes>>, tag: &PaneTag) {
+    async fn clear_former_place(
+        &mut self,
+        name: &AgentName,
+        panes: Option<Arc<dyn Panes>>,
+        tag: &PaneTag,
+    ) {
         if let Some(started) = self.started().await.remove_entry(name) {
             self.stop_started(started).await;
         }
@@ -78,8 +90,14 @@ impl TeamLoop {
 
     /// Records that a member lives in this process from now on.
     async fn moved_here(&mut self, member: &Member) -> Result<GoesOn, String> {
-        let place = self.run_context.team.set_place(&member.name, BACKEND_IN_PROCESS, BACKEND_IN_PROCESS).await;
-        place.map_err(|error| format!("it cannot be recorded where it lives now: {}", chain(&error)))?;
+        let place = self
+            .run_context
+            .team
+            .set_place(&member.name, BACKEND_IN_PROCESS, BACKEND_IN_PROCESS)
+            .await;
+        place.map_err(|error| {
+            format!("it cannot be recorded where it lives now: {}", chain(&error))
+        })?;
         let mut member = member.clone();
         (member.tmux_pane_id, member.backend_type) =
             (Some(BACKEND_IN_PROCESS.to_owned()), Some(BACKEND_IN_PROCESS.to_owned()));

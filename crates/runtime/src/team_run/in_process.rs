@@ -60,6 +60,9 @@ impl InProcess {
 /// What a task that ended in a panic said last.
 fn panicked(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "its task was dropped".to_owned() };
-    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     said.unwrap_or("it did not say why").to_owned()
 }

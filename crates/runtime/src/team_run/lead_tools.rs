@@ -16,7 +16,12 @@ use crate::tools::{TaskStop, Tool, ToolContext, ToolOutcome};
 /// The lead's own tools.
 pub(super) fn lead_tools(loop_handle: &LoopHandle, models: &Arc<str>) -> Vec<Arc<dyn Tool>> {
     let tool = |name, description| -> Arc<dyn Tool> {
-        Arc::new(LeadTool { name, description, loop_handle: loop_handle.clone(), models: models.clone() })
+        Arc::new(LeadTool {
+            name,
+            description,
+            loop_handle: loop_handle.clone(),
+            models: models.clone(),
+        })
     };
     vec![
         tool(
@@ -73,10 +78,12 @@ impl Tool for LeadTool {
         let lead_request = match TeamCall::parse(self.name, input.clone()) {
             Some(Ok(TeamCall::TeamCreate(input))) => LeadRequest::TeamCreate(input),
             Some(Ok(TeamCall::TeamDelete(input))) => LeadRequest::TeamDelete(input),
-            Some(Ok(TeamCall::Spawn(input))) => match spawning(input, &AgentName::lead(), context) {
-                Ok(lead_request) => lead_request,
-                Err(refused) => return refused,
-            },
+            Some(Ok(TeamCall::Spawn(input))) => {
+                match spawning(input, &AgentName::lead(), context) {
+                    Ok(lead_request) => lead_request,
+                    Err(refused) => return refused,
+                }
+            }
             Some(Ok(TeamCall::TaskStop(stop))) => {
                 let stopped = TaskStop.call(input, context).await;
                 if !stopped.is_error {
@@ -84,14 +91,20 @@ impl Tool for LeadTool {
                 }
                 LeadRequest::Stop { name: stop.task_id }
             }
-            Some(Ok(_)) | None => return ToolOutcome::refused(format_args!("{} takes no such call", self.name)),
+            Some(Ok(_)) | None => {
+                return ToolOutcome::refused(format_args!("{} takes no such call", self.name));
+            }
             Some(Err(error)) => return malformed(&error),
         };
         answered(&self.loop_handle, lead_request, context).await
     }
 }
 
-async fn answered(loop_handle: &LoopHandle, lead_request: LeadRequest, context: &ToolContext) -> ToolOutcome {
+async fn answered(
+    loop_handle: &LoopHandle,
+    lead_request: LeadRequest,
+    context: &ToolContext,
+) -> ToolOutcome {
     tokio::select! {
         outcome = loop_handle.ask(lead_request) => outcome,
         () = context.cancel.cancelled() => ToolOutcome::interrupted(),
@@ -103,13 +116,19 @@ fn naming_models(mut schema: Value, models: &str) -> Value {
     if let Some(description) = schema.pointer_mut("/properties/model/description")
         && !models.is_empty()
     {
-        *description = format!("The model to run it on; inherited when absent. This run can open: {models}").into();
+        *description =
+            format!("The model to run it on; inherited when absent. This run can open: {models}")
+                .into();
     }
     schema
 }
 
 /// What a spawn asks for: a teammate, or a subagent, of which some parameters do not speak.
-fn spawning(input: SpawnInput, caller: &AgentName, context: &ToolContext) -> Result<LeadRequest, ToolOutcome> {
+fn spawning(
+    input: SpawnInput,
+    caller: &AgentName,
+    context: &ToolContext,
+) -> Result<LeadRequest, ToolOutcome> {
     if input.name.is_some() {
         if input.resume.is_some() {
             return Err(ToolOutcome::refused(
@@ -118,7 +137,8 @@ fn spawning(input: SpawnInput, caller: &AgentName, context: &ToolContext) -> Res
         }
         return Ok(LeadRequest::Spawn { input: Box::new(input), call: context.call.clone() });
     }
-    let of_teammates = [("isolation", &input.isolation), ("backend", &input.backend), ("program", &input.program)];
+    let of_teammates =
+        [("isolation", &input.isolation), ("backend", &input.backend), ("program", &input.program)];
     if let Some((field, _)) = of_teammates.iter().find(|(_, value)| value.is_some()) {
         return Err(ToolOutcome::refused(format_args!(
             "`{field}` is for a teammate: give it a `name`, or leave `{field}` out for a subagent"

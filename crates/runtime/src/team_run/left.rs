@@ -34,7 +34,12 @@ pub(super) struct Left {
 
 impl Left {
     /// Looks for it, without touching it.
-    pub(super) async fn of(team: &Team, member: &AgentName, panes: &dyn Panes, tag: &PaneTag) -> Self {
+    pub(super) async fn of(
+        team: &Team,
+        member: &AgentName,
+        panes: &dyn Panes,
+        tag: &PaneTag,
+    ) -> Self {
         let recorded = team.started().await.unwrap_or_default().remove(member);
         let recorded_pane = recorded.and_then(|started| started.pane);
         let known = known_processes(team, member).await;
@@ -47,7 +52,9 @@ impl Left {
                 Vec::new()
             }
         };
-        let at = tagged.iter().position(|pane| recorded_pane.as_ref().is_some_and(|known| known.id == pane.0));
+        let at = tagged
+            .iter()
+            .position(|pane| recorded_pane.as_ref().is_some_and(|known| known.id == pane.0));
         let pane = (!tagged.is_empty()).then(|| tagged.swap_remove(at.unwrap_or(0)));
         Self { pane, process, known, other_panes: tagged }
     }
@@ -96,7 +103,8 @@ impl TeamLoop {
     pub(super) async fn finish_goodbyes(&mut self, config: &TeamConfig) {
         let is_elsewhere = |member: &&Member| {
             let backend = member.backend_type.as_deref();
-            SpawnRecord::of(member).is_some() && backend.is_some_and(|backend| backend != BACKEND_IN_PROCESS)
+            SpawnRecord::of(member).is_some()
+                && backend.is_some_and(|backend| backend != BACKEND_IN_PROCESS)
         };
         for member in config.teammates().filter(is_elsewhere) {
             if !has_said_goodbye(&self.run_context.team, &member.name).await {
@@ -106,7 +114,13 @@ impl TeamLoop {
             if let Some(started) = self.started().await.remove_entry(&member.name) {
                 self.stop_started(started).await;
             }
-            self.retire(&member.name, Status::Completed, None, member.worktree_path.as_deref().map(Path::new)).await;
+            self.retire(
+                &member.name,
+                Status::Completed,
+                None,
+                member.worktree_path.as_deref().map(Path::new),
+            )
+            .await;
         }
     }
 
@@ -118,9 +132,12 @@ impl TeamLoop {
                 self.stop_started(started).await;
             }
         }
-        for panes in [self.hosting.panes.clone(), self.hosting.former_panes.clone()].into_iter().flatten() {
-            let is_left =
-                |tag: &PaneTag| tag.agent.as_ref().is_none_or(|agent| config.member(agent.as_str()).is_none());
+        for panes in
+            [self.hosting.panes.clone(), self.hosting.former_panes.clone()].into_iter().flatten()
+        {
+            let is_left = |tag: &PaneTag| {
+                tag.agent.as_ref().is_none_or(|agent| config.member(agent.as_str()).is_none())
+            };
             self.close_panes(panes, &self.pane_tag(None), is_left).await;
         }
     }
@@ -135,12 +152,21 @@ impl TeamLoop {
         let found = match panes.tagged(tag).await {
             Ok(found) => found,
             Err(error) => {
-                return self.warn(format!("panes of an earlier run cannot be looked for: {}", chain(&error))).await;
+                return self
+                    .warn(format!(
+                        "panes of an earlier run cannot be looked for: {}",
+                        chain(&error)
+                    ))
+                    .await;
             }
         };
         for (pane, tag) in found.into_iter().filter(|(_, tag)| is_left(tag)) {
             if let Err(error) = panes.stop(&pane, &tag).await {
-                self.warn(format!("the pane {pane} of an earlier run cannot be closed: {}", chain(&error))).await;
+                self.warn(format!(
+                    "the pane {pane} of an earlier run cannot be closed: {}",
+                    chain(&error)
+                ))
+                .await;
             }
         }
     }
@@ -150,7 +176,11 @@ impl TeamLoop {
         match self.run_context.team.started().await {
             Ok(started) => started,
             Err(error) => {
-                self.warn(format!("it cannot be seen what an earlier run started: {}", chain(&error))).await;
+                self.warn(format!(
+                    "it cannot be seen what an earlier run started: {}",
+                    chain(&error)
+                ))
+                .await;
                 BTreeMap::new()
             }
         }
@@ -166,12 +196,17 @@ impl TeamLoop {
             let (pane, tag) = (PaneId(pane.id.clone()), self.pane_tag(Some(name.clone())));
             let program = program_of(&started.1);
             if let Some(process) = started.1.process.map(ProcessIdentity::from)
-                && stop_member_process(process, program, &tag, STOP_GRACE).await == Stopped::StillRunning
+                && stop_member_process(process, program, &tag, STOP_GRACE).await
+                    == Stopped::StillRunning
             {
-                return self.warn(format!("{process} of {name} of an earlier run still runs")).await;
+                return self
+                    .warn(format!("{process} of {name} of an earlier run still runs"))
+                    .await;
             }
             if let Err(error) = panes.stop(&pane, &tag).await {
-                return self.warn(format!("the pane {pane} of {name} cannot be closed: {}", chain(&error))).await;
+                return self
+                    .warn(format!("the pane {pane} of {name} cannot be closed: {}", chain(&error)))
+                    .await;
             }
             if let Err(error) = self.run_context.team.forget_started(&name).await {
                 self.warn(format!("the end of {name} is not recorded: {}", chain(&error))).await;
@@ -183,11 +218,14 @@ impl TeamLoop {
         match stop_member(&self.run_context.team, &panes, STOP_GRACE, started).await {
             Ok(stopped) if stopped.is_gone() => {}
             Ok(stopped) => {
-                let end_reason = stopped.pane_left.map_or_else(String::new, |reason| format!(": {reason}"));
-                self.warn(format!("something of {name} of an earlier run still runs{end_reason}")).await;
+                let end_reason =
+                    stopped.pane_left.map_or_else(String::new, |reason| format!(": {reason}"));
+                self.warn(format!("something of {name} of an earlier run still runs{end_reason}"))
+                    .await;
             }
             Err(error) => {
-                self.warn(format!("what is left of {name} cannot be stopped: {}", chain(&error))).await;
+                self.warn(format!("what is left of {name} cannot be stopped: {}", chain(&error)))
+                    .await;
             }
         }
     }

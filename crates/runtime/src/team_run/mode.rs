@@ -61,7 +61,9 @@ pub(super) async fn lower_modes(team: &Team, run: PermissionMode) -> Result<Vec<
         if is_its_own {
             continue;
         }
-        if let Some(ModeLowered { before, now }) = team.lower_mode(&member.name, lowered.clone()).await? {
+        if let Some(ModeLowered { before, now }) =
+            team.lower_mode(&member.name, lowered.clone()).await?
+        {
             let name = &member.name;
             said.push(format!(
                 "{name} worked in {before} in the run before, which this run does not allow; it goes on in {now} \

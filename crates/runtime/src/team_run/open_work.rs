@@ -39,13 +39,16 @@ impl TeamLoop {
 
     /// The other clients whose plan waits for an answer: they say of themselves that they are idle.
     async fn plans_of_clients(&mut self) -> Vec<AgentName> {
-        let is_client = |name: &AgentName| self.agents.get(name).is_some_and(|running| running.body.is_foreign());
+        let is_client = |name: &AgentName| {
+            self.agents.get(name).is_some_and(|running| running.body.is_foreign())
+        };
         if !self.agents.values().any(|running| running.body.is_foreign()) {
             return Vec::new();
         }
         let requests = self.run_context.team.requests().await.unwrap_or_default();
-        let open =
-            requests.into_values().filter(|it| it.kind == RequestKind::Plan && it.answer.is_none() && !it.is_void);
+        let open = requests
+            .into_values()
+            .filter(|it| it.kind == RequestKind::Plan && it.answer.is_none() && !it.is_void);
         let asking: BTreeSet<AgentName> = open.map(|it| it.from).filter(is_client).collect();
         asking.into_iter().collect()
     }
@@ -56,8 +59,9 @@ impl TeamLoop {
             return self.deleted_lost.clone();
         }
         let config = self.run_context.team.config().await;
-        let is_ours =
-            |member: &Member| SpawnRecord::of(member).is_some_and(|record| record.program == Program::Pitcrew);
+        let is_ours = |member: &Member| {
+            SpawnRecord::of(member).is_some_and(|record| record.program == Program::Pitcrew)
+        };
         if config.is_ok_and(|config| !config.teammates().all(is_ours)) {
             return Vec::new();
         }
@@ -72,7 +76,8 @@ impl TeamLoop {
         match self.run_context.team.tasks().await {
             Ok(tasks) => tasks.iter().map(TaskSummary::from).collect(),
             Err(error) => {
-                self.warn(format!("it cannot be seen which tasks are open: {}", chain(&error))).await;
+                self.warn(format!("it cannot be seen which tasks are open: {}", chain(&error)))
+                    .await;
                 Vec::new()
             }
         }
@@ -92,7 +97,10 @@ impl TeamLoop {
         let text = self.lead_text.clone();
         match self.machine.end_reason() {
             _ if self.sources.was_killed => RunEnd::Interrupted,
-            None | Some(EndReason::Finished | EndReason::Unfinished(..) | EndReason::LeadFailed(_)) if is_gone => {
+            None
+            | Some(EndReason::Finished | EndReason::Unfinished(..) | EndReason::LeadFailed(_))
+                if is_gone =>
+            {
                 RunEnd::Failed { reason: EndReason::Gone.in_words() }
             }
             None | Some(EndReason::Finished) if !left_open.has_no_tasks() => {
@@ -112,7 +120,9 @@ impl TeamLoop {
             Some(EndReason::ModelUnavailable(reason)) => {
                 RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
             }
-            Some(EndReason::LeadFailed(reason)) if self.lead_is_broken => RunEnd::Broken { reason: reason.clone() },
+            Some(EndReason::LeadFailed(reason)) if self.lead_is_broken => {
+                RunEnd::Broken { reason: reason.clone() }
+            }
             Some(EndReason::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
             Some(end_reason @ EndReason::Gone) => RunEnd::Failed { reason: end_reason.in_words() },
         }
@@ -142,7 +152,8 @@ impl TeamLoop {
             // Who has refused is not asked the same again.
             Some(AnswerFault::Refused) | None => {}
         }
-        let open: Vec<String> = reminder.open.in_words().iter().map(|line| format!("- {line}")).collect();
+        let open: Vec<String> =
+            reminder.open.in_words().iter().map(|line| format!("- {line}")).collect();
         if !open.is_empty() {
             add(Prompt::OpenWork, &[("open", &open.join("\n"))]);
         }
@@ -150,7 +161,8 @@ impl TeamLoop {
         if !members.is_empty() {
             add(Prompt::HeadlessShutdown, &[("members", &members)]);
         }
-        let text = format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&texts.join("\n\n")));
+        let text =
+            format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&texts.join("\n\n")));
         self.tell_lead(Event::Told { text });
     }
 }

@@ -62,7 +62,11 @@ impl TeamLoop {
             .as_ref()
             .filter(|_| program == Program::Claude)
             .map(|member| mode_of_client(&self.run_context, member, &usage_totals));
-        let pending = if client_mode == Some(PermissionMode::Plan) { pending.in_plan_mode() } else { pending };
+        let pending = if client_mode == Some(PermissionMode::Plan) {
+            pending.in_plan_mode()
+        } else {
+            pending
+        };
         let digest = Digest::of_call(&pending.tool, &pending.input);
         let (asking, request) = (self.run_context.asking.clone(), asked.request_id);
         let (call, input) = (asked.tool_use_id.unwrap_or_default(), pending.input.clone());
@@ -90,7 +94,9 @@ impl TeamLoop {
         let is_open = |id: &str| open.get(id).is_some_and(Request::is_open);
         for mail in team.mail(&AgentName::lead()).await.unwrap_or_default() {
             match mail.frame {
-                Some(Frame::PermissionRequest(request)) if mail.message.is_read() && is_open(&request.request_id) => {
+                Some(Frame::PermissionRequest(request))
+                    if mail.message.is_read() && is_open(&request.request_id) =>
+                {
                     self.asked(mail.id, request).await;
                 }
                 Some(_) | None => {}
@@ -100,11 +106,16 @@ impl TeamLoop {
 
     /// Takes a question back that has its answer from elsewhere, such as from a person beside the member.
     pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &str) {
-        let Some(Asked { agent, mail, call, question, .. }) = self.asked.remove(request) else { return };
+        let Some(Asked { agent, mail, call, question, .. }) = self.asked.remove(request) else {
+            return;
+        };
         question.abort();
         self.tell_lead(Event::Settled(vec![mail]));
         let refused = (outcome != "allowed").then(|| "it was denied beside the lead".to_owned());
-        self.run_context.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None }).await;
+        self.run_context
+            .sink
+            .tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None })
+            .await;
     }
 
     /// Takes the questions of an agent back that is no more.
@@ -122,7 +133,11 @@ impl TeamLoop {
     pub(super) async fn void_questions_of(&mut self, agent: &AgentName) {
         self.ask_no_more_for(agent);
         if let Err(error) = self.run_context.team.void_questions_of(agent).await {
-            self.warn(format!("what {agent} asked before its process ended is still open: {}", chain(&error))).await;
+            self.warn(format!(
+                "what {agent} asked before its process ended is still open: {}",
+                chain(&error)
+            ))
+            .await;
         }
     }
 
@@ -147,14 +162,23 @@ impl TeamLoop {
                 let refused = refused(&grant);
                 let answer = match grant {
                     Grant::Allowed { input: changed, updates } => {
-                        let (updated_input, digest) = (changed.unwrap_or(input), Some(digest.as_str().to_owned()));
+                        let (updated_input, digest) =
+                            (changed.unwrap_or(input), Some(digest.as_str().to_owned()));
                         PermissionAnswer::Allow { updated_input, updates, digest }
                     }
                     Grant::Denied { reason } => PermissionAnswer::Deny { reason },
                 };
-                if let Err(error) = self.run_context.team.answer_permission(&Actor::Lead, &request, answer, None).await
+                if let Err(error) = self
+                    .run_context
+                    .team
+                    .answer_permission(&Actor::Lead, &request, answer, None)
+                    .await
                 {
-                    self.warn(format!("the permission request of {agent} cannot be answered: {}", chain(&error))).await;
+                    self.warn(format!(
+                        "the permission request of {agent} cannot be answered: {}",
+                        chain(&error)
+                    ))
+                    .await;
                     if error.code == ErrorCode::InternalError {
                         // The agent still waits: its request stays unread, and is asked again by the next run.
                         return;
@@ -164,6 +188,9 @@ impl TeamLoop {
                 (agent, call, refused, would_allow)
             }
         };
-        self.run_context.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow }).await;
+        self.run_context
+            .sink
+            .tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow })
+            .await;
     }
 }

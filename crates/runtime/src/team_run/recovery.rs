@@ -41,7 +41,8 @@ impl TeamLoop {
     /// Takes a member that ended out of the team once the disk allows it.
     pub(super) fn remove_later(&mut self, name: &AgentName, worktree: Option<&Path>) {
         self.unremoved.members.insert(name.clone(), worktree.map(Path::to_owned));
-        let pause = TRY_AFTER.saturating_mul(2_u32.saturating_pow(self.unremoved.tries)).min(TRY_AT_MOST);
+        let pause =
+            TRY_AFTER.saturating_mul(2_u32.saturating_pow(self.unremoved.tries)).min(TRY_AT_MOST);
         self.sources.removing = Some(Box::pin(tokio::time::sleep(pause)));
     }
 
@@ -78,7 +79,9 @@ impl TeamLoop {
         self.break_locks_of_the_dead().await;
         match self.run_context.team.release_lost_tasks().await {
             Ok(_) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
-            Err(error) => self.warn(format!("tasks of the dead cannot be released: {}", chain(&error))).await,
+            Err(error) => {
+                self.warn(format!("tasks of the dead cannot be released: {}", chain(&error))).await
+            }
         }
     }
 
@@ -87,7 +90,9 @@ impl TeamLoop {
         let team = &self.run_context.team;
         match team.backend().break_stale_locks(team.dir()).await {
             Ok(_) | Err(StoreError::NoTeam { .. }) => {}
-            Err(error) => self.warn(format!("locks of the dead cannot be broken: {}", chain(&error))).await,
+            Err(error) => {
+                self.warn(format!("locks of the dead cannot be broken: {}", chain(&error))).await
+            }
         }
     }
 
@@ -103,17 +108,22 @@ impl TeamLoop {
         let mut ended = match self.run_context.team.ended_members().await {
             Ok(ended) => ended,
             Err(error) => {
-                self.warn(format!("it cannot be seen who has left the team: {}", chain(&error))).await;
+                self.warn(format!("it cannot be seen who has left the team: {}", chain(&error)))
+                    .await;
                 Vec::new()
             }
         };
         ended.retain(|name| !known.contains(name));
         let mut texts = Vec::new();
         for name in &ended {
-            let (status, reason) = self.last_states.get(name).cloned().unwrap_or((Status::Completed, None));
+            let (status, reason) =
+                self.last_states.get(name).cloned().unwrap_or((Status::Completed, None));
             let tasks = removed.get(name).and_then(|removed| released(&removed.released));
             let worktree = kept.remove(name.inbox_file().as_str()).unwrap_or_default();
-            texts.push(self.departure(name, status, reason, tasks.into_iter().chain(worktree).collect()).await);
+            texts.push(
+                self.departure(name, status, reason, tasks.into_iter().chain(worktree).collect())
+                    .await,
+            );
         }
         (!ended.is_empty()).then(|| (ended, texts.join("\n\n")))
     }
@@ -121,8 +131,12 @@ impl TeamLoop {
     /// What is to be said of those that were kept, by the member's name in them.
     async fn clear_lost_worktrees(&mut self, config: &TeamConfig) -> BTreeMap<String, Vec<String>> {
         let mut kept: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let live: Vec<PathBuf> =
-            config.members.iter().filter_map(|member| member.worktree_path.as_ref()).map(PathBuf::from).collect();
+        let live: Vec<PathBuf> = config
+            .members
+            .iter()
+            .filter_map(|member| member.worktree_path.as_ref())
+            .map(PathBuf::from)
+            .collect();
         let worktrees = self.worktrees();
         // Where there is no repository there are none of its worktrees.
         if let Err(error) = worktrees.recover().await {

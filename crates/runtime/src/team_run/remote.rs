@@ -215,7 +215,8 @@ impl RemoteSupervisor {
 
     pub(super) async fn report(&self, seen: RemoteEvent) {
         // The loop reads reports until its last agent ended.
-        let _closed = self.spec.reports.send(RemoteReport { agent: self.name().clone(), seen }).await;
+        let _closed =
+            self.spec.reports.send(RemoteReport { agent: self.name().clone(), seen }).await;
     }
 
     async fn live(&mut self, launching: Launching) -> RemoteEvent {
@@ -234,7 +235,8 @@ impl RemoteSupervisor {
         match (launched, call) {
             (Ok(started), Some((spawned, reply))) => {
                 // The only error is that the call is not waited for any more.
-                let _not_waited_for = reply.send(answer(&placed(*spawned, started.as_ref(), &self.spec).into()));
+                let _not_waited_for =
+                    reply.send(answer(&placed(*spawned, started.as_ref(), &self.spec).into()));
             }
             (Ok(_), None) => {}
             (Err(reason), call) => {
@@ -242,8 +244,10 @@ impl RemoteSupervisor {
             }
         }
         let seen = self.mind().await;
-        let has_begun = self.stage >= Some(LaunchStage::PromptTaken) || self.has_taken_prompt().await;
-        if has_begun || !self.has_former_conversation() || !matches!(seen, RemoteEvent::Gone { .. }) {
+        let has_begun =
+            self.stage >= Some(LaunchStage::PromptTaken) || self.has_taken_prompt().await;
+        if has_begun || !self.has_former_conversation() || !matches!(seen, RemoteEvent::Gone { .. })
+        {
             return seen;
         }
         // A client that cannot go on with a conversation ends before it takes anything.
@@ -280,13 +284,17 @@ impl RemoteSupervisor {
             tag: self.spec.tag.clone(),
         };
         let started = self.spec.panes.start(&pane).await;
-        let started = started.map_err(|error| format!("its pane cannot be made: {}", chain(&error)))?;
+        let started =
+            started.map_err(|error| format!("its pane cannot be made: {}", chain(&error)))?;
         let process = started.pid.and_then(ProcessIdentity::of);
         self.life = Some(Life { pane: started.id.clone(), process });
         let recorded = self.record().await;
         if let Err(error) = recorded {
             let screen = self.screen().await;
-            return Err(with_screen(format!("its start cannot be recorded: {}", chain(&error)), screen.as_deref()));
+            return Err(with_screen(
+                format!("its start cannot be recorded: {}", chain(&error)),
+                screen.as_deref(),
+            ));
         }
         let is_gone = started.pid.is_some() && process.is_none_or(|process| !process.is_alive());
         if is_gone && !self.has_taken_prompt().await {
@@ -331,7 +339,10 @@ impl RemoteSupervisor {
     }
 
     fn started(&self, life: &Life) -> Started {
-        let of = |process: ProcessIdentity| ProcessRef { pid: process.pid, start_ticks: process.start_ticks };
+        let of = |process: ProcessIdentity| ProcessRef {
+            pid: process.pid,
+            start_ticks: process.start_ticks,
+        };
         let RemoteSpec { team, panes, hosting, program, bounds, .. } = &self.spec;
         let now_ms = team.teams().now_ms();
         let deadline_ms = i64::try_from(hosting.prompt_deadline.as_millis()).unwrap_or(i64::MAX);
@@ -430,7 +441,9 @@ impl RemoteSupervisor {
     pub(super) async fn look(&mut self) {
         let mail = match self.spec.team.mail(self.name()).await {
             Ok(mail) => mail,
-            Err(error) => return tracing::debug!(agent = %self.name(), error = %chain(&error), "no look at its mail"),
+            Err(error) => {
+                return tracing::debug!(agent = %self.name(), error = %chain(&error), "no look at its mail");
+            }
         };
         if self.is_prompt_taken(&mail) {
             (self.prompt, self.prompt_due) = (None, None);
@@ -471,7 +484,9 @@ impl RemoteSupervisor {
     async fn screen(&self) -> Option<String> {
         let life = self.life.as_ref()?;
         match self.spec.panes.screen(&life.pane).await {
-            Ok(screen) => screen.map(|screen| last_output(&screen)).filter(|screen| !screen.is_empty()),
+            Ok(screen) => {
+                screen.map(|screen| last_output(&screen)).filter(|screen| !screen.is_empty())
+            }
             Err(error) => {
                 tracing::warn!(agent = %self.name(), error = %chain(&error), "its screen cannot be read");
                 None

@@ -9,15 +9,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, neutralised};
-use pitcrew_team::store::{Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn};
+use pitcrew_protocol::{
+    AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, neutralised,
+};
+use pitcrew_team::store::{
+    Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn,
+};
 use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Team};
 use tokio::sync::oneshot;
 
 use super::agent_handle::AgentHandle;
 use super::ends::Answers;
 use super::mode::mode_named;
-use super::remote::{Launching, RemoteEvent, RemoteReport, RemoteSpec, RemoteSupervisor, with_screen};
+use super::remote::{
+    Launching, RemoteEvent, RemoteReport, RemoteSpec, RemoteSupervisor, with_screen,
+};
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::{AgentKind, RunningAgent, TeamLoop};
 use crate::agent::{Event, Status};
@@ -52,11 +58,17 @@ pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox,
 
 impl TeamLoop {
     /// Decides where a new teammate lives: as asked, as its definition says, or as the run does.
-    pub(super) fn placement(&self, input: &SpawnInput, definition: &AgentDefinition) -> Result<Placement, ToolOutcome> {
+    pub(super) fn placement(
+        &self,
+        input: &SpawnInput,
+        definition: &AgentDefinition,
+    ) -> Result<Placement, ToolOutcome> {
         let program = match input.program.as_deref() {
             Some(name) => Some(Program::named(name).ok_or_else(|| {
                 let known = Program::ALL.map(Program::as_str).join(", ");
-                ToolOutcome::refused(format_args!("There is no program \"{name}\"; there are: {known}"))
+                ToolOutcome::refused(format_args!(
+                    "There is no program \"{name}\"; there are: {known}"
+                ))
             })?),
             None => definition.program,
         };
@@ -65,8 +77,10 @@ impl TeamLoop {
             Some(BACKEND_IN_PROCESS) => Some(TeammatePlace::InProcess),
             Some(name) if panes == Some(name) => Some(TeammatePlace::Pane),
             Some(name) => {
-                let known = [BACKEND_IN_PROCESS].into_iter().chain(panes).collect::<Vec<_>>().join(", ");
-                let said = format!("There is no backend \"{name}\" in this run; there are: {known}");
+                let known =
+                    [BACKEND_IN_PROCESS].into_iter().chain(panes).collect::<Vec<_>>().join(", ");
+                let said =
+                    format!("There is no backend \"{name}\" in this run; there are: {known}");
                 return Err(ToolOutcome::refused(said));
             }
             // Another program than ours has to be somewhere else.
@@ -77,7 +91,9 @@ impl TeamLoop {
             (TeammatePlace::InProcess, _) if program == Some(Program::Claude) => {
                 Err(ToolOutcome::refused("claude cannot run in this process, only in a pane"))
             }
-            (TeammatePlace::InProcess, _) => Ok(Placement { backend: None, program: Program::Pitcrew }),
+            (TeammatePlace::InProcess, _) => {
+                Ok(Placement { backend: None, program: Program::Pitcrew })
+            }
             (TeammatePlace::Pane, Some(panes)) => {
                 let program = program.unwrap_or(self.hosting.program);
                 if !self.may_run(program) {
@@ -101,7 +117,9 @@ impl TeamLoop {
 
     /// Lets the user know what there is to know of the other client. Its start does not wait for that.
     fn remark_on_client(&self) {
-        let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else { return };
+        let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else {
+            return;
+        };
         let sink = self.run_context.sink.clone();
         tokio::spawn(async move {
             if let Some(text) = remark.await {
@@ -195,7 +213,11 @@ impl TeamLoop {
 
     /// The mode that a member goes by, and the key by which it knows its lead's word. Another client goes by a mode of its own,
     /// and by a name for its lead's word.
-    async fn mode_and_key_for(&mut self, member: &Member, program: Program) -> (KnownMode, Option<String>) {
+    async fn mode_and_key_for(
+        &mut self,
+        member: &Member,
+        program: Program,
+    ) -> (KnownMode, Option<String>) {
         match program {
             Program::Pitcrew => {
                 let (known_mode, refused) = KnownMode::of(&self.run_context.team, member);
@@ -210,7 +232,11 @@ impl TeamLoop {
 
     /// The tag of this team's panes, or of one member's.
     pub(super) fn pane_tag(&self, agent: Option<AgentName>) -> PaneTag {
-        PaneTag { root: root_word(&self.run_context.root), team: self.run_context.team.dir().clone(), agent }
+        PaneTag {
+            root: root_word(&self.run_context.root),
+            team: self.run_context.team.dir().clone(),
+            agent,
+        }
     }
 
     /// Stores the command line's own layer of settings where teammates in panes find it.
@@ -224,28 +250,43 @@ impl TeamLoop {
             Ok(())
         });
         match team.backend().edit_document(team.dir(), SETTINGS_DOCUMENT, write).await {
-            Ok(()) => self.settings_file = Some(team.backend().document_file(team.dir(), SETTINGS_DOCUMENT)),
+            Ok(()) => {
+                self.settings_file =
+                    Some(team.backend().document_file(team.dir(), SETTINGS_DOCUMENT))
+            }
             Err(error) => {
                 let said = chain(&error);
-                self.warn(format!("teammates in panes do not go by the command line's settings: {said}")).await;
+                self.warn(format!(
+                    "teammates in panes do not go by the command line's settings: {said}"
+                ))
+                .await;
             }
         }
     }
 
     /// Passes over what the journal says until now; keeps the last state of everybody, the model calls of who lives, and what
     /// earlier runs took.
-    pub(super) async fn open_journal(&mut self, history: Result<(JournalSummary, u64), StoreError>) {
+    pub(super) async fn open_journal(
+        &mut self,
+        history: Result<(JournalSummary, u64), StoreError>,
+    ) {
         match history {
             Ok((summary, position)) => {
                 self.journal_position = position;
                 self.began.1 = Duration::from_millis(summary.ran_ms());
                 let config = self.run_context.team.config().await.ok();
                 for (name, member) in summary.members {
-                    let is_there = config.iter().any(|it| it.members.iter().any(|one| one.name == name));
+                    let is_there =
+                        config.iter().any(|it| it.members.iter().any(|one| one.name == name));
                     for what in member.always.iter().filter(|_| is_there).cloned() {
-                        self.run_context.sink.tell(RunEvent::AllowedAlways { agent: name.clone(), what }).await;
+                        self.run_context
+                            .sink
+                            .tell(RunEvent::AllowedAlways { agent: name.clone(), what })
+                            .await;
                     }
-                    let is_status = |change: &MemberState| Some((Status::named(&change.state)?, change.detail.clone()));
+                    let is_status = |change: &MemberState| {
+                        Some((Status::named(&change.state)?, change.detail.clone()))
+                    };
                     let last = member.states.iter().rev().find_map(is_status);
                     if !member.spent.is_empty() {
                         self.usage_totals.carry_over(&name, &member, last.clone());
@@ -263,7 +304,8 @@ impl TeamLoop {
 
     /// Reads on in the journal: what teammates of ours elsewhere did stands there.
     pub(super) async fn read_journal(&mut self) -> Vec<RunInput> {
-        if self.asked.is_empty() && !self.agents.values().any(|running| running.body.is_elsewhere()) {
+        if self.asked.is_empty() && !self.agents.values().any(|running| running.body.is_elsewhere())
+        {
             return Vec::new();
         }
         let team = self.run_context.team.clone();
@@ -324,7 +366,9 @@ impl TeamLoop {
         }
         if let Noted::TaskChanged { task, by, change, .. } = event {
             let agent = AgentName::foreign(&by);
-            return self.is_elsewhere(&agent).then_some((agent, RemoteActivity::TaskChanged { task, change }));
+            return self
+                .is_elsewhere(&agent)
+                .then_some((agent, RemoteActivity::TaskChanged { task, change }));
         }
         if let Noted::MessagePersisted { id, from, to, frame } = event {
             if self.is_elsewhere(&to) {
@@ -333,13 +377,17 @@ impl TeamLoop {
             }
             let is_plan = frame.as_deref() == Some(PlanApprovalRequest::TYPE);
             let agent = AgentName::foreign(&from);
-            return (is_plan && self.is_elsewhere(&agent)).then_some((agent, RemoteActivity::PlanHandedIn));
+            return (is_plan && self.is_elsewhere(&agent))
+                .then_some((agent, RemoteActivity::PlanHandedIn));
         }
         if let Noted::MessageInjected { id, to: agent } = event
             && self.is_elsewhere(&agent)
         {
             let from = vec![self.senders.remove(&id).unwrap_or_default()];
-            self.run_context.sink.tell(RunEvent::MailDelivered { agent, from, ids: vec![id] }).await;
+            self.run_context
+                .sink
+                .tell(RunEvent::MailDelivered { agent, from, ids: vec![id] })
+                .await;
         }
         None
     }
@@ -348,10 +396,17 @@ impl TeamLoop {
         self.agents.get(member).is_some_and(|running| running.body.keeps_journal())
     }
 
-    async fn changed_elsewhere(&mut self, agent: &AgentName, status: Status, detail: Option<String>) -> Vec<RunInput> {
+    async fn changed_elsewhere(
+        &mut self,
+        agent: &AgentName,
+        status: Status,
+        detail: Option<String>,
+    ) -> Vec<RunInput> {
         let account = self.usage_totals.of(agent);
-        (account.state, account.reason) = (status, detail.clone().filter(|_| status != Status::Active));
-        let changed = RunEvent::AgentChanged { agent: agent.clone(), status, detail: detail.clone() };
+        (account.state, account.reason) =
+            (status, detail.clone().filter(|_| status != Status::Active));
+        let changed =
+            RunEvent::AgentChanged { agent: agent.clone(), status, detail: detail.clone() };
         self.run_context.sink.tell(changed).await;
         let Some(running) = self.agents.get(agent) else { return Vec::new() };
         if status.is_over() {
@@ -369,8 +424,9 @@ impl TeamLoop {
             (_, Some(_)) => Answers::No,
         };
         self.set_answers(agent, answers);
-        let stuck =
-            detail.filter(|_| answers == Answers::No).map(|reason| RunInput::Unavailable(agent.clone(), reason));
+        let stuck = detail
+            .filter(|_| answers == Answers::No)
+            .map(|reason| RunInput::Unavailable(agent.clone(), reason));
         std::iter::once(RunInput::Announced(agent.clone(), status)).chain(stuck).collect()
     }
 
@@ -388,7 +444,9 @@ impl TeamLoop {
                 self.calls_unknown(&agent).await;
                 Vec::new()
             }
-            RemoteEvent::NotLaunched { reason, call } => self.not_launched(&agent, reason, call).await,
+            RemoteEvent::NotLaunched { reason, call } => {
+                self.not_launched(&agent, reason, call).await
+            }
             RemoteEvent::Silent { screen } => self.silent(&agent, screen).await,
             RemoteEvent::Gone { exit, screen } => self.gone(&agent, exit, screen).await,
             RemoteEvent::Stopped { reason } => {
@@ -409,7 +467,12 @@ impl TeamLoop {
 
     /// Acts on the end of a process elsewhere that nobody here asked for: it said its last word in the journal, or goodbye
     /// to the lead, or it died.
-    async fn gone(&mut self, agent: &AgentName, exit: Option<i32>, screen: Option<String>) -> Vec<RunInput> {
+    async fn gone(
+        &mut self,
+        agent: &AgentName,
+        exit: Option<i32>,
+        screen: Option<String>,
+    ) -> Vec<RunInput> {
         let mut inputs = self.read_journal().await;
         if self.machine.end_reason().is_some_and(EndReason::is_resumable) {
             // It stays in the team, for the next run.
@@ -424,7 +487,8 @@ impl TeamLoop {
             }
             None => {
                 let (status, reason) = self.fate(agent, exit, screen).await;
-                let changed = RunEvent::AgentChanged { agent: agent.clone(), status, detail: reason.clone() };
+                let changed =
+                    RunEvent::AgentChanged { agent: agent.clone(), status, detail: reason.clone() };
                 self.run_context.sink.tell(changed).await;
                 self.run_context.note_state(agent, status, reason.clone()).await;
                 (status, reason)
@@ -458,8 +522,11 @@ impl TeamLoop {
         let reason = "the user stopped it at its pane; it can be resumed".to_owned();
         let account = self.usage_totals.of(agent);
         (account.state, account.reason) = (Status::Killed, Some(reason.clone()));
-        let changed =
-            RunEvent::AgentChanged { agent: agent.clone(), status: Status::Killed, detail: Some(reason.clone()) };
+        let changed = RunEvent::AgentChanged {
+            agent: agent.clone(),
+            status: Status::Killed,
+            detail: Some(reason.clone()),
+        };
         self.run_context.sink.tell(changed).await;
         self.run_context.note_state(agent, Status::Killed, Some(reason)).await;
         self.agents.remove(agent);
@@ -475,15 +542,24 @@ impl TeamLoop {
         vec![RunInput::LeadTold, RunInput::Left(agent.clone())]
     }
 
-    async fn fate(&mut self, agent: &AgentName, exit: Option<i32>, screen: Option<String>) -> (Status, Option<String>) {
+    async fn fate(
+        &mut self,
+        agent: &AgentName,
+        exit: Option<i32>,
+        screen: Option<String>,
+    ) -> (Status, Option<String>) {
         if has_said_goodbye(&self.run_context.team, agent).await {
             return (Status::Completed, None);
         }
         let said = match (void_goodbye(&self.run_context.team, agent).await, exit) {
             (Some(id), _) => {
-                format!("its process ended after it agreed to shut down by the request {id:?}, which nobody had made")
+                format!(
+                    "its process ended after it agreed to shut down by the request {id:?}, which nobody had made"
+                )
             }
-            (None, Some(exit)) => format!("its process ended without a word, with exit status {exit}"),
+            (None, Some(exit)) => {
+                format!("its process ended without a word, with exit status {exit}")
+            }
             (None, None) => "its process ended without a word".to_owned(),
         };
         (Status::Failed, Some(with_screen(said, screen.as_deref())))
@@ -505,15 +581,22 @@ impl TeamLoop {
         call: Option<oneshot::Sender<ToolOutcome>>,
     ) -> Vec<RunInput> {
         let (status, detail) = (Status::Failed, Some(reason.clone()));
-        self.run_context.sink.tell(RunEvent::AgentChanged { agent: agent.clone(), status, detail }).await;
-        let Some(call) = call else { return self.ended(agent, Status::Failed, Some(reason), None).await };
+        self.run_context
+            .sink
+            .tell(RunEvent::AgentChanged { agent: agent.clone(), status, detail })
+            .await;
+        let Some(call) = call else {
+            return self.ended(agent, Status::Failed, Some(reason), None).await;
+        };
         let account = self.usage_totals.of(agent);
         (account.state, account.reason) = (Status::Failed, Some(reason.clone()));
         let worktree = self.strike_off(agent);
         self.run_context.note_state(agent, Status::Failed, Some(reason.clone())).await;
-        let _told_by_the_call = self.take_out(agent, Status::Failed, None, worktree.as_deref()).await;
+        let _told_by_the_call =
+            self.take_out(agent, Status::Failed, None, worktree.as_deref()).await;
         // The only error is that the call is not waited for any more.
-        let _not_waited_for = call.send(ToolOutcome::refused(format_args!("{agent} was not started: {reason}")));
+        let _not_waited_for =
+            call.send(ToolOutcome::refused(format_args!("{agent} was not started: {reason}")));
         vec![RunInput::Left(agent.clone())]
     }
 
@@ -526,7 +609,12 @@ impl TeamLoop {
             return Vec::new();
         }
         let output = output_file(&self.run_context.team, agent);
-        let text = task_notification(agent.as_str(), &output, "pending", &with_screen(said, screen.as_deref()));
+        let text = task_notification(
+            agent.as_str(),
+            &output,
+            "pending",
+            &with_screen(said, screen.as_deref()),
+        );
         self.tell_lead(Event::Told { text });
         vec![RunInput::LeadTold]
     }
@@ -554,16 +642,19 @@ fn spending_of(turn: &Turn) -> Spending {
 pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
     let usage_totals = team.requests().await.unwrap_or_default();
-    mail.iter()
-        .filter(|mail| AgentName::foreign(&mail.message.from) == *agent)
-        .any(|mail| mail.frame.as_ref().is_some_and(|frame| is_goodbye(&usage_totals, agent, frame)))
+    mail.iter().filter(|mail| AgentName::foreign(&mail.message.from) == *agent).any(|mail| {
+        mail.frame.as_ref().is_some_and(|frame| is_goodbye(&usage_totals, agent, frame))
+    })
 }
 
 /// The request that an agent's latest goodbye names, when that answers to nothing: its model may have made the id up.
 async fn void_goodbye(team: &Team, agent: &AgentName) -> Option<String> {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
-    let of_agent = mail.into_iter().rev().filter(|mail| AgentName::foreign(&mail.message.from) == *agent);
-    let id = of_agent.filter_map(|mail| mail.frame.as_ref().and_then(answered_request).map(str::to_owned)).next()?;
+    let of_agent =
+        mail.into_iter().rev().filter(|mail| AgentName::foreign(&mail.message.from) == *agent);
+    let id = of_agent
+        .filter_map(|mail| mail.frame.as_ref().and_then(answered_request).map(str::to_owned))
+        .next()?;
     let usage_totals = team.requests().await.unwrap_or_default();
     (!usage_totals.contains_key(&id)).then(|| id.chars().take(REQUEST_ID_CHARS).collect())
 }
@@ -579,7 +670,13 @@ pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
 
 /// Whether a frame says that its sender shuts down as it was asked to. One that nobody asked for was written by somebody else,
 /// and what a run that is over asked on its way out ends nobody.
-pub(super) fn is_goodbye(usage_totals: &BTreeMap<String, Request>, sender: &AgentName, frame: &Frame) -> bool {
+pub(super) fn is_goodbye(
+    usage_totals: &BTreeMap<String, Request>,
+    sender: &AgentName,
+    frame: &Frame,
+) -> bool {
     let Some(request) = answered_request(frame) else { return false };
-    usage_totals.get(request).is_some_and(|it| it.kind == RequestKind::Shutdown && it.to == *sender && !it.is_void)
+    usage_totals
+        .get(request)
+        .is_some_and(|it| it.kind == RequestKind::Shutdown && it.to == *sender && !it.is_void)
 }

@@ -122,21 +122,34 @@ impl RunContext {
         // Commands run with the settings' variables.
         let own_path = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
         let search_path = own_path.unwrap_or_else(|| agent_options.machine.path.clone());
-        let sandbox = Sandbox::with_options(agent_options.machine, settings.sandbox(agent_options.home.as_deref()));
+        let sandbox = Sandbox::with_options(
+            agent_options.machine,
+            settings.sandbox(agent_options.home.as_deref()),
+        );
         must_hold(&sandbox, &settings, &agent_options.cwd)?;
         let screen = sink.clone();
         sandbox.alarm_by(move |text| screen.tell_soon(crate::events::RunEvent::Warning { text }));
-        let rules_digest = rules_digest(&settings, &agent_options.root, &agent_options.project_agents);
-        let definitions = Definitions::load(Some(&agent_options.root), agent_options.project_agents);
-        let modes = definitions.iter().filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
-        let spawns = Spawns { handed_down: agent_options.mode.handed_down(), defined: modes.collect() };
-        let gate = gate.guarding(&agent_options.root).held_by(sandbox.clone()).searching(search_path).spawning(spawns);
+        let rules_digest =
+            rules_digest(&settings, &agent_options.root, &agent_options.project_agents);
+        let definitions =
+            Definitions::load(Some(&agent_options.root), agent_options.project_agents);
+        let modes = definitions
+            .iter()
+            .filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
+        let spawns =
+            Spawns { handed_down: agent_options.mode.handed_down(), defined: modes.collect() };
+        let gate = gate
+            .guarding(&agent_options.root)
+            .held_by(sandbox.clone())
+            .searching(search_path)
+            .spawning(spawns);
         let output = team.backend().log_file(team.dir(), &LogName::Output(AgentName::lead()));
         let gate = Arc::new(match output.parent() {
             Some(outputs) => gate.showing(outputs),
             None => gate,
         });
-        let asking = Asking::new(agent_options.asks, gate.clone(), &agent_options.root, sink.clone());
+        let asking =
+            Asking::new(agent_options.asks, gate.clone(), &agent_options.root, sink.clone());
         let mut run_context = Self {
             team,
             trust: None,
@@ -147,7 +160,9 @@ impl RunContext {
             open_model: agent_options.open_model,
             models: HashMap::new(),
             teammate_model: teammate_model.unwrap_or_else(|| model.clone()),
-            append_system_prompt: agent_options.append_system_prompt.map(|text| (role, text.into())),
+            append_system_prompt: agent_options
+                .append_system_prompt
+                .map(|text| (role, text.into())),
             model_name: model,
             prices: Arc::new(agent_options.prices),
             windows: settings.context_windows(),
@@ -160,9 +175,12 @@ impl RunContext {
             rules_digest,
             unheeded: settings.unheeded(),
             may_unconfine: settings.allows_unsandboxed_commands(),
-            allows_clients: !settings.runs_sandboxed_commands() || settings.allows_unsandboxed_clients(),
+            allows_clients: !settings.runs_sandboxed_commands()
+                || settings.allows_unsandboxed_clients(),
             ignored_files: settings.ignored_files(),
-            sockets: settings.uses_client_sockets().then(|| ClientSockets::new(&agent_options.root)),
+            sockets: settings
+                .uses_client_sockets()
+                .then(|| ClientSockets::new(&agent_options.root)),
             hooks: Arc::new(Hooks::from_settings(&settings)),
             asking,
             locks: PathLocks::new(),
@@ -179,7 +197,8 @@ impl RunContext {
 
     /// What is wrong with the definitions, settings, hooks and instructions, for the face.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let definitions = self.definitions.warnings().iter().map(|error| crate::driver::chain(error));
+        let definitions =
+            self.definitions.warnings().iter().map(|error| crate::driver::chain(error));
         definitions
             .chain(self.unheeded.iter().cloned())
             .chain(self.gate.unheeded().iter().cloned())
@@ -198,7 +217,10 @@ impl RunContext {
     ///
     /// # Errors
     /// When there is no such model, or no key for it.
-    pub(crate) fn model(&mut self, name: &str) -> Result<Arc<dyn Model>, pitcrew_model::ModelError> {
+    pub(crate) fn model(
+        &mut self,
+        name: &str,
+    ) -> Result<Arc<dyn Model>, pitcrew_model::ModelError> {
         if let Some(model) = self.models.get(name) {
             return Ok(model.clone());
         }
@@ -212,7 +234,9 @@ impl RunContext {
         match self.model(name) {
             Ok(model) => self.windows.of(model.as_ref()),
             // One of another client, or of an earlier run.
-            Err(_) => self.windows.named(name).or_else(|| known_window(name)).unwrap_or(UNKNOWN_WINDOW),
+            Err(_) => {
+                self.windows.named(name).or_else(|| known_window(name)).unwrap_or(UNKNOWN_WINDOW)
+            }
         }
     }
 
@@ -222,8 +246,17 @@ impl RunContext {
     }
 
     /// Notes the state of a member in the journal.
-    pub(crate) async fn note_state(&self, agent: &AgentName, status: Status, detail: Option<String>) {
-        let changed = Noted::MemberChanged { member: agent.clone(), state: status.as_str().to_owned(), detail };
+    pub(crate) async fn note_state(
+        &self,
+        agent: &AgentName,
+        status: Status,
+        detail: Option<String>,
+    ) {
+        let changed = Noted::MemberChanged {
+            member: agent.clone(),
+            state: status.as_str().to_owned(),
+            detail,
+        };
         self.team.note([changed]).await;
     }
 
@@ -233,7 +266,9 @@ impl RunContext {
         let turn = Turn {
             member: agent.clone(),
             model: model.clone(),
-            input_tokens: usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens,
+            input_tokens: usage.input_tokens
+                + usage.cache_creation_input_tokens
+                + usage.cache_read_input_tokens,
             output_tokens: usage.output_tokens,
             cost_usd: *cost_usd,
             cache_read_tokens: usage.cache_read_input_tokens,
@@ -251,7 +286,11 @@ impl RunContext {
 
     /// Where the output of an agent's background commands goes.
     pub(crate) fn shells_folder(&self, name: &AgentName) -> PathBuf {
-        self.root.join("pitcrew").join("shells").join(self.team.dir().as_str()).join(name.inbox_file().as_str())
+        self.root
+            .join("pitcrew")
+            .join("shells")
+            .join(self.team.dir().as_str())
+            .join(name.inbox_file().as_str())
     }
 
     /// The system prompt of an agent, in parts that agents share where they can.
@@ -266,7 +305,11 @@ impl RunContext {
         let prompt = match role {
             Role::Lead if !self.has_team_tools => Prompt::GeneralPurpose.render(&[]),
             Role::Lead => Prompt::Lead.render(&[("team", team)]),
-            Role::Teammate => Prompt::Teammate.render(&[("name", name.as_str()), ("team", team), ("lead", LEAD_NAME)]),
+            Role::Teammate => Prompt::Teammate.render(&[
+                ("name", name.as_str()),
+                ("team", team),
+                ("lead", LEAD_NAME),
+            ]),
             Role::Subagent => Prompt::Subagent.render(&[]),
         };
         let mut parts: Vec<Arc<str>> = Vec::new();
@@ -274,7 +317,11 @@ impl RunContext {
             Ok(text) => parts.push(text.into()),
             Err(error) => tracing::error!(%error, "a prompt does not fit its values"),
         }
-        parts.extend(definition.filter(|definition| !definition.prompt.is_empty()).map(|d| d.prompt.as_str().into()));
+        parts.extend(
+            definition
+                .filter(|definition| !definition.prompt.is_empty())
+                .map(|d| d.prompt.as_str().into()),
+        );
         parts.push(format!("Your working folder is {}.", cwd.display()).into());
         let instructions = self.instructions(cwd);
         if !instructions.is_empty() {
@@ -300,7 +347,10 @@ impl RunContext {
     fn read_instructions(&mut self, cwd: &Path) -> Vec<String> {
         let (home, root) = (self.home.as_deref(), Some(self.root.as_path()));
         let found = Instructions::load(&InstructionSources { cwd, home, root });
-        let texts = found.files.iter().map(|file| format!("# From {}\n\n{}", file.path.display(), file.text));
+        let texts = found
+            .files
+            .iter()
+            .map(|file| format!("# From {}\n\n{}", file.path.display(), file.text));
         let text: Arc<str> = texts.collect::<Vec<_>>().join("\n\n").into();
         self.instructions.insert(cwd.to_path_buf(), text);
         found.warnings

@@ -41,7 +41,10 @@ impl EndReason {
             Self::Limit(_, reason) => reason.clone(),
             Self::ModelUnavailable(reason) => format!("a model is unavailable: {reason}"),
             Self::LeadFailed(reason) => format!("the lead cannot go on: {reason}"),
-            Self::Gone => "the team's files were taken away while it ran, by something else than this run".to_owned(),
+            Self::Gone => {
+                "the team's files were taken away while it ran, by something else than this run"
+                    .to_owned()
+            }
         }
     }
 
@@ -296,9 +299,12 @@ impl RunMachine {
         if !self.is_at_rest() || self.is_calling || !self.lead_has_looked {
             return Vec::new();
         }
-        let with_plan = self.mates.iter().filter(|(_, status)| **status == Status::AwaitingPlanApproval);
-        let with_plan: Vec<AgentName> =
-            with_plan.map(|(name, _)| name.clone()).filter(|name| !open.plans.contains(name)).collect();
+        let with_plan =
+            self.mates.iter().filter(|(_, status)| **status == Status::AwaitingPlanApproval);
+        let with_plan: Vec<AgentName> = with_plan
+            .map(|(name, _)| name.clone())
+            .filter(|name| !open.plans.contains(name))
+            .collect();
         open.plans.extend(with_plan);
         let reminder = self.reminder(&open);
         if reminder != Reminder::default() {
@@ -319,10 +325,15 @@ impl RunMachine {
         }
         if self.reminds_of(open) {
             // Who never started was told to the lead when that was seen.
-            reminder.open =
-                OpenWork { never_started: Vec::new(), left_behind: Vec::new(), failures: Vec::new(), ..open.clone() };
+            reminder.open = OpenWork {
+                never_started: Vec::new(),
+                left_behind: Vec::new(),
+                failures: Vec::new(),
+                ..open.clone()
+            };
         }
-        let is_mended = |fault: &AnswerFault| matches!(fault, AnswerFault::Truncated | AnswerFault::Empty);
+        let is_mended =
+            |fault: &AnswerFault| matches!(fault, AnswerFault::Truncated | AnswerFault::Empty);
         if let Some(fault) = self.fault.filter(is_mended)
             && !std::mem::replace(&mut self.reminded.of_answer, true)
         {
@@ -361,16 +372,25 @@ impl RunMachine {
 
     fn shut_down(&mut self, end_reason: EndReason) -> Vec<RunAction> {
         if self.phase != Phase::Working {
-            return if end_reason == EndReason::Interrupted { self.cut_short() } else { Vec::new() };
+            return if end_reason == EndReason::Interrupted {
+                self.cut_short()
+            } else {
+                Vec::new()
+            };
         }
-        let holds = matches!(end_reason, EndReason::Interrupted | EndReason::ShutDown) && !self.lead_status.is_over();
+        let holds = matches!(end_reason, EndReason::Interrupted | EndReason::ShutDown)
+            && !self.lead_status.is_over();
         let (phase, action) = match &end_reason {
-            EndReason::LeadFailed(_) | EndReason::Gone => (Phase::Stopping, RunAction::Drop(self.names())),
+            EndReason::LeadFailed(_) | EndReason::Gone => {
+                (Phase::Stopping, RunAction::Drop(self.names()))
+            }
             EndReason::Interrupted
             | EndReason::Unfinished(..)
             | EndReason::Limit(..)
             | EndReason::ModelUnavailable(_) => (Phase::Stopping, RunAction::Suspend(self.names())),
-            EndReason::Finished | EndReason::ShutDown => (Phase::Asking, RunAction::AskToShutDown(self.names())),
+            EndReason::Finished | EndReason::ShutDown => {
+                (Phase::Asking, RunAction::AskToShutDown(self.names()))
+            }
         };
         (self.end_reason, self.phase) = (Some(end_reason), phase);
         if self.mates.is_empty() {
@@ -405,10 +425,14 @@ impl RunMachine {
                 self.phase = Phase::EndingLead;
                 vec![match &self.end_reason {
                     // Who stops a run does not wait for an answer of a model.
-                    Some(EndReason::Interrupted | EndReason::ShutDown | EndReason::ModelUnavailable(_)) => {
-                        RunAction::DropLead
-                    }
-                    end_reason => RunAction::EndLead(end_reason.as_ref().map(EndReason::in_words).unwrap_or_default()),
+                    Some(
+                        EndReason::Interrupted
+                        | EndReason::ShutDown
+                        | EndReason::ModelUnavailable(_),
+                    ) => RunAction::DropLead,
+                    end_reason => RunAction::EndLead(
+                        end_reason.as_ref().map(EndReason::in_words).unwrap_or_default(),
+                    ),
                 }]
             }
             Phase::Asking | Phase::Stopping | Phase::EndingLead | Phase::Over => Vec::new(),
@@ -431,7 +455,9 @@ impl RunMachine {
         self.lead_status = if status.is_over() { status } else { Status::Killed };
         let reason = || reason.unwrap_or_else(|| format!("it {status}"));
         match self.phase {
-            Phase::Working if status == Status::Parked => self.shut_down(EndReason::ModelUnavailable(reason())),
+            Phase::Working if status == Status::Parked => {
+                self.shut_down(EndReason::ModelUnavailable(reason()))
+            }
             Phase::Working => self.shut_down(EndReason::LeadFailed(reason())),
             Phase::Asking | Phase::Stopping => self.after_a_loss(),
             Phase::EndingLead => self.finish(),

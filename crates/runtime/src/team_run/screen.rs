@@ -13,7 +13,9 @@ pub(super) fn last_output(screen: &str) -> String {
     let is_shown = |c: &char| *c == '\t' || !c.is_control();
     let lines: Vec<String> = screen
         .lines()
-        .map(|line| line.chars().filter(is_shown).take(LINE_CHARS).collect::<String>().trim_end().to_owned())
+        .map(|line| {
+            line.chars().filter(is_shown).take(LINE_CHARS).collect::<String>().trim_end().to_owned()
+        })
         .collect();
     let said: Vec<&String> = lines.iter().filter(|line| !line.is_empty()).collect();
     let first = said.len().saturating_sub(LINES);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::{
-    ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput,
-    TeamDeleteInput, TeamDeleted, counted, render,
+    ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, SpawnInput, Spawned,
+    TeamCreateInput, TeamDeleteInput, TeamDeleted, counted, render,
 };
 use pitcrew_team::{Actor, Enlisted, KnownMode, Program, SpawnMember};
 use tokio::sync::oneshot;
@@ -40,10 +40,12 @@ impl TeamLoop {
                 Ok(()) => return Vec::new(),
                 Err(outcome) => (outcome, Vec::new()),
             },
-            LeadRequest::Spawn { input, call } => match self.spawn(&input, call, &mut reply).await {
-                Ok((outcome, inputs)) => (outcome, inputs),
-                Err(outcome) => (outcome, Vec::new()),
-            },
+            LeadRequest::Spawn { input, call } => {
+                match self.spawn(&input, call, &mut reply).await {
+                    Ok((outcome, inputs)) => (outcome, inputs),
+                    Err(outcome) => (outcome, Vec::new()),
+                }
+            }
         };
         if let Some(reply) = reply {
             // The only error is that the call is not waited for any more.
@@ -64,9 +66,10 @@ impl TeamLoop {
                 }
                 Err(error) => refusal(&error),
             },
-            TeamCreateState::Yes => {
-                ToolOutcome::failed(format!("Already leading team \"{}\". Use TeamDelete first.", team.name()))
-            }
+            TeamCreateState::Yes => ToolOutcome::failed(format!(
+                "Already leading team \"{}\". Use TeamDelete first.",
+                team.name()
+            )),
             TeamCreateState::Deleted => self.make_another_team(input).await,
         }
     }
@@ -89,7 +92,9 @@ impl TeamLoop {
             TeamCreateState::Deleted => {
                 return answer(&TeamDeleted::nothing().into());
             }
-            TeamCreateState::NotYet | TeamCreateState::Yes => self.run_context.team.delete(&Actor::Lead).await,
+            TeamCreateState::NotYet | TeamCreateState::Yes => {
+                self.run_context.team.delete(&Actor::Lead).await
+            }
         };
         if deleted.as_ref().is_ok_and(|deleted| deleted.success) {
             self.let_go_of_team();
@@ -97,7 +102,9 @@ impl TeamLoop {
             self.team_create = before;
         }
         match deleted {
-            Ok(deleted) if deleted.success => answer(&deleted.keeping(&self.kept_worktrees()).into()),
+            Ok(deleted) if deleted.success => {
+                answer(&deleted.keeping(&self.kept_worktrees()).into())
+            }
             Ok(deleted) => answer(&deleted.into()),
             Err(error) => refusal(&error),
         }
@@ -113,15 +120,21 @@ impl TeamLoop {
 
     async fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
         let wanted = self.run_context.team.bare_name(id).await.to_lowercase();
-        let found = self
-            .agents
-            .iter()
-            .find(|(name, running)| !matches!(running.part, AgentKind::Lead) && name.as_str().to_lowercase() == wanted);
+        let found = self.agents.iter().find(|(name, running)| {
+            !matches!(running.part, AgentKind::Lead) && name.as_str().to_lowercase() == wanted
+        });
         match found {
             Some((name, running)) => {
                 running.body.end("the lead stopped it");
-                let what = if let AgentKind::SubagentRun(_) = running.part { "subagent" } else { "teammate" };
-                ToolOutcome::done(format!("Stopped {what} {name}."), serde_json::json!({"task_id": id}))
+                let what = if let AgentKind::SubagentRun(_) = running.part {
+                    "subagent"
+                } else {
+                    "teammate"
+                };
+                ToolOutcome::done(
+                    format!("Stopped {what} {name}."),
+                    serde_json::json!({"task_id": id}),
+                )
             }
             None => ToolOutcome::refused(format_args!(
                 "No command or subagent in the background and no teammate is called {id}"
@@ -146,7 +159,8 @@ impl TeamLoop {
         match team.enlist(spawn).await.map_err(|error| refusal(&error))? {
             Enlisted::New(member) => {
                 let name = member.name.clone();
-                let ((), settled) = tokio::join!(team.note_spawned(&name), self.settle_in(input, member, reply));
+                let ((), settled) =
+                    tokio::join!(team.note_spawned(&name), self.settle_in(input, member, reply));
                 settled
             }
             Enlisted::Before(member) => self.settle_in(input, member, reply).await,
@@ -199,7 +213,9 @@ impl TeamLoop {
             self.run_context.model(&model).map_err(|error| unusable(&model, &error, &openable))?;
         }
         let after_plan = self.mode_after_plan(mode, &definition)?;
-        if placement.program == Program::Claude && [mode, after_plan].contains(&PermissionMode::Delegate) {
+        if placement.program == Program::Claude
+            && [mode, after_plan].contains(&PermissionMode::Delegate)
+        {
             return Err(ToolOutcome::refused(
                 "claude has no permission mode \"delegate\" (its later versions end at once); a teammate of pitcrew has",
             ));
@@ -237,7 +253,8 @@ impl TeamLoop {
             true => Some(self.left_of(member, panes.as_ref()).await),
             false => None,
         };
-        let launching = Launching { left, call: reply.take().map(|reply| (Box::new(spawned), reply)) };
+        let launching =
+            Launching { left, call: reply.take().map(|reply| (Box::new(spawned), reply)) };
         Ok((answered, self.start_elsewhere(member, panes, launching).await))
     }
 
@@ -274,7 +291,11 @@ impl TeamLoop {
 
     /// The mode a new agent starts in: as asked, as its definition says, or the run's; planning and delegating are not
     /// handed down.
-    fn mode_of(&self, input: &SpawnInput, definition: &AgentDefinition) -> Result<PermissionMode, ToolOutcome> {
+    fn mode_of(
+        &self,
+        input: &SpawnInput,
+        definition: &AgentDefinition,
+    ) -> Result<PermissionMode, ToolOutcome> {
         if let Some(asked) = &input.mode {
             let mode: Option<PermissionMode> = serde_json::from_value(asked.clone().into()).ok();
             let mode = mode.ok_or_else(|| unknown_mode(asked))?;
@@ -301,14 +322,17 @@ impl TeamLoop {
 
     /// A lead cannot give away more than it was given: everything without asking is the user's to say.
     fn no_freer(&self, mode: PermissionMode) -> Result<PermissionMode, ToolOutcome> {
-        if mode == PermissionMode::BypassPermissions && self.run_context.mode != PermissionMode::BypassPermissions {
+        if mode == PermissionMode::BypassPermissions
+            && self.run_context.mode != PermissionMode::BypassPermissions
+        {
             return Err(ToolOutcome::refused("Only the user can let an agent bypass permissions"));
         }
         Ok(mode)
     }
 
     fn model_of(&self, input: &SpawnInput, definition: &AgentDefinition) -> String {
-        let named = input.model.as_ref().or(definition.model.as_ref()).filter(|name| *name != INHERIT);
+        let named =
+            input.model.as_ref().or(definition.model.as_ref()).filter(|name| *name != INHERIT);
         named.unwrap_or(&self.run_context.teammate_model).clone()
     }
 
@@ -322,11 +346,13 @@ impl TeamLoop {
 
     async fn isolate(&mut self, member: &mut Member) -> Result<(), ToolOutcome> {
         let team = self.run_context.team.clone();
-        let made = self.worktrees().create(team.dir().as_str(), member.name.inbox_file().as_str()).await;
+        let made =
+            self.worktrees().create(team.dir().as_str(), member.name.inbox_file().as_str()).await;
         let worktree = match made {
             Ok(worktree) => worktree,
             Err(error) => {
-                let reason = format!("a worktree for {} cannot be made: {}", member.name, chain(&error));
+                let reason =
+                    format!("a worktree for {} cannot be made: {}", member.name, chain(&error));
                 self.retire(&member.name, Status::Failed, Some(reason.clone()), None).await;
                 return Err(ToolOutcome::refused(reason));
             }
@@ -334,17 +360,23 @@ impl TeamLoop {
         let path = worktree.path.to_string_lossy().into_owned();
         member.worktree_path = Some(path.clone());
         if let Err(error) = team.set_worktree(&member.name, Some(&path)).await {
-            self.retire(&member.name, Status::Failed, Some(chain(&error)), Some(&worktree.path)).await;
+            self.retire(&member.name, Status::Failed, Some(chain(&error)), Some(&worktree.path))
+                .await;
             return Err(refusal(&error));
         }
         Ok(())
     }
 
     /// Starts a member's agent, or lets it go on from its transcript.
-    pub(super) async fn start_teammate(&mut self, member: &Member, prompt: String) -> Result<Vec<RunInput>, String> {
+    pub(super) async fn start_teammate(
+        &mut self,
+        member: &Member,
+        prompt: String,
+    ) -> Result<Vec<RunInput>, String> {
         let agent_type = member.agent_type.as_deref().unwrap_or(DEFAULT_TYPE);
         let definition = self.run_context.definitions.get(agent_type).cloned().ok();
-        let model_name = member.model.clone().unwrap_or_else(|| self.run_context.teammate_model.clone());
+        let model_name =
+            member.model.clone().unwrap_or_else(|| self.run_context.teammate_model.clone());
         let model = self.run_context.model(&model_name).map_err(|error| chain(&error))?;
         let (known_mode, refused) = KnownMode::of(&self.run_context.team, member);
         if let Some(refused) = refused {
@@ -365,8 +397,14 @@ impl TeamLoop {
             remembers: None,
             cancel: self.here.token(),
         };
-        self.announce_start(spec.announcement(member.agent_type.clone(), member.color.clone(), &model_name)).await;
-        let built = self.run_context.spec(spec, &self.loop_handle).await.map_err(|error| chain(&error))?;
+        self.announce_start(spec.announcement(
+            member.agent_type.clone(),
+            member.color.clone(),
+            &model_name,
+        ))
+        .await;
+        let built =
+            self.run_context.spec(spec, &self.loop_handle).await.map_err(|error| chain(&error))?;
         if let Some(text) = built.passed_over {
             self.warn(text).await;
         }
@@ -433,7 +471,12 @@ impl TeamLoop {
 }
 
 impl AgentSpec {
-    pub(super) fn announcement(&self, agent_type: Option<String>, color: Option<String>, model: &str) -> AgentStarted {
+    pub(super) fn announcement(
+        &self,
+        agent_type: Option<String>,
+        color: Option<String>,
+        model: &str,
+    ) -> AgentStarted {
         AgentStarted {
             agent: self.name.clone(),
             parent_call: self.parent_call.clone(),
@@ -448,7 +491,10 @@ impl AgentSpec {
 
 /// The refusal of another team's name.
 fn not_yours(team: &str, asked: &str) -> ToolOutcome {
-    let error = ApiError::new(ErrorCode::TeamNotFound, format!("You lead the team \"{team}\", not \"{asked}\""));
+    let error = ApiError::new(
+        ErrorCode::TeamNotFound,
+        format!("You lead the team \"{team}\", not \"{asked}\""),
+    );
     refusal(&error.with("team_name", asked).with("available_teams", vec![team]))
 }
 
@@ -460,8 +506,13 @@ pub(super) fn unknown_type(name: &str, error: &UnknownAgentType) -> ToolOutcome 
 
 /// The refusal of a permission mode that there is not.
 pub(super) fn unknown_mode(asked: &str) -> ToolOutcome {
-    let error = ApiError::new(ErrorCode::InvalidRequest, format!("There is no permission mode {asked}"));
-    refusal(&error.with("field", "mode").with("valid_modes", PermissionMode::ALL.map(PermissionMode::as_str)))
+    let error =
+        ApiError::new(ErrorCode::InvalidRequest, format!("There is no permission mode {asked}"));
+    refusal(
+        &error
+            .with("field", "mode")
+            .with("valid_modes", PermissionMode::ALL.map(PermissionMode::as_str)),
+    )
 }
 
 fn spawned(member: &Member, team: &str, input: &SpawnInput) -> Spawned {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{
-    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig, neutralised, render,
+    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig,
+    neutralised, render,
 };
 use pitcrew_team::store::{Event as Noted, JournalSummary, LeaseName, Spent, StoreError};
 use pitcrew_team::{Escaped, KnownMode, MemberRemoved, RefusedMode, Team};
@@ -30,7 +31,9 @@ use crate::agent::{Event, Role, Status};
 use crate::driver::{Sink, chain};
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
-use crate::run::{Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper};
+use crate::run::{
+    Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper,
+};
 use crate::supervision::{LeftRunning, escaped, forget_ended};
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
@@ -72,10 +75,18 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     let (loop_handle, requests) = LoopHandle::new();
     let (limits, grace) = (options.agent_options.limits, options.agent_options.shutdown_grace);
     let (hosting, begin) = (options.hosting.clone(), options.begin.clone());
-    let watch = team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
+    let watch =
+        team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
     let (model, teammate_model) = (options.model, options.teammate_model);
-    let mut run_context =
-        RunContext::new(team.clone(), Role::Lead, options.agent_options, model, teammate_model, Sink(events), reports)?;
+    let mut run_context = RunContext::new(
+        team.clone(),
+        Role::Lead,
+        options.agent_options,
+        model,
+        teammate_model,
+        Sink(events),
+        reports,
+    )?;
     let name = run_context.model_name.clone();
     let model = run_context.model(&name).map_err(|source| RunError::Model { name, source })?;
     let stopper = Stopper::default();
@@ -127,11 +138,20 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         // The only error is that nobody waits for the outcome.
         let _not_waited_for = sender.send(team_loop.close().await);
     });
-    Ok(RunHandle { team: team.name().to_string(), events: received, stopper, outcome, task: Some(task) })
+    Ok(RunHandle {
+        team: team.name().to_string(),
+        events: received,
+        stopper,
+        outcome,
+        task: Some(task),
+    })
 }
 
 /// Refuses a run of a team whose earlier runs have cost all that it may cost: its first call would be too much.
-fn may_cost_more(limits: RunLimits, history: &Result<(JournalSummary, u64), StoreError>) -> Result<(), RunError> {
+fn may_cost_more(
+    limits: RunLimits,
+    history: &Result<(JournalSummary, u64), StoreError>,
+) -> Result<(), RunError> {
     let (Some(most_usd), Ok((summary, _))) = (limits.max_cost_usd, history) else { return Ok(()) };
     let spent = summary.members.values().flat_map(|member| member.spent.values());
     let cost_usd: f64 = spent.map(Spent::cost_usd).sum();
@@ -179,7 +199,8 @@ impl TeamLoop {
         let prompt = self.prompt_of(begin.goal().map(str::to_owned), source).await?;
         let member = config.member(LEAD_NAME);
         let given = self.run_context.mode;
-        let known = member.map(|member| KnownMode::of_lead(&self.run_context.team, member, given.as_str()));
+        let known =
+            member.map(|member| KnownMode::of_lead(&self.run_context.team, member, given.as_str()));
         let (known_mode, refused) = known.unzip();
         let mode = known_mode.as_ref().and_then(|known| mode_named(known.mode())).unwrap_or(given);
         let spec = AgentSpec {
@@ -196,14 +217,19 @@ impl TeamLoop {
             cancel: self.here.token(),
         };
         let lead_model = self.run_context.model_name.clone();
-        self.usage_totals.open(&spec.name, member.and_then(|member| member.agent_type.clone()), &lead_model);
+        self.usage_totals.open(
+            &spec.name,
+            member.and_then(|member| member.agent_type.clone()),
+            &lead_model,
+        );
         let lead = self.run_context.spec(spec, &self.loop_handle).await;
         let lead = lead.map_err(|error| RunError::Store {
             team: self.run_context.team.name().to_string(),
             source: Box::new(error),
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
-        let (link, inbox, turns) = (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
+        let (link, inbox, turns) =
+            (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
         let running = RunningAgent {
             body: AgentHandle::Here(link),
             inbox,
@@ -223,14 +249,29 @@ impl TeamLoop {
             model: lead_model,
             mode,
             tools: lead.tools.clone(),
-            agents: self.run_context.definitions.iter().map(|definition| definition.name.clone()).collect(),
+            agents: self
+                .run_context
+                .definitions
+                .iter()
+                .map(|definition| definition.name.clone())
+                .collect(),
             resumed: begin.is_resumed(),
         };
-        Ok(Beginning { lead, started, told: prompt.filter(|_| is_resumed), refused_mode: refused.flatten(), narrowed })
+        Ok(Beginning {
+            lead,
+            started,
+            told: prompt.filter(|_| is_resumed),
+            refused_mode: refused.flatten(),
+            narrowed,
+        })
     }
 
     /// The goal with what the hooks for a new session and a new prompt add.
-    async fn prompt_of(&mut self, goal: Option<String>, source: &str) -> Result<Option<String>, RunError> {
+    async fn prompt_of(
+        &mut self,
+        goal: Option<String>,
+        source: &str,
+    ) -> Result<Option<String>, RunError> {
         let mut added = Vec::new();
         let mut kinds = vec![HookKind::SessionStart { source: source.to_owned() }];
         kinds.extend(goal.clone().map(|prompt| HookKind::UserPromptSubmit { prompt }));
@@ -253,7 +294,11 @@ impl TeamLoop {
             cwd: self.run_context.cwd.clone(),
             permission_mode: self.run_context.mode,
         };
-        let mut said = self.run_context.hooks.run(&HookEvent { session, kind }, &CancellationToken::new()).await;
+        let mut said = self
+            .run_context
+            .hooks
+            .run(&HookEvent { session, kind }, &CancellationToken::new())
+            .await;
         for text in std::mem::take(&mut said.warnings) {
             self.warn(text).await;
         }
@@ -271,10 +316,17 @@ impl TeamLoop {
         let is_resumed = started.resumed;
         self.run_context.sink.tell(RunEvent::Started(started)).await;
         let machine = self.run_context.look_at_machine().await.unwrap_or_default();
-        let passed_over = passed_over(self.run_context.team.clone(), lead.passed_over.clone()).await;
+        let passed_over =
+            passed_over(self.run_context.team.clone(), lead.passed_over.clone()).await;
         let left = if is_resumed { left_running(&self.run_context.team).await } else { Vec::new() };
-        for text in
-            self.run_context.warnings().into_iter().chain(machine).chain(passed_over).chain(left).chain(narrowed)
+        for text in self
+            .run_context
+            .warnings()
+            .into_iter()
+            .chain(machine)
+            .chain(passed_over)
+            .chain(left)
+            .chain(narrowed)
         {
             self.warn(text).await;
         }
@@ -284,12 +336,14 @@ impl TeamLoop {
         if let Some(refused) = refused_mode {
             self.refuse_mode(&AgentName::lead(), &refused).await;
         }
-        let (mut inputs, mut departed, mut untold, mut rejoined) = (Vec::new(), None, Vec::new(), Vec::new());
+        let (mut inputs, mut departed, mut untold, mut rejoined) =
+            (Vec::new(), None, Vec::new(), Vec::new());
         if is_resumed {
             self.tidy_later();
             let removed = self.finish_what_was_begun().await;
             // Whoever was taken out only now is not started again.
-            let config = self.run_context.team.config().await.unwrap_or_else(|_| Arc::new(config.clone()));
+            let config =
+                self.run_context.team.config().await.unwrap_or_else(|_| Arc::new(config.clone()));
             self.finish_goodbyes(&config).await;
             self.stop_orphans().await;
             let config = self.run_context.team.config().await.unwrap_or(config);
@@ -335,12 +389,14 @@ impl TeamLoop {
         let is_ours = |member: &&Member| pitcrew_team::SpawnRecord::of(member).is_some();
         let team = self.run_context.team.clone();
         for member in config.teammates().filter(is_ours) {
-            let holder = team.backend().lease_holder(team.dir(), &LeaseName::of_member(&member.name)).await;
+            let holder =
+                team.backend().lease_holder(team.dir(), &LeaseName::of_member(&member.name)).await;
             if self.agents.contains_key(&member.name) || !matches!(holder, Ok(None)) {
                 continue;
             }
             if let Err(error) = team.bury_overdue(&member.name).await {
-                self.warn(format!("the mail of {} stays unread: {}", member.name, chain(&error))).await;
+                self.warn(format!("the mail of {} stays unread: {}", member.name, chain(&error)))
+                    .await;
             }
         }
     }
@@ -351,11 +407,17 @@ impl TeamLoop {
         // First, so that none of them is sent only now.
         self.void_parting_requests().await;
         let removed = team.finish_removals().await;
-        let (removed, failed) = removed.map_or_else(|error| (Vec::new(), Some(error)), |removed| (removed, None));
+        let (removed, failed) =
+            removed.map_or_else(|error| (Vec::new(), Some(error)), |removed| (removed, None));
         let results =
-            [team.finish_answers().await.map(|_| ()), team.finish_assignments().await.map(|_| ())].map(Result::err);
+            [team.finish_answers().await.map(|_| ()), team.finish_assignments().await.map(|_| ())]
+                .map(Result::err);
         for error in failed.into_iter().chain(results.into_iter().flatten()) {
-            self.warn(format!("something that a crash cut off cannot be finished: {}", chain(&error))).await;
+            self.warn(format!(
+                "something that a crash cut off cannot be finished: {}",
+                chain(&error)
+            ))
+            .await;
         }
         removed.into_iter().collect()
     }
@@ -364,7 +426,9 @@ impl TeamLoop {
     async fn void_parting_requests(&mut self) {
         match self.run_context.team.void_parting_requests().await {
             Ok(()) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
-            Err(error) => self.warn(format!("what the run asked is still open: {}", chain(&error))).await,
+            Err(error) => {
+                self.warn(format!("what the run asked is still open: {}", chain(&error))).await
+            }
         }
     }
 
@@ -382,11 +446,17 @@ impl TeamLoop {
                     let what = "was gone and is made again; what was not committed there is lost";
                     self.warn(format!("the worktree {path} of {} {what}", member.name)).await;
                 }
-                Err(error) => return Err(format!("its worktree cannot be used: {}", chain(&error))),
+                Err(error) => {
+                    return Err(format!("its worktree cannot be used: {}", chain(&error)));
+                }
             }
         }
         let moved;
-        let member = if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
+        let member = if member
+            .backend_type
+            .as_deref()
+            .is_some_and(|backend| backend != BACKEND_IN_PROCESS)
+        {
             match self.resume_elsewhere(member).await? {
                 GoesOn::There(inputs) => return Ok(inputs),
                 GoesOn::Here(member) => {
@@ -420,7 +490,9 @@ impl TeamLoop {
     /// Opens an account for every member that has none: the run ended while it was being spawned.
     async fn account_for_all(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
-        for member in config.teammates().filter(|member| pitcrew_team::SpawnRecord::of(member).is_some()) {
+        for member in
+            config.teammates().filter(|member| pitcrew_team::SpawnRecord::of(member).is_some())
+        {
             self.usage_totals.of(&member.name);
         }
     }
@@ -431,14 +503,17 @@ impl TeamLoop {
         // Before the note of the end, by which a resume counts: what it tells is never less than what is told now.
         let (began, before) = self.began;
         let took = before.saturating_add(began.elapsed());
-        if self.team_create != TeamCreateState::Deleted && self.machine.end_reason() != Some(&EndReason::Gone) {
+        if self.team_create != TeamCreateState::Deleted
+            && self.machine.end_reason() != Some(&EndReason::Gone)
+        {
             self.void_parting_requests().await;
             // Of what nobody writes any more, nobody would break them.
             self.break_locks_of_the_dead().await;
             self.run_context.team.note([Noted::RunEnded]).await;
         }
         // An agent may have ended before anybody could see that the files are gone.
-        let is_gone = self.team_create != TeamCreateState::Deleted && is_gone(&self.run_context.team).await;
+        let is_gone =
+            self.team_create != TeamCreateState::Deleted && is_gone(&self.run_context.team).await;
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
         let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
         let end = match self.run_end(is_gone, &left_open) {
@@ -454,13 +529,16 @@ impl TeamLoop {
             RunEnd::Success { .. } => OpenWork::default(),
             _ => left_open,
         };
-        let is_untouched = !self.is_resumed && matches!(end, RunEnd::Failed { .. }) && self.usage_totals.is_untouched();
+        let is_untouched = !self.is_resumed
+            && matches!(end, RunEnd::Failed { .. })
+            && self.usage_totals.is_untouched();
         let is_gone = is_gone || (is_untouched && discard(&self.run_context.team).await);
         if is_gone {
             self.usage_totals.nobody_can_be_resumed();
         }
         self.account_for_all().await;
-        let (agents, totals) = self.usage_totals.close(took, |model| self.run_context.window_of(model));
+        let (agents, totals) =
+            self.usage_totals.close(took, |model| self.run_context.window_of(model));
         RunOutcome {
             team: self.run_context.team.name().to_string(),
             end,
@@ -483,7 +561,9 @@ async fn is_gone(team: &Team) -> bool {
 /// the team's files.
 fn goes_on_after_all(members: &[AgentName]) -> String {
     let names = members.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
-    let text = format!("You were told that these teammates had ended. They are still in the team and go on: {names}.");
+    let text = format!(
+        "You were told that these teammates had ended. They are still in the team and go on: {names}."
+    );
     format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
 }
 

@@ -93,7 +93,8 @@ impl SubagentRun {
         let plans = callers == PermissionMode::Plan;
         let mode = if plans { callers } else { callers.handed_down() };
         let is_narrower = plans || mode.freedom() < self.mode.freedom();
-        let narrowed = (is_narrower && self.mode != mode && self.mode != PermissionMode::Plan).then_some(mode);
+        let narrowed =
+            (is_narrower && self.mode != mode && self.mode != PermissionMode::Plan).then_some(mode);
         self.mode = narrowed.unwrap_or(self.mode);
         narrowed
     }
@@ -106,7 +107,12 @@ impl SubagentRun {
 
 impl SubagentRuns {
     /// A name that no agent of the run has, nor one of the runs before: subagents are told apart by it, and nobody can write to them.
-    fn name(&mut self, caller: &AgentName, agent_type: &str, before: impl Fn(&str) -> bool) -> AgentName {
+    fn name(
+        &mut self,
+        caller: &AgentName,
+        agent_type: &str,
+        before: impl Fn(&str) -> bool,
+    ) -> AgentName {
         loop {
             self.sent_out += 1;
             let number = self.sent_out;
@@ -131,8 +137,14 @@ impl SubagentRuns {
     }
 
     /// Takes one that has ended, for its caller to go on with.
-    fn take(&mut self, id: &str, caller: &AgentName) -> Result<(AgentName, SubagentRun), ToolOutcome> {
-        let is_it = |(name, subagent): &(AgentName, SubagentRun)| name.as_str() == id && subagent.caller == *caller;
+    fn take(
+        &mut self,
+        id: &str,
+        caller: &AgentName,
+    ) -> Result<(AgentName, SubagentRun), ToolOutcome> {
+        let is_it = |(name, subagent): &(AgentName, SubagentRun)| {
+            name.as_str() == id && subagent.caller == *caller
+        };
         let found = self.ended.iter().position(is_it).and_then(|at| self.ended.remove(at));
         found.ok_or_else(|| {
             let own = self.ended.iter().filter(|(_, subagent)| subagent.caller == *caller).map(|(name, _)| name.as_str());
@@ -148,10 +160,15 @@ impl SubagentRuns {
 
 impl RunContext {
     /// The mode of a subagent: as asked, as its definition says, or its caller's; planning and delegating are not handed down.
-    fn subagent_mode(&self, sending: &Sending, definition: &AgentDefinition) -> Result<PermissionMode, ToolOutcome> {
+    fn subagent_mode(
+        &self,
+        sending: &Sending,
+        definition: &AgentDefinition,
+    ) -> Result<PermissionMode, ToolOutcome> {
         let asked = match &sending.input.mode {
             Some(asked) => {
-                let mode: Option<PermissionMode> = serde_json::from_value(asked.clone().into()).ok();
+                let mode: Option<PermissionMode> =
+                    serde_json::from_value(asked.clone().into()).ok();
                 Some(mode.ok_or_else(|| unknown_mode(asked))?)
             }
             None => definition.permission_mode,
@@ -185,10 +202,21 @@ impl RunContext {
                 "{name} goes on as it was: give `subagent_type` \"{is_of}\", and no `model`"
             )));
         }
-        let definition = self.definitions.get(kind).cloned().map_err(|error| unknown_type(kind, &error))?;
-        let named = sending.input.model.as_deref().or(definition.model.as_deref()).filter(|name| *name != INHERIT);
-        let model = named.or(sending.callers_model.as_deref()).unwrap_or(&self.teammate_model).to_owned();
-        Ok((subagents.name(&sending.caller, &definition.name, before), MadeOf { definition, model }, None))
+        let definition =
+            self.definitions.get(kind).cloned().map_err(|error| unknown_type(kind, &error))?;
+        let named = sending
+            .input
+            .model
+            .as_deref()
+            .or(definition.model.as_deref())
+            .filter(|name| *name != INHERIT);
+        let model =
+            named.or(sending.callers_model.as_deref()).unwrap_or(&self.teammate_model).to_owned();
+        Ok((
+            subagents.name(&sending.caller, &definition.name, before),
+            MadeOf { definition, model },
+            None,
+        ))
     }
 
     /// What the subagent of a call is hired with. `before` says which names earlier subagents had.
@@ -209,10 +237,16 @@ impl RunContext {
             return Err(no_price(&made_of.model));
         }
         let openable = self.openable.clone();
-        let model = self.model(&made_of.model).map_err(|error| unusable(&made_of.model, &error, &openable))?;
+        let model = self
+            .model(&made_of.model)
+            .map_err(|error| unusable(&made_of.model, &error, &openable))?;
         let before_turns = remembers.as_ref().map_or(0, Conversation::turns);
         let most_turns = sending.input.max_turns.into_iter().chain(limits.max_turns).min();
-        let call = sending.call.split_once(':').map_or(sending.call.as_str(), |(_caller, id)| id).to_owned();
+        let call = sending
+            .call
+            .split_once(':')
+            .map_or(sending.call.as_str(), |(_caller, id)| id)
+            .to_owned();
         let spec = AgentSpec {
             name,
             role: Role::Subagent,
@@ -255,7 +289,10 @@ impl SubagentSpec {
     ) -> Result<(BuiltAgent, Sent), ToolOutcome> {
         let Self { spec, caller, made_of } = self;
         let (name, mode) = (spec.name.clone(), spec.mode);
-        let built = run_context.spec(spec, loop_handle).await.map_err(|error| ToolOutcome::failed(chain(&error)))?;
+        let built = run_context
+            .spec(spec, loop_handle)
+            .await
+            .map_err(|error| ToolOutcome::failed(chain(&error)))?;
         Ok((built, Sent { name, caller, mode, made_of }))
     }
 }
@@ -270,7 +307,13 @@ pub(crate) struct Sent {
 
 impl Sent {
     pub(crate) fn answering(self, answer: SubagentAnswer) -> SubagentRun {
-        SubagentRun { caller: self.caller, answer, mode: self.mode, made_of: self.made_of, conversation: None }
+        SubagentRun {
+            caller: self.caller,
+            answer,
+            mode: self.mode,
+            made_of: self.made_of,
+            conversation: None,
+        }
     }
 }
 
@@ -291,21 +334,38 @@ pub(crate) fn launched(name: &AgentName, input: &SpawnInput) -> ToolOutcome {
 }
 
 /// What the end of a subagent is to the call that sent it out.
-pub(crate) fn outcome(name: &AgentName, status: Status, reason: Option<String>, text: Option<String>) -> ToolOutcome {
+pub(crate) fn outcome(
+    name: &AgentName,
+    status: Status,
+    reason: Option<String>,
+    text: Option<String>,
+) -> ToolOutcome {
     match (status, text) {
         (Status::Completed, Some(text)) => {
             let shown = neutralised(&text);
             let content = json!([{"type": "text", "text": text}]);
-            let shown = format!("{shown}\n\nagentId: {name} (give it as `resume` to go on with this agent)");
-            ToolOutcome::done(shown, json!({"status": "completed", "agentId": name, "content": content}))
+            let shown = format!(
+                "{shown}\n\nagentId: {name} (give it as `resume` to go on with this agent)"
+            );
+            ToolOutcome::done(
+                shown,
+                json!({"status": "completed", "agentId": name, "content": content}),
+            )
         }
         (Status::Completed, None) => ToolOutcome::failed("the subagent ended without a word"),
-        (_, _) => ToolOutcome::failed(reason.unwrap_or_else(|| "the subagent was stopped".to_owned())),
+        (_, _) => {
+            ToolOutcome::failed(reason.unwrap_or_else(|| "the subagent was stopped".to_owned()))
+        }
     }
 }
 
 /// What the caller of a subagent in the background reads of its end.
-pub(super) fn notice(name: &AgentName, status: Status, reason: Option<String>, text: Option<String>) -> String {
+pub(super) fn notice(
+    name: &AgentName,
+    status: Status,
+    reason: Option<String>,
+    text: Option<String>,
+) -> String {
     let guard = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
     let (id, outcome) = (guard(name.as_str()), outcome(name, status, reason, text));
     let (state, verb) = match (status, outcome.is_error) {
@@ -334,7 +394,8 @@ pub(super) fn lost_in_background(conversation: &Conversation) -> Option<String> 
         }
     }
     let is_lost = |id: &&String| !told.contains(&format!("<task_id>{id}</task_id>"));
-    let lost: Vec<String> = launched.iter().filter(is_lost).map(|id| format!("<task_id>{id}</task_id>")).collect();
+    let lost: Vec<String> =
+        launched.iter().filter(is_lost).map(|id| format!("<task_id>{id}</task_id>")).collect();
     (!lost.is_empty()).then(|| {
         format!(
             "<task_notification>\n{}\n<status>killed</status>\n<message>These subagents in the background ended with the run \
@@ -352,7 +413,15 @@ pub(super) fn no_price(model: &str) -> ToolOutcome {
 }
 
 /// The refusal of a model that cannot be opened.
-pub(super) fn unusable(model: &str, error: &pitcrew_model::ModelError, openable: &str) -> ToolOutcome {
-    let there_are = if openable.is_empty() { String::new() } else { format!(". This run can open: {openable}") };
+pub(super) fn unusable(
+    model: &str,
+    error: &pitcrew_model::ModelError,
+    openable: &str,
+) -> ToolOutcome {
+    let there_are = if openable.is_empty() {
+        String::new()
+    } else {
+        format!(". This run can open: {openable}")
+    };
     ToolOutcome::refused(format_args!("cannot use the model {model}: {}{there_are}", chain(error)))
 }

@@ -42,12 +42,14 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
         }
     }
     let seal = LeadSigner::make(team.teams())?;
-    let mut holder = LeaseHolder { prepares: is_resumed, ..holder_with_key(&team, seal.verify_key()) };
+    let mut holder =
+        LeaseHolder { prepares: is_resumed, ..holder_with_key(&team, seal.verify_key()) };
     let lease = lease_of(&team, &holder).await?;
     let team = team.take_lead(seal).await?;
     let panes = RecordedPanes::below(&options.agent_options.root);
     let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
-    let ended = if is_resumed { end_bound_otherwise(&team, &panes, options).await? } else { Vec::new() };
+    let ended =
+        if is_resumed { end_bound_otherwise(&team, &panes, options).await? } else { Vec::new() };
     // By the bounds of the run before, which a run that is killed in between still has.
     let mut narrowed = lower_modes(&team, options.agent_options.mode).await?;
     // Before any agent acts: a run that is killed at once leaves its bounds to the next.
@@ -76,15 +78,20 @@ async fn end_bound_otherwise(
     options: &RunOptions,
 ) -> Result<Vec<String>, RunError> {
     let agent_options = &options.agent_options;
-    let rules = rules_digest(&agent_options.settings, &agent_options.root, &agent_options.project_agents);
+    let rules =
+        rules_digest(&agent_options.settings, &agent_options.root, &agent_options.project_agents);
     let too_free = too_free(team, agent_options.mode).await?;
     let (config, mut said) = (team.config().await?, Vec::new());
     for (name, started) in team.started().await? {
         let Some(member) = config.member(name.as_str()) else { continue };
         let bounds = member_bounds(&rules, agent_options.limits, member);
         let is_bound = started.bounds == Some(bounds) && !too_free.contains(&name);
-        let Some(process) = own_process(panes, team, &name, &started).filter(|_| !is_bound) else { continue };
-        if stop_member(team, panes, SWEEP_GRACE, (name.clone(), started)).await?.end == LadderEnd::Stuck {
+        let Some(process) = own_process(panes, team, &name, &started).filter(|_| !is_bound) else {
+            continue;
+        };
+        if stop_member(team, panes, SWEEP_GRACE, (name.clone(), started)).await?.end
+            == LadderEnd::Stuck
+        {
             return Err(RunError::MemberHeld { agent: name, pid: process.pid });
         }
         said.push(format!(
@@ -109,14 +116,22 @@ async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
             };
             options.teams.create(create).await?.0
         }
-        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => options.teams.open(team).await?,
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
+            options.teams.open(team).await?
+        }
     })
 }
 
 /// This process, as it holds a lease.
 pub(crate) fn holder_of_ours(team: &Team) -> LeaseHolder {
     let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
-    LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key: None, prepares: false }
+    LeaseHolder {
+        pid,
+        start_ticks,
+        since_ms: team.teams().now_ms(),
+        verify_key: None,
+        prepares: false,
+    }
 }
 
 /// This process, as it holds a lease of a team whose lead signs with the key.

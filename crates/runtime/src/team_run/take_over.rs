@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, LEAD_NAME, TaskListed, TaskRow, TaskStatus, TeamConfig, neutralised,
+    AgentName, ApiError, ErrorCode, LEAD_NAME, TaskListed, TaskRow, TaskStatus, TeamConfig,
+    neutralised,
 };
 use pitcrew_team::store::{LeaseName, LogName};
 use pitcrew_team::{Actor, TakeOver, Team};
@@ -19,8 +20,7 @@ use crate::supervision::{RecordedPanes, stop_member};
 use crate::transcript::{Conversation, Entry, Step, read};
 
 /// What a model reads in place of the result of a call that the change cut off.
-const CUT_OFF: &str =
-    "Cut off: the lead of the team died, and you took its place. See what this did before you make it again.";
+const CUT_OFF: &str = "Cut off: the lead of the team died, and you took its place. See what this did before you make it again.";
 
 /// Decides that `member` becomes the lead, and ends its own process, which waits for a lead.
 ///
@@ -37,7 +37,9 @@ pub(super) async fn begin_take_over(
     let conversation = conversation(team, &member).await?.1;
     if conversation == Conversation::default() || conversation.ended().is_some() {
         let said = format!("nothing is kept of the conversation of '{member}' that could go on");
-        return Err(ApiError::new(ErrorCode::InvalidStatus, said).with("agent", member.as_str()).into());
+        return Err(ApiError::new(ErrorCode::InvalidStatus, said)
+            .with("agent", member.as_str())
+            .into());
     }
     stop_own_process(team, &member, panes, grace).await?;
     team.begin_take_over(&Actor::User, &member).await?;
@@ -78,7 +80,9 @@ async fn stop_own_process(
 async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<(), RunError> {
     let lead = LogName::Transcript(AgentName::lead());
     let former = LogName::Former { agent: AgentName::lead(), until_ms: noted.at_ms };
-    let log = async |log: &LogName| team.backend().log(team.dir(), log).await.map_err(|error| store_error(team, error));
+    let log = async |log: &LogName| {
+        team.backend().log(team.dir(), log).await.map_err(|error| store_error(team, error))
+    };
     let kept = log(&former).await?;
     // Kept, and another one in its place: this was done before a crash.
     if !kept.is_empty() && kept != log(&lead).await? {
@@ -98,9 +102,13 @@ async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result
     replaced.map_err(|error| store_error(team, error))
 }
 
-async fn conversation(team: &Team, member: &AgentName) -> Result<(Vec<Entry>, Conversation), RunError> {
+async fn conversation(
+    team: &Team,
+    member: &AgentName,
+) -> Result<(Vec<Entry>, Conversation), RunError> {
     let lines = team.backend().log(team.dir(), &LogName::Transcript(member.clone())).await;
-    let read = read(&lines.map_err(|error| store_error(team, error))?).map_err(|source| damaged(team, source))?;
+    let read = read(&lines.map_err(|error| store_error(team, error))?)
+        .map_err(|source| damaged(team, source))?;
     let entries = read.entries;
     let mut conversation = Conversation::default();
     entries.iter().for_each(|entry| conversation.apply(&entry.step));
@@ -117,7 +125,8 @@ fn closing(conversation: &Conversation) -> Vec<Step> {
         seen: Vec::new(),
     };
     let calls = conversation.open_calls().iter().map(|open| cut_off(&open.call.id));
-    let plan = conversation.plan().map(|request| Step::PlanAnswered { request: request.to_owned() });
+    let plan =
+        conversation.plan().map(|request| Step::PlanAnswered { request: request.to_owned() });
     let shutdown = conversation.shutdown().map(|_| Step::ShutdownRefused);
     calls.chain(plan).chain(shutdown).collect()
 }
@@ -126,7 +135,9 @@ fn closing(conversation: &Conversation) -> Vec<Step> {
 async fn inputs(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<String, RunError> {
     let (config, tasks) = (team.config().await?, team.tasks().await?);
     let members = lines_or_none(members(&config, &noted.member));
-    let tasks = lines_or_none(TaskListed::of(&tasks).tasks.iter().map(|task| row(task, &noted.member)).collect());
+    let tasks = lines_or_none(
+        TaskListed::of(&tasks).tasks.iter().map(|task| row(task, &noted.member)).collect(),
+    );
     let cwd = cwd.to_string_lossy();
     let values = [
         ("name", noted.member.as_str()),
@@ -141,7 +152,11 @@ async fn inputs(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<String, Run
 
 fn members(config: &TeamConfig, gone: &AgentName) -> Vec<String> {
     let others = config.teammates().filter(|member| member.name != *gone);
-    others.map(|member| format!("- {} ({})", member.name, member.agent_type.as_deref().unwrap_or("agent"))).collect()
+    others
+        .map(|member| {
+            format!("- {} ({})", member.name, member.agent_type.as_deref().unwrap_or("agent"))
+        })
+        .collect()
 }
 
 fn row(task: &TaskRow, gone: &AgentName) -> String {

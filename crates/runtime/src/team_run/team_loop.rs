@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, TaskId, counted};
+use pitcrew_protocol::{
+    AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, TaskId, counted,
+};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RunBounds};
 use tokio::sync::mpsc;
@@ -315,7 +317,10 @@ impl TeamLoop {
     }
 
     fn to_all(&self, names: &[AgentName], act: impl Fn(&AgentHandle)) {
-        names.iter().filter_map(|name| self.agents.get(name)).for_each(|running| act(&running.body));
+        names
+            .iter()
+            .filter_map(|name| self.agents.get(name))
+            .for_each(|running| act(&running.body));
     }
 
     pub(super) fn tell_lead(&self, event: Event) {
@@ -376,7 +381,9 @@ impl TeamLoop {
                 }
                 Some(TurnState::Idle) | None => {}
             }
-            if let Some(left) = owes_goodbye(&self.run_context.team, name, self.grace).await.unwrap_or(None) {
+            if let Some(left) =
+                owes_goodbye(&self.run_context.team, name, self.grace).await.unwrap_or(None)
+            {
                 self.sources.answer_due = Some(Box::pin(tokio::time::sleep(left)));
                 return Vec::new();
             }
@@ -433,7 +440,9 @@ impl TeamLoop {
                 }
                 return inputs;
             }
-            Change::Unwatched { reason } => self.warn(format!("{reason}; changes are looked for every second")).await,
+            Change::Unwatched { reason } => {
+                self.warn(format!("{reason}; changes are looked for every second")).await
+            }
             Change::Gone => {
                 self.sources.watch = None;
                 if self.team_create != TeamCreateState::Deleted {
@@ -454,7 +463,8 @@ impl TeamLoop {
         let mut has_strangers = config.teammates().any(|member| is_unknown(&member));
         let (mut refused, mut missing, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         for (name, running) in &mut self.agents {
-            let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str())) else {
+            let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str()))
+            else {
                 if matches!(running.part, AgentKind::Teammate { .. }) {
                     missing.extend(running.member.clone());
                 }
@@ -489,7 +499,9 @@ impl TeamLoop {
         let names: Vec<AgentName> = missing.iter().map(|member| member.name.clone()).collect();
         let mended = match self.run_context.team.mend_members(missing).await {
             Ok(mended) => mended,
-            Err(error) => return self.warn(format!("who is in the team cannot be seen: {error}")).await,
+            Err(error) => {
+                return self.warn(format!("who is in the team cannot be seen: {error}")).await;
+            }
         };
         for name in mended.put_back.iter().chain(&mended.taken_out) {
             let done = if mended.put_back.contains(name) { "dropped" } else { "brought back" };
@@ -501,7 +513,8 @@ impl TeamLoop {
         }
         let config = self.run_context.team.config().await;
         for name in names {
-            let is_there = config.as_ref().map_or(true, |config| config.member(name.as_str()).is_some());
+            let is_there =
+                config.as_ref().map_or(true, |config| config.member(name.as_str()).is_some());
             if let Some(running) = self.agents.get_mut(&name).filter(|_| !is_there) {
                 running.body.end("it was removed from the team");
             }
@@ -536,8 +549,9 @@ impl TeamLoop {
                 let pending = Pending::of_ours(agent.clone(), &call, question, folder);
                 let inputs = self.plan_waits(&pending).await;
                 let asking = self.run_context.asking.clone();
-                let deciding =
-                    async move { Ok(Decision::AtOnce { agent, call, decided: asking.decide(pending).await }) };
+                let deciding = async move {
+                    Ok(Decision::AtOnce { agent, call, decided: asking.decide(pending).await })
+                };
                 self.sources.decisions.push(Box::pin(deciding));
                 inputs
             }
@@ -556,8 +570,12 @@ impl TeamLoop {
                 let of_lead = (agent.as_str() == LEAD_NAME).then_some(end);
                 of_lead.into_iter().chain(ended).collect()
             }
-            ReportKind::Ended { status, reason, text } => self.ended(&agent, status, reason, text).await,
-            ReportKind::Parked { reason, retry_after } => self.parked(&agent, reason, retry_after).await,
+            ReportKind::Ended { status, reason, text } => {
+                self.ended(&agent, status, reason, text).await
+            }
+            ReportKind::Parked { reason, retry_after } => {
+                self.parked(&agent, reason, retry_after).await
+            }
             ReportKind::Dropped => self.dropped(&agent).await,
         }
     }

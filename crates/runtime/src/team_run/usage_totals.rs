@@ -150,23 +150,34 @@ impl UsageTotals {
     /// The teammates of this run that failed, or were left, before they were seen at work: first those that had worked in an
     /// earlier run, then those that never did.
     pub(crate) fn not_started(&self) -> (Vec<AgentName>, Vec<AgentName>) {
-        let is_left = |agent: &&AgentSummary| matches!(agent.state, Status::Failed | Status::Pending);
-        let left = self.agents.iter().filter(is_left).filter(|agent| self.unseen.contains(&agent.name));
+        let is_left =
+            |agent: &&AgentSummary| matches!(agent.state, Status::Failed | Status::Pending);
+        let left =
+            self.agents.iter().filter(is_left).filter(|agent| self.unseen.contains(&agent.name));
         let (before, never): (Vec<_>, Vec<_>) = left.partition(|agent| agent.turns > 0);
-        let names = |agents: Vec<&AgentSummary>| agents.into_iter().map(|agent| agent.name.clone()).collect();
+        let names = |agents: Vec<&AgentSummary>| {
+            agents.into_iter().map(|agent| agent.name.clone()).collect()
+        };
         (names(before), names(never))
     }
 
     /// Why teammates failed in this run.
     pub(crate) fn failures(&self) -> Vec<(AgentName, String)> {
-        let is_failed = |agent: &&AgentSummary| agent.role == Role::Teammate && agent.state == Status::Failed;
-        let failed = self.agents.iter().filter(is_failed).filter(|agent| self.of_this_run.contains(&agent.name));
+        let is_failed =
+            |agent: &&AgentSummary| agent.role == Role::Teammate && agent.state == Status::Failed;
+        let failed = self
+            .agents
+            .iter()
+            .filter(is_failed)
+            .filter(|agent| self.of_this_run.contains(&agent.name));
         failed.filter_map(|agent| Some((agent.name.clone(), agent.reason.clone()?))).collect()
     }
 
     /// Corrects the accounts of a run whose team is gone.
     pub(crate) fn nobody_can_be_resumed(&mut self) {
-        for agent in self.agents.iter_mut().filter(|agent| agent.reason.as_deref() == Some(RESUMABLE)) {
+        for agent in
+            self.agents.iter_mut().filter(|agent| agent.reason.as_deref() == Some(RESUMABLE))
+        {
             agent.reason = Some("it was stopped, and its team is gone".to_owned());
         }
     }
@@ -221,7 +232,8 @@ mod tests {
     fn a_teammate_that_worked_in_an_earlier_run_has_started_and_its_failure_is_told() {
         let (bob, ann) = (AgentName::new("bob").unwrap(), AgentName::new("ann").unwrap());
         let spent = Spent { turns: 2, ..Spent::default() };
-        let before = MemberSummary { spent: [("m".to_owned(), spent)].into(), ..MemberSummary::default() };
+        let before =
+            MemberSummary { spent: [("m".to_owned(), spent)].into(), ..MemberSummary::default() };
         let mut usage_totals = UsageTotals::default();
         usage_totals.carry_over(&bob, &before, None);
         for name in [&bob, &ann] {

@@ -33,16 +33,23 @@ pub(crate) fn show_plan(plan_file: PathBuf) -> Arc<dyn Tool> {
 ///
 /// # Errors
 /// Words for the model, when there is none.
-pub(crate) async fn plan_of(input: &Value, plan_file: &Path, most_bytes: u64) -> Result<String, String> {
+pub(crate) async fn plan_of(
+    input: &Value,
+    plan_file: &Path,
+    most_bytes: u64,
+) -> Result<String, String> {
     let given = input.get("plan").and_then(Value::as_str);
     let plan = match given {
         Some(plan) => plan.to_owned(),
         None => {
             let file = plan_file.to_owned();
-            let read =
-                tokio::task::spawn_blocking(move || read_plain(&file, most_bytes).map_err(|error| error.to_string()));
+            let read = tokio::task::spawn_blocking(move || {
+                read_plain(&file, most_bytes).map_err(|error| error.to_string())
+            });
             let read = read.await.unwrap_or_else(|error| Err(error.to_string()));
-            read.map_err(|error| format!("Write your plan to {} first: {error}", plan_file.display()))?
+            read.map_err(|error| {
+                format!("Write your plan to {} first: {error}", plan_file.display())
+            })?
         }
     };
     if plan.trim().is_empty() {

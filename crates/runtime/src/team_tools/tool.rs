@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pitcrew_protocol::{
-    ApiError, InputError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised, tool_schema,
+    ApiError, InputError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised,
+    tool_schema,
 };
 use pitcrew_team::{Actor, Team, task_times};
 use serde_json::{Value, json};
@@ -14,19 +15,38 @@ use crate::dropped::as_member;
 use crate::tools::{Tool, ToolContext, ToolOutcome};
 
 /// The tools by which a member works with its team.
-pub(crate) fn team_tools(team: &Team, actor: &Actor, sockets: Option<&ClientSockets>) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn team_tools(
+    team: &Team,
+    actor: &Actor,
+    sockets: Option<&ClientSockets>,
+) -> Vec<Arc<dyn Tool>> {
     let tool = |name, description| -> Arc<dyn Tool> {
-        Arc::new(TeamTool { name, description, team: team.clone(), actor: actor.clone(), sockets: sockets.cloned() })
+        Arc::new(TeamTool {
+            name,
+            description,
+            team: team.clone(),
+            actor: actor.clone(),
+            sockets: sockets.cloned(),
+        })
     };
     vec![
-        tool("TaskCreate", "Adds a task to the team's list. It has no owner at first, and nothing it waits for."),
-        tool("TaskGet", "Shows one task: what is to be done, how it stands, what it waits for and what waits for it."),
+        tool(
+            "TaskCreate",
+            "Adds a task to the team's list. It has no owner at first, and nothing it waits for.",
+        ),
+        tool(
+            "TaskGet",
+            "Shows one task: what is to be done, how it stands, what it waits for and what waits for it.",
+        ),
         tool(
             "TaskUpdate",
             "Changes a task: its texts, its owner, what it waits for, or its status. Set `owner` to your name and `status` to \
              `in_progress` to take one; of several takers one wins, and the others are told who.",
         ),
-        tool("TaskList", "Lists the team's tasks with their status, owners, and what they still wait for."),
+        tool(
+            "TaskList",
+            "Lists the team's tasks with their status, owners, and what they still wait for.",
+        ),
         tool(
             "SendMessage",
             "Writes to a member of the team, or to all; asks a teammate to shut down; answers a request to shut down or to \
@@ -64,7 +84,11 @@ impl Tool for TeamTool {
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
         match TeamCall::parse(self.name, input) {
             Some(Ok(call)) => {
-                match as_member(&self.team, &self.actor, || self.perform(call.clone(), &context.call)).await {
+                match as_member(&self.team, &self.actor, || {
+                    self.perform(call.clone(), &context.call)
+                })
+                .await
+                {
                     Ok(done) => answer(&done),
                     Err(error) => refusal(&error),
                 }

@@ -37,7 +37,11 @@ pub(super) struct Input {
 impl Input {
     /// What keeps the command out of the team's own files: nothing, if it asks for that and the user lets it.
     fn sandbox(&self, context: &ToolContext) -> Sandbox {
-        if self.unconfined && context.may_unconfine { Sandbox::default() } else { context.sandbox.clone() }
+        if self.unconfined && context.may_unconfine {
+            Sandbox::default()
+        } else {
+            context.sandbox.clone()
+        }
     }
 }
 
@@ -97,7 +101,12 @@ impl Tool for Bash {
 /// The shell there is, tried once: bash, or sh where there is no bash.
 static SHELL: LazyLock<&str> = LazyLock::new(|| {
     let mut command = Command::new("bash");
-    let tried = command.args(["-c", ":"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let tried = command
+        .args(["-c", ":"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     if tried.is_ok() { "bash" } else { "sh" }
 });
 
@@ -105,7 +114,11 @@ static SHELL: LazyLock<&str> = LazyLock::new(|| {
 ///
 /// # Errors
 /// What the system said when it could not be started.
-pub(super) fn spawn_shell(command: &str, sandbox: &Sandbox, context: &ToolContext) -> io::Result<Job> {
+pub(super) fn spawn_shell(
+    command: &str,
+    sandbox: &Sandbox,
+    context: &ToolContext,
+) -> io::Result<Job> {
     if !context.cwd.is_dir() {
         let words = format!("the working folder {} does not exist", context.cwd.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, words));
@@ -155,11 +168,14 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
         .await?;
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
     let (stdout_most, stderr_most) = share(limits.output_chars, &stdout, &stderr);
-    let mut written = Written { stdout: stdout.shown(stdout_most), stderr: stderr.shown(stderr_most) };
+    let mut written =
+        Written { stdout: stdout.shown(stdout_most), stderr: stderr.shown(stderr_most) };
     let left = context.shells.look_after(&input.command, ended.left_behind.as_ref()).await;
     if let Some(group) = ended.left_behind {
         context.shells.adopt(group);
-        written.stderr.push_str("\n[processes this command started are still running; they end with this agent]");
+        written.stderr.push_str(
+            "\n[processes this command started are still running; they end with this agent]",
+        );
     }
     if let Some(left) = left {
         written.stderr.push_str(&format!("\n[{left}]"));
@@ -205,17 +221,26 @@ fn outcome(ending: &Ending, written: &Written, time: Duration) -> ToolOutcome {
                 text if text.is_empty() => "The command succeeded without output.".to_owned(),
                 text => text,
             };
-            return ToolOutcome::done(text, output_data(stdout.trim_end(), stderr.trim_end(), false));
+            return ToolOutcome::done(
+                text,
+                output_data(stdout.trim_end(), stderr.trim_end(), false),
+            );
         }
         Ending::Exited(_) => {
             let code = ending.exit_code().unwrap_or(-1);
-            return ToolOutcome::failed(join(&[&format!("Exit code {code}"), stderr, stdout.trim_end()]));
+            return ToolOutcome::failed(join(&[
+                &format!("Exit code {code}"),
+                stderr,
+                stdout.trim_end(),
+            ]));
         }
         Ending::DeadlinePassed => format!(
             "The command was stopped after {} ms, its timeout, with everything it had started.",
             time.as_millis()
         ),
-        Ending::Cancelled => "The command was interrupted and stopped with everything it had started.".to_owned(),
+        Ending::Cancelled => {
+            "The command was interrupted and stopped with everything it had started.".to_owned()
+        }
     };
     ToolOutcome {
         text: join(&[&stopped, stdout.trim_end(), stderr.trim_end()]),

@@ -92,7 +92,9 @@ fn check(input: &Input, context: &ToolContext) -> Result<(), ToolOutcome> {
 fn named(input: &Input, context: &ToolContext) -> Result<PathBuf, ToolOutcome> {
     let path = resolve(&context.cwd, &input.file_path)?;
     if input.old_string == input.new_string {
-        return Err(ToolOutcome::refused("old_string and new_string are the same: there is nothing to change"));
+        return Err(ToolOutcome::refused(
+            "old_string and new_string are the same: there is nothing to change",
+        ));
     }
     Ok(path)
 }
@@ -129,18 +131,29 @@ struct Replaced {
     len: usize,
 }
 
-fn replace(input: &Input, before: Option<&[u8]>, path: &Path, context: &ToolContext) -> Result<Replaced, ToolOutcome> {
+fn replace(
+    input: &Input,
+    before: Option<&[u8]>,
+    path: &Path,
+    context: &ToolContext,
+) -> Result<Replaced, ToolOutcome> {
     if input.old_string.is_empty() {
         return match before {
-            None | Some([]) => Ok(Replaced { content: input.new_string.clone(), at: 0, len: input.new_string.len() }),
+            None | Some([]) => Ok(Replaced {
+                content: input.new_string.clone(),
+                at: 0,
+                len: input.new_string.len(),
+            }),
             Some(_) => Err(ToolOutcome::refused(format_args!(
                 "{} exists and is not empty: old_string must say what to replace",
                 path.display()
             ))),
         };
     }
-    let before = before.ok_or_else(|| FileError::Missing { path: path.to_owned(), cwd: context.cwd.clone() })?;
-    let before = std::str::from_utf8(before).map_err(|_| FileError::Binary { path: path.to_owned() })?;
+    let before = before
+        .ok_or_else(|| FileError::Missing { path: path.to_owned(), cwd: context.cwd.clone() })?;
+    let before =
+        std::str::from_utf8(before).map_err(|_| FileError::Binary { path: path.to_owned() })?;
     replace_in(before, &input.old_string, &input.new_string, input.replace_all)
         .map_err(|problem| ToolOutcome::refused(format_args!("{problem} in {}", path.display())))
 }
@@ -149,13 +162,21 @@ fn replace(input: &Input, before: Option<&[u8]>, path: &Path, context: &ToolCont
 ///
 /// # Errors
 /// Why it would be refused, in words.
-pub(crate) fn edited(before: Option<&str>, old: &str, new: &str, everywhere: bool) -> Result<String, String> {
+pub(crate) fn edited(
+    before: Option<&str>,
+    old: &str,
+    new: &str,
+    everywhere: bool,
+) -> Result<String, String> {
     match before {
         None | Some("") if old.is_empty() => Ok(new.to_owned()),
         None => Err("the file does not exist".to_owned()),
-        Some(_) if old.is_empty() => Err("the file is not empty, and no text to replace is given".to_owned()),
+        Some(_) if old.is_empty() => {
+            Err("the file is not empty, and no text to replace is given".to_owned())
+        }
         Some(before) => {
-            let replaced = replace_in(before, old, new, everywhere).map_err(|problem| problem.to_string())?;
+            let replaced =
+                replace_in(before, old, new, everywhere).map_err(|problem| problem.to_string())?;
             Ok(replaced.content)
         }
     }
@@ -166,12 +187,15 @@ pub(crate) fn edited(before: Option<&str>, old: &str, new: &str, everywhere: boo
 enum Unplaced {
     #[error("old_string was not found")]
     NotFound,
-    #[error("old_string was found {count} times; give more of the text around it, or set replace_all,")]
+    #[error(
+        "old_string was found {count} times; give more of the text around it, or set replace_all,"
+    )]
     Ambiguous { count: usize },
 }
 
 fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Replaced, Unplaced> {
-    let is_crlf = text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
+    let is_crlf =
+        text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
     let (old, new) = if text.contains(old) {
         (Cow::Borrowed(old), if is_crlf { with_crlf(new) } else { Cow::Borrowed(new) })
     } else {
@@ -200,7 +224,11 @@ fn occurrences(text: &str, piece: &str) -> usize {
 }
 
 fn with_crlf(text: &str) -> Cow<'_, str> {
-    if text.contains('\n') { Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n")) } else { Cow::Borrowed(text) }
+    if text.contains('\n') {
+        Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n"))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 #[cfg(test)]

@@ -106,7 +106,11 @@ pub(super) fn resolve(cwd: &Path, given: &str) -> Result<PathBuf, FileError> {
 /// The real path of what a call is about, which alone is opened: the path that was judged.
 pub(super) fn real_path(path: &Path, context: &ToolContext) -> Result<PathBuf, FileError> {
     let resolved = || gate::resolve(&context.cwd, path);
-    context.judged.clone().or_else(resolved).ok_or_else(|| FileError::Circle { path: path.to_owned() })
+    context
+        .judged
+        .clone()
+        .or_else(resolved)
+        .ok_or_else(|| FileError::Circle { path: path.to_owned() })
 }
 
 /// Runs work on files away from the async threads, unless the agent is interrupted already.
@@ -153,15 +157,16 @@ impl<'a> Place<'a> {
     fn open(&self, context: &ToolContext) -> Result<(File, u32), FileError> {
         let path = || self.path.to_owned();
         let folder = Folder::open(self.folder).map_err(Unopened::Io);
-        let (file, stat) = folder.and_then(|folder| folder.file(self.name)).map_err(|problem| match problem {
-            Unopened::NotPlain(FileType::Directory) => FileError::Folder { path: path() },
-            Unopened::NotPlain(FileType::Symlink) => FileError::Swapped { path: path() },
-            Unopened::NotPlain(_) => FileError::Special { path: path() },
-            Unopened::Io(source) if source.kind() == io::ErrorKind::NotFound => {
-                FileError::Missing { path: path(), cwd: context.cwd.clone() }
-            }
-            Unopened::Io(source) => FileError::io("open", self.path)(source),
-        })?;
+        let (file, stat) =
+            folder.and_then(|folder| folder.file(self.name)).map_err(|problem| match problem {
+                Unopened::NotPlain(FileType::Directory) => FileError::Folder { path: path() },
+                Unopened::NotPlain(FileType::Symlink) => FileError::Swapped { path: path() },
+                Unopened::NotPlain(_) => FileError::Special { path: path() },
+                Unopened::Io(source) if source.kind() == io::ErrorKind::NotFound => {
+                    FileError::Missing { path: path(), cwd: context.cwd.clone() }
+                }
+                Unopened::Io(source) => FileError::io("open", self.path)(source),
+            })?;
         let bytes = u64::try_from(stat.st_size).unwrap_or_default();
         let most = context.limits.file_bytes;
         if bytes > most {
@@ -235,7 +240,10 @@ pub(super) fn refusal(
 }
 
 /// What a file holds, and the rights that it keeps, if it exists. It must be as this agent has read it.
-fn present(place: &Place<'_>, context: &ToolContext) -> Result<Option<(Vec<u8>, Permissions)>, FileError> {
+fn present(
+    place: &Place<'_>,
+    context: &ToolContext,
+) -> Result<Option<(Vec<u8>, Permissions)>, FileError> {
     let (mut file, mode) = match place.open(context) {
         Ok(opened) => opened,
         Err(FileError::Missing { .. }) => return Ok(None),
@@ -256,18 +264,27 @@ fn store(
     context: &ToolContext,
 ) -> Result<(), FileError> {
     let is_plan = context.sandbox.is_plan(place.path);
-    let (file_mode, folder_mode) =
-        if is_plan { (own_mode::FILE_MODE, own_mode::FOLDER_MODE) } else { (NEW_FILE_MODE, NEW_FOLDER_MODE) };
+    let (file_mode, folder_mode) = if is_plan {
+        (own_mode::FILE_MODE, own_mode::FOLDER_MODE)
+    } else {
+        (NEW_FILE_MODE, NEW_FOLDER_MODE)
+    };
     let folder = match Folder::open(place.folder) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
-            context.sandbox.check_free(place.path).map_err(FileError::io("write into", place.folder))?;
+            context
+                .sandbox
+                .check_free(place.path)
+                .map_err(FileError::io("write into", place.folder))?;
             made(place.folder, folder_mode)
         }
         opened => opened,
     };
     let folder = folder.map_err(FileError::io("create the folder", place.folder))?;
     let put = || put(place, &folder, content, earlier, file_mode);
-    context.sandbox.work_on(place.path, place.folder, put).map_err(FileError::io("write into", place.folder))?
+    context
+        .sandbox
+        .work_on(place.path, place.folder, put)
+        .map_err(FileError::io("write into", place.folder))?
 }
 
 /// The folder of a real path; the folders that are missing are made.
@@ -288,7 +305,8 @@ fn put(
     new_mode: u32,
 ) -> Result<(), FileError> {
     let draft = OsString::from(format!(".pitcrew-{}", Uuid::new_v4().simple()));
-    let file = folder.make_file(&draft, new_mode).map_err(FileError::io("write into", place.folder))?;
+    let file =
+        folder.make_file(&draft, new_mode).map_err(FileError::io("write into", place.folder))?;
     let put = fill(file, content, earlier.as_ref()).and_then(|()| match earlier {
         Some(_) => folder.rename(&draft, place.name),
         None => folder.rename_to_new(&draft, place.name),

@@ -76,7 +76,8 @@ fn find(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
         return Err(no_folder());
     }
     let matcher = matcher(&pattern)?;
-    let is_wanted = |entry: &Entry| matcher.is_match(&entry.relative) && place.shows(entry, context);
+    let is_wanted =
+        |entry: &Entry| matcher.is_match(&entry.relative) && place.shows(entry, context);
     let found = |entry: Entry| Found { path: place.path_of(&entry), modified: entry.modified() };
     let mut files: Vec<Found> = walk.filter(is_wanted).map(found).collect();
     if context.cancel.is_cancelled() {
@@ -88,12 +89,16 @@ fn find(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
 
 fn outcome(files: &[Found], context: &ToolContext) -> ToolOutcome {
     let most = context.limits.found_files;
-    let names: Vec<_> = files.iter().take(most).map(|found| shown(&found.path, &context.cwd)).collect();
+    let names: Vec<_> =
+        files.iter().take(most).map(|found| shown(&found.path, &context.cwd)).collect();
     let is_truncated = files.len() > most;
     let mut text = if names.is_empty() { "No files found".to_owned() } else { names.join("\n") };
     if is_truncated {
         let rest = files.len() - most;
-        text.push_str(&format!("\n[{} not shown; use a narrower pattern or path]", counted_is(rest, "more file")));
+        text.push_str(&format!(
+            "\n[{} not shown; use a narrower pattern or path]",
+            counted_is(rest, "more file")
+        ));
     }
     let data = json!({"filenames": names, "numFiles": names.len(), "truncated": is_truncated});
     ToolOutcome::done(text, data)
@@ -104,7 +109,9 @@ fn matcher(pattern: &str) -> Result<GlobMatcher, ToolOutcome> {
         .literal_separator(true)
         .build()
         .map(|glob| glob.compile_matcher())
-        .map_err(|problem| ToolOutcome::refused(format_args!("the pattern is not valid: {problem}")))
+        .map_err(|problem| {
+            ToolOutcome::refused(format_args!("the pattern is not valid: {problem}"))
+        })
 }
 
 /// Moves the folders a pattern begins with into the folder to walk, so that absolute patterns, `..`
@@ -114,7 +121,11 @@ pub(crate) fn split_pattern(folder: &Path, pattern: &str) -> (PathBuf, String) {
     let mut components = Path::new(pattern).components().peekable();
     let mut rest = PathBuf::new();
     while let Some(component) = components.next() {
-        let is_literal = !component.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[]{}\\!".contains(byte));
+        let is_literal = !component
+            .as_os_str()
+            .as_encoded_bytes()
+            .iter()
+            .any(|byte| b"*?[]{}\\!".contains(byte));
         let is_last = components.peek().is_none();
         if !is_literal || (is_last && matches!(component, Component::Normal(_))) {
             rest.push(component);

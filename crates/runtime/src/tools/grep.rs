@@ -171,7 +171,9 @@ fn matcher(input: &Input) -> Result<RegexMatcher, ToolOutcome> {
         builder.line_terminator(Some(b'\n'));
     }
     builder.build(&input.pattern).map_err(|problem| {
-        ToolOutcome::refused(format_args!("the pattern is not a valid regular expression: {problem}"))
+        ToolOutcome::refused(format_args!(
+            "the pattern is not a valid regular expression: {problem}"
+        ))
     })
 }
 
@@ -230,7 +232,11 @@ impl Window {
 
     /// The words for what is left out after the window.
     fn rest(&self, total: usize, things: &str) -> String {
-        if total > self.end() { format!("\n[more {things}; go on with offset {}]", self.end()) } else { String::new() }
+        if total > self.end() {
+            format!("\n[more {things}; go on with offset {}]", self.end())
+        } else {
+            String::new()
+        }
     }
 }
 
@@ -248,19 +254,31 @@ struct Candidate {
 }
 
 /// Opens what was found, if it is to be looked into.
-fn candidate(entry: Entry, place: &Place, filter: &Filter, context: &ToolContext) -> Option<Candidate> {
+fn candidate(
+    entry: Entry,
+    place: &Place,
+    filter: &Filter,
+    context: &ToolContext,
+) -> Option<Candidate> {
     let path = place.path_of(&entry);
-    if entry.kind != FileType::RegularFile || !filter.admits(&path) || !place.shows(&entry, context) {
+    if entry.kind != FileType::RegularFile || !filter.admits(&path) || !place.shows(&entry, context)
+    {
         return None;
     }
     // What cannot be read is left out.
     let (file, stat) = entry.open().ok()?;
-    let is_bounded = u64::try_from(stat.st_size).is_ok_and(|bytes| bytes <= context.limits.file_bytes);
+    let is_bounded =
+        u64::try_from(stat.st_size).is_ok_and(|bytes| bytes <= context.limits.file_bytes);
     is_bounded.then_some(Candidate { path, entry, file })
 }
 
 impl Search<'_> {
-    fn content(&mut self, candidates: impl Iterator<Item = Candidate>, numbers: bool, window: &Window) -> ToolOutcome {
+    fn content(
+        &mut self,
+        candidates: impl Iterator<Item = Candidate>,
+        numbers: bool,
+        window: &Window,
+    ) -> ToolOutcome {
         let mut lines = Vec::new();
         let mut files = 0;
         let end = window.end();
@@ -304,7 +322,11 @@ impl Search<'_> {
         ToolOutcome::done(text, data)
     }
 
-    fn files(&mut self, candidates: impl Iterator<Item = Candidate>, window: &Window) -> ToolOutcome {
+    fn files(
+        &mut self,
+        candidates: impl Iterator<Item = Candidate>,
+        window: &Window,
+    ) -> ToolOutcome {
         let mut found = Vec::new();
         for candidate in candidates {
             if self.count(&candidate, 1) > 0 {
@@ -323,11 +345,16 @@ impl Search<'_> {
         } else {
             format!("{}{}", names.join("\n"), window.rest(found.len(), "files"))
         };
-        let data = json!({"mode": "files_with_matches", "numFiles": names.len(), "filenames": names});
+        let data =
+            json!({"mode": "files_with_matches", "numFiles": names.len(), "filenames": names});
         ToolOutcome::done(text, data)
     }
 
-    fn counts(&mut self, candidates: impl Iterator<Item = Candidate>, window: &Window) -> ToolOutcome {
+    fn counts(
+        &mut self,
+        candidates: impl Iterator<Item = Candidate>,
+        window: &Window,
+    ) -> ToolOutcome {
         let mut counts = Vec::new();
         let mut matches = 0;
         for candidate in candidates {
@@ -337,13 +364,18 @@ impl Search<'_> {
                 matches += count;
             }
         }
-        let lines: Vec<_> = counts.iter().skip(window.skip).take(window.most).map(String::as_str).collect();
+        let lines: Vec<_> =
+            counts.iter().skip(window.skip).take(window.most).map(String::as_str).collect();
         let content = if lines.is_empty() {
             "No matches found".to_owned()
         } else {
             format!("{}{}", lines.join("\n"), window.rest(counts.len(), "files"))
         };
-        let text = format!("{content}\n{} in {}", counted(matches, "matching line"), counted(counts.len(), "file"));
+        let text = format!(
+            "{content}\n{} in {}",
+            counted(matches, "matching line"),
+            counted(counts.len(), "file")
+        );
         let data = json!({
             "mode": "count", "numFiles": counts.len(), "filenames": [], "content": content, "numMatches": matches,
         });
@@ -356,7 +388,11 @@ impl Search<'_> {
         counting.count
     }
 
-    fn look_into<S: grep_searcher::Sink<Error = std::io::Error>>(&mut self, candidate: &Candidate, sink: S) {
+    fn look_into<S: grep_searcher::Sink<Error = std::io::Error>>(
+        &mut self,
+        candidate: &Candidate,
+        sink: S,
+    ) {
         if let Err(problem) = self.searcher.search_file(&self.matcher, &candidate.file, sink) {
             tracing::debug!(path = %candidate.path.display(), %problem, "a file was left out of a search");
         }

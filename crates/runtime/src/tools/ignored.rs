@@ -131,7 +131,8 @@ fn read(folder: &Folder, file: &Path) -> Result<Vec<u8>, Refused> {
 /// Where the repository of a worktree has its `info/exclude`: its `.git` is a file that names the worktree's git folder,
 /// which names the common one.
 fn exclude_of_worktree(folder: &Folder, names: Option<&[(OsString, FileType)]>) -> Option<PathBuf> {
-    let is_file = |(name, kind): &(OsString, FileType)| name == GIT && *kind == FileType::RegularFile;
+    let is_file =
+        |(name, kind): &(OsString, FileType)| name == GIT && *kind == FileType::RegularFile;
     if !names.is_none_or(|names| names.iter().any(is_file)) {
         return None;
     }

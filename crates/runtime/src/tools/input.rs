@@ -22,7 +22,10 @@ pub(super) fn parse<T: DeserializeOwned>(tool: &dyn Tool, input: Value) -> Resul
 /// The outcome to answer with, naming every parameter that is missing, unknown or of the wrong type.
 pub fn check_input(tool: &str, schema: &Value, input: &Value) -> Result<(), ToolOutcome> {
     let Value::Object(given) = input else {
-        return Err(refuse(tool, &[format!("The input is expected as `object` but provided as `{}`", kind(input))]));
+        return Err(refuse(
+            tool,
+            &[format!("The input is expected as `object` but provided as `{}`", kind(input))],
+        ));
     };
     let no_parameters = Map::new();
     let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_parameters);

@@ -58,7 +58,8 @@ fn no_plain_tool_offers_a_parameter_that_nothing_reads() {
             read.insert("description");
         }
         let schema = tool.input_schema();
-        let offered: BTreeSet<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        let offered: BTreeSet<&str> =
+            schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(offered, read, "{}", tool.name());
     }
 }

@@ -45,7 +45,11 @@ impl HeadTail {
         if kept == self.total {
             let mut whole = self.head;
             whole.extend(tail);
-            return Text { head: String::from_utf8_lossy(&whole).into_owned(), tail: String::new(), lost_bytes: 0 };
+            return Text {
+                head: String::from_utf8_lossy(&whole).into_owned(),
+                tail: String::new(),
+                lost_bytes: 0,
+            };
         }
         let head = without_torn_end(&self.head);
         let tail = without_torn_start(&tail);
@@ -86,7 +90,9 @@ impl Text {
         let start_of_tail = start_of_last(&self.tail, most / 2);
         let head = self.head.get(..end_of_head).unwrap_or_default();
         let tail = self.tail.get(start_of_tail..).unwrap_or_default();
-        let cut = self.lost_bytes + (self.head.len() - head.len()) as u64 + (self.tail.len() - tail.len()) as u64;
+        let cut = self.lost_bytes
+            + (self.head.len() - head.len()) as u64
+            + (self.tail.len() - tail.len()) as u64;
         format!("{head}{}{tail}", Cut(cut))
     }
 }
@@ -127,14 +133,17 @@ fn start_of_last(text: &str, chars: usize) -> usize {
 /// Leaves out a character whose last bytes are missing.
 fn without_torn_end(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
-        Err(problem) if problem.error_len().is_none() => bytes.get(..problem.valid_up_to()).unwrap_or(bytes),
+        Err(problem) if problem.error_len().is_none() => {
+            bytes.get(..problem.valid_up_to()).unwrap_or(bytes)
+        }
         Ok(_) | Err(_) => bytes,
     }
 }
 
 /// Leaves out the continuation bytes of a character whose start is missing.
 fn without_torn_start(bytes: &[u8]) -> &[u8] {
-    let torn = bytes.iter().take(CHAR_BYTES - 1).take_while(|byte| (0x80..0xC0).contains(*byte)).count();
+    let torn =
+        bytes.iter().take(CHAR_BYTES - 1).take_while(|byte| (0x80..0xC0).contains(*byte)).count();
     bytes.get(torn..).unwrap_or(bytes)
 }
 
@@ -170,7 +179,10 @@ mod tests {
 
     #[test]
     fn what_fits_the_buffer_but_not_the_limit_is_cut_too() {
-        assert_eq!(kept(8, &[b"abcdefghijkl"]).shown(4), "ab\n\n... [8 bytes cut from the middle] ...\n\nkl");
+        assert_eq!(
+            kept(8, &[b"abcdefghijkl"]).shown(4),
+            "ab\n\n... [8 bytes cut from the middle] ...\n\nkl"
+        );
     }
 
     #[test]

@@ -162,7 +162,9 @@ impl Page {
             return;
         }
         self.lines += 1;
-        let is_wanted = self.lines >= self.first && self.shown < self.lines_most && self.text.len() < self.chars_most;
+        let is_wanted = self.lines >= self.first
+            && self.shown < self.lines_most
+            && self.text.len() < self.chars_most;
         if is_wanted {
             let line = String::from_utf8_lossy(&self.line);
             push_line(&mut self.text, self.lines, &line, self.line_chars);

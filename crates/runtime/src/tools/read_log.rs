@@ -89,7 +89,10 @@ impl Stamp {
     }
 
     fn from_hex(hex: &str) -> Option<Self> {
-        let digits = hex.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        let digits = hex
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
         let sha256 = digits.collect::<Option<Vec<u8>>>()?.try_into().ok()?;
         Some(Self { sha256 })
     }
@@ -140,7 +143,9 @@ impl ReadLog {
     pub(super) fn check(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
         match self.stamps().by_path.get(path) {
             None => Err(FileError::NotRead { path: path.to_owned() }),
-            Some(seen) if *seen != Stamp::of(content) => Err(FileError::Changed { path: path.to_owned() }),
+            Some(seen) if *seen != Stamp::of(content) => {
+                Err(FileError::Changed { path: path.to_owned() })
+            }
             Some(_) => Ok(()),
         }
     }

@@ -24,7 +24,11 @@ impl Place {
     /// Whether the agent may know of it. Of a link its end counts too, although it is not followed.
     pub(super) fn shows(&self, entry: &Entry, context: &ToolContext) -> bool {
         let real = below(&self.real, &entry.relative);
-        let end = if entry.kind == FileType::Symlink { gate::resolve(&self.real, &real) } else { Some(real) };
+        let end = if entry.kind == FileType::Symlink {
+            gate::resolve(&self.real, &real)
+        } else {
+            Some(real)
+        };
         let written = self.path_of(entry);
         end.is_some_and(|end| !context.gate.is_read_denied(&context.cwd, &written, end))
     }

@@ -191,14 +191,21 @@ impl Shells {
     ///
     /// # Errors
     /// [`ShellError::TooMany`], or [`ShellError::Start`] when the system refuses.
-    pub fn start(&self, command: &str, sandbox: &Sandbox, context: &ToolContext) -> Result<Shell, ShellError> {
+    pub fn start(
+        &self,
+        command: &str,
+        sandbox: &Sandbox,
+        context: &ToolContext,
+    ) -> Result<Shell, ShellError> {
         let id = ShellId::unique();
         let output = self.set.folder.join(format!("{id}.output"));
         if self.running().len() >= MOST_RUNNING {
             return Err(ShellError::TooMany);
         }
-        let started = create(&output).and_then(|file| Ok((file, spawn_shell(command, sandbox, context)?)));
-        let (file, job) = started.map_err(|source| ShellError::Start { output: output.clone(), source })?;
+        let started =
+            create(&output).and_then(|file| Ok((file, spawn_shell(command, sandbox, context)?)));
+        let (file, job) =
+            started.map_err(|source| ShellError::Start { output: output.clone(), source })?;
         let stop = CancellationToken::new();
         let (tell, state) = watch::channel(ShellState::Running);
         let kept = KeptOutput { file, room: context.limits.background_bytes };
@@ -210,7 +217,8 @@ impl Shells {
             tell,
         };
         let task = tokio::spawn(attendance.attend(job, kept));
-        let entry = Entry { command: command.to_owned(), output, state, stop: stop.drop_guard(), task };
+        let entry =
+            Entry { command: command.to_owned(), output, state, stop: stop.drop_guard(), task };
         let shell = entry.shell(&id);
         let mut entries = self.entries();
         if entries.shells.len() >= MOST_LISTED {
@@ -277,7 +285,11 @@ impl Shells {
     }
 
     /// Records what a foreground command left running; answers in words with what is not in `group`.
-    pub(super) async fn look_after(&self, command: &str, group: Option<&ProcessGroup>) -> Option<String> {
+    pub(super) async fn look_after(
+        &self,
+        command: &str,
+        group: Option<&ProcessGroup>,
+    ) -> Option<String> {
         note_left(self.set.escapes.as_ref(), command, group).await
     }
 
@@ -287,7 +299,11 @@ impl Shells {
     }
 
     fn running(&self) -> Vec<ShellId> {
-        self.list().into_iter().filter(|shell| shell.state == ShellState::Running).map(|shell| shell.id).collect()
+        self.list()
+            .into_iter()
+            .filter(|shell| shell.state == ShellState::Running)
+            .map(|shell| shell.id)
+            .collect()
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -313,7 +329,8 @@ fn create(output: &Path) -> io::Result<File> {
 
 /// Adds a line to the output of a command that has ended.
 fn note_end(output: &Path, words: &str) {
-    let added = File::options().append(true).open(output).and_then(|mut file| writeln!(file, "[{words}]"));
+    let added =
+        File::options().append(true).open(output).and_then(|mut file| writeln!(file, "[{words}]"));
     if let Err(problem) = added {
         tracing::warn!(%problem, "the end of a background command is not in its output");
     }
@@ -346,13 +363,18 @@ impl KeptOutput {
 }
 
 /// Records what a command left running; says which of it carries none of our tags, and was not known.
-async fn note_left(escapes: Option<&EscapeLog>, command: &str, group: Option<&ProcessGroup>) -> Option<String> {
+async fn note_left(
+    escapes: Option<&EscapeLog>,
+    command: &str,
+    group: Option<&ProcessGroup>,
+) -> Option<String> {
     let tagged = group.map(ProcessGroup::members).unwrap_or_default();
     let left = escapes?.after(command, tagged).await;
     let words = |left: &LeftRunning| format!("pid {} ({})", left.record.process.pid, left.line);
     let words: Vec<String> = left.iter().map(words).collect();
-    (!words.is_empty())
-        .then(|| format!("left running outside its session: {}; it ends with this run", words.join(", ")))
+    (!words.is_empty()).then(|| {
+        format!("left running outside its session: {}; it ends with this run", words.join(", "))
+    })
 }
 
 /// What attends to a background command.
@@ -373,9 +395,14 @@ impl Attendance {
             Ok(Ended { ending, .. }) => match ending {
                 Ending::Exited(_) => {
                     let code = ending.exit_code();
-                    (ShellState::Exited(code), format!("ended with exit code {}", code.unwrap_or(-1)))
+                    (
+                        ShellState::Exited(code),
+                        format!("ended with exit code {}", code.unwrap_or(-1)),
+                    )
                 }
-                Ending::DeadlinePassed | Ending::Cancelled => (ShellState::Stopped, "stopped".to_owned()),
+                Ending::DeadlinePassed | Ending::Cancelled => {
+                    (ShellState::Stopped, "stopped".to_owned())
+                }
             },
             Err(problem) => (ShellState::Exited(None), format!("lost: {problem}")),
         };

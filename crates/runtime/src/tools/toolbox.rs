@@ -54,7 +54,10 @@ impl Toolbox {
     pub fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, ToolOutcome> {
         self.get(name).ok_or_else(|| {
             let names: Vec<_> = self.iter().map(|tool| tool.name()).collect();
-            ToolOutcome::refused(format_args!("Error: No such tool available: {name}. There are: {}", names.join(", ")))
+            ToolOutcome::refused(format_args!(
+                "Error: No such tool available: {name}. There are: {}",
+                names.join(", ")
+            ))
         })
     }
 

@@ -67,7 +67,12 @@ struct Level {
 }
 
 impl Level {
-    fn open(folder: Folder, real: &Path, relative: PathBuf, above: &Rc<Ignored>) -> Result<Self, Unwalked> {
+    fn open(
+        folder: Folder,
+        real: &Path,
+        relative: PathBuf,
+        above: &Rc<Ignored>,
+    ) -> Result<Self, Unwalked> {
         let names = folder.list().map_err(Unopened::Io)?;
         let ignored = Ignored::of_folder(&folder, real, above, Some(&names))?;
         Ok(Self { relative, folder: Some(Rc::new(folder)), entries: names.into_iter(), ignored })
@@ -100,7 +105,8 @@ impl Walk {
         let folder = match (root.parent(), root.file_name()) {
             (Some(above), Some(name)) => {
                 let above = Folder::open(above).map_err(Unopened::Io)?;
-                let kind = FileType::from_raw_mode(above.stat(name).map_err(Unopened::from)?.st_mode);
+                let kind =
+                    FileType::from_raw_mode(above.stat(name).map_err(Unopened::from)?.st_mode);
                 if matches!(kind, FileType::Directory | FileType::Symlink) {
                     above.folder(name)
                 } else {
@@ -112,7 +118,12 @@ impl Walk {
             }
             _ => Folder::open(root),
         };
-        let level = Level::open(folder.map_err(Unopened::Io)?, root, PathBuf::new(), &Ignored::above(root)?)?;
+        let level = Level::open(
+            folder.map_err(Unopened::Io)?,
+            root,
+            PathBuf::new(),
+            &Ignored::above(root)?,
+        )?;
         walk.levels.push(level);
         Ok(walk)
     }
@@ -128,14 +139,18 @@ impl Walk {
             return;
         }
         let opened = folder.folder(name).map_err(|problem| Unwalked::from(Unopened::Io(problem)));
-        match opened.and_then(|folder| Level::open(folder, &self.root.join(&relative), relative.clone(), above)) {
+        match opened.and_then(|folder| {
+            Level::open(folder, &self.root.join(&relative), relative.clone(), above)
+        }) {
             Ok(level) => {
                 if let Some(last) = self.levels.last_mut() {
                     last.folder = None;
                 }
                 self.levels.push(level);
             }
-            Err(problem) => tracing::debug!(path = %relative.display(), %problem, "a folder was left out of a search"),
+            Err(problem) => {
+                tracing::debug!(path = %relative.display(), %problem, "a folder was left out of a search")
+            }
         }
     }
 }

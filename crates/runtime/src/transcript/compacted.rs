@@ -20,10 +20,12 @@ pub(crate) const TOKEN_CHARS: usize = 4;
 const PICTURE_CHARS: usize = 6_000;
 
 /// What stands where older messages were, when not even the summary can be made of all of them.
-const LEFT_OUT: &str = "[What follows this in the conversation is too long to be shown. It goes on later:]";
+const LEFT_OUT: &str =
+    "[What follows this in the conversation is too long to be shown. It goes on later:]";
 
 /// What ends a text that was shortened because its conversation did not fit its model.
-const SHORTENED: &str = "\n[The rest is left out here: the conversation was longer than you can read.]";
+const SHORTENED: &str =
+    "\n[The rest is left out here: the conversation was longer than you can read.]";
 
 /// What stands in place of a picture that is not shown.
 const NO_PICTURE: &str = "[A picture is left out here.]";
@@ -57,8 +59,11 @@ impl Conversation {
     /// nothing was told.
     #[must_use]
     pub fn filled(&self) -> u64 {
-        let since = self.messages.last().filter(|last| last.role == Role::User && self.fill.tokens > 0);
-        self.fill.tokens.saturating_add(since.map_or(0, |last| tokens_of(size_of(std::slice::from_ref(last)))))
+        let since =
+            self.messages.last().filter(|last| last.role == Role::User && self.fill.tokens > 0);
+        self.fill
+            .tokens
+            .saturating_add(since.map_or(0, |last| tokens_of(size_of(std::slice::from_ref(last)))))
     }
 
     /// How many tokens were filled right after the last compaction; 0 without one.
@@ -100,13 +105,16 @@ impl Conversation {
     #[must_use]
     pub fn next_shortened(&self) -> Option<usize> {
         let blocks = self.unanswered().into_iter().flat_map(|last| &last.blocks);
-        let longest = blocks.filter(|block| shortened_block(block, 0).is_some()).map(size_of_block).max()?;
+        let longest =
+            blocks.filter(|block| shortened_block(block, 0).is_some()).map(size_of_block).max()?;
         // What is short already ends with the note on what is left out.
         (longest > LEAST_CHARS + SHORTENED.len()).then_some((longest / 2).max(LEAST_CHARS))
     }
 
     pub(super) fn shorten(&mut self, most: usize) {
-        let Some(last) = Arc::make_mut(&mut self.messages).last_mut().filter(|last| last.role == Role::User) else {
+        let Some(last) =
+            Arc::make_mut(&mut self.messages).last_mut().filter(|last| last.role == Role::User)
+        else {
             return;
         };
         for block in &mut last.blocks {
@@ -118,7 +126,12 @@ impl Conversation {
 
     /// The size that the messages would have after a compaction.
     #[must_use]
-    pub fn size_compacted(&self, briefing: &str, summary: &str, kept_chars: Option<usize>) -> usize {
+    pub fn size_compacted(
+        &self,
+        briefing: &str,
+        summary: &str,
+        kept_chars: Option<usize>,
+    ) -> usize {
         size_of(&[self.compacted(briefing, summary, kept_chars)])
     }
 
@@ -126,16 +139,21 @@ impl Conversation {
     /// message and the newest ones, with the longest of them shortened.
     #[must_use]
     pub fn to_summarise(&self, most: Option<usize>) -> Vec<Message> {
-        let Some(((first, rest), most)) = self.messages.split_first().zip(most) else { return self.messages.to_vec() };
+        let Some(((first, rest), most)) = self.messages.split_first().zip(most) else {
+            return self.messages.to_vec();
+        };
         // The first message holds the prompt, or an earlier summary, which nothing else tells.
         let first = shortened_message(first, if rest.is_empty() { most } else { most / 4 * 3 });
         let mut room = most.saturating_sub(size_of(std::slice::from_ref(&first)));
-        let newest = rest.iter().rev().map(|message| shortened_message(message, most / 4)).take_while(|message| {
-            let size = size_of(std::slice::from_ref(message));
-            let fits = size <= room;
-            room = room.saturating_sub(size);
-            fits
-        });
+        let newest =
+            rest.iter().rev().map(|message| shortened_message(message, most / 4)).take_while(
+                |message| {
+                    let size = size_of(std::slice::from_ref(message));
+                    let fits = size <= room;
+                    room = room.saturating_sub(size);
+                    fits
+                },
+            );
         let mut newest: Vec<Message> = newest.collect();
         // A call and its results stay together, and speakers take turns.
         while newest.last().is_some_and(|message| message.role == Role::User) {
@@ -250,7 +268,9 @@ fn size_of_block(block: &Block) -> usize {
         Block::Thinking { thinking, signature, .. } => thinking.chars().count() + signature.len(),
         Block::RedactedThinking { data, .. } => data.len(),
         Block::ToolUse { name, input, .. } => name.len() + input.to_string().len(),
-        Block::ToolResult { content: Some(ToolContent::Blocks(blocks)), .. } => blocks.iter().map(size_of_block).sum(),
+        Block::ToolResult { content: Some(ToolContent::Blocks(blocks)), .. } => {
+            blocks.iter().map(size_of_block).sum()
+        }
         Block::ToolResult { content: Some(ToolContent::Text(text)), .. } => text.chars().count(),
         Block::ToolResult { content: None, .. } => 0,
         Block::Image { .. } => PICTURE_CHARS,
@@ -284,7 +304,13 @@ mod tests {
 
     fn compacted() -> Step {
         let (briefing, summary) = ("who you are".to_owned(), "what was".to_owned());
-        Step::Compacted { briefing, summary, kept_chars: None, usage: Usage::default(), cost_usd: None }
+        Step::Compacted {
+            briefing,
+            summary,
+            kept_chars: None,
+            usage: Usage::default(),
+            cost_usd: None,
+        }
     }
 
     fn folded(steps: &[Step]) -> Conversation {
@@ -300,11 +326,17 @@ mod tests {
 
     /// A conversation in which everything happened that a compaction must not lose.
     fn eventful() -> Vec<Step> {
-        let grant = Grant::Allowed { input: None, updates: vec![json!({"type": "setMode", "mode": "acceptEdits"})] };
+        let grant = Grant::Allowed {
+            input: None,
+            updates: vec![json!({"type": "setMode", "mode": "acceptEdits"})],
+        };
         vec![
             Step::Told { text: "the prompt".to_owned() },
             Step::Instructed { text: "and this".to_owned() },
-            says(50, vec![Block::thinking("hm", "signed"), Block::tool_use("a", "Read", json!({}))]),
+            says(
+                50,
+                vec![Block::thinking("hm", "signed"), Block::tool_use("a", "Read", json!({}))],
+            ),
             Step::Granted { ids: vec![id("g")], call: "a".to_owned(), grant },
             Step::Result {
                 call: "a".to_owned(),
@@ -340,7 +372,10 @@ mod tests {
         assert_eq!(after.prompts(), ["the prompt", "and this"]);
         assert_eq!((after.plan(), after.shutdown()), (Some("plan-1"), Some("s-1")));
         assert_eq!(after.updates(), before.updates());
-        assert_eq!(after.seen().map(|seen| seen.path.clone()).collect::<Vec<_>>(), [PathBuf::from("/f")]);
+        assert_eq!(
+            after.seen().map(|seen| seen.path.clone()).collect::<Vec<_>>(),
+            [PathBuf::from("/f")]
+        );
         assert_eq!(after.turns(), before.turns() + 1, "the summary was a call of the model");
         after.apply(&Step::Mail { ids: vec![id("m")], text: "a question".to_owned() });
         assert_eq!(texts(&after).iter().filter(|text| **text == "a question").count(), 1);
@@ -390,7 +425,8 @@ mod tests {
     #[test]
     fn unanswered_mail_outlives_a_compaction_whole_as_long_as_it_fits() {
         let mut conversation = folded(&eventful());
-        conversation.apply(&Step::Mail { ids: vec![id("m2")], text: "y".repeat(2 * UNANSWERED_CHARS) });
+        conversation
+            .apply(&Step::Mail { ids: vec![id("m2")], text: "y".repeat(2 * UNANSWERED_CHARS) });
         let compacted = |kept| Step::Compacted {
             briefing: "who you are".to_owned(),
             summary: "what was".to_owned(),

@@ -213,9 +213,10 @@ impl AnswerFault {
             StopReason::Refusal => Some(Self::Refused),
             StopReason::MaxTokens => Some(Self::Truncated),
             StopReason::Other(reason) if reason == WINDOW_EXCEEDED => Some(Self::Truncated),
-            StopReason::EndTurn | StopReason::ToolUse | StopReason::StopSequence | StopReason::Other(_) => {
-                (!has_text && !has_call).then_some(Self::Empty)
-            }
+            StopReason::EndTurn
+            | StopReason::ToolUse
+            | StopReason::StopSequence
+            | StopReason::Other(_) => (!has_text && !has_call).then_some(Self::Empty),
         }
     }
 

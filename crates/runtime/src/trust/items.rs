@@ -104,16 +104,19 @@ impl Lister<'_> {
         for (key, value) in fields {
             match key.as_str() {
                 "permissions" => self.permissions(file, value),
-                "env" => {
-                    self.each(file, value, ItemKind::Variable, |name, value| format!("sets {name}={}", plain(value)))
-                }
+                "env" => self.each(file, value, ItemKind::Variable, |name, value| {
+                    format!("sets {name}={}", plain(value))
+                }),
                 "hooks" => self.hooks(file, value),
-                "pitcrew" => {
-                    self.each(file, value, ItemKind::Setting, |name, value| format!("sets pitcrew.{name} to {value}"))
-                }
-                "model" | "teammateMode" => {
-                    self.add(ItemKind::Setting, file, value, format!("sets {key} to {}", plain(value)))
-                }
+                "pitcrew" => self.each(file, value, ItemKind::Setting, |name, value| {
+                    format!("sets pitcrew.{name} to {value}")
+                }),
+                "model" | "teammateMode" => self.add(
+                    ItemKind::Setting,
+                    file,
+                    value,
+                    format!("sets {key} to {}", plain(value)),
+                ),
                 _ => {}
             }
         }
@@ -121,9 +124,14 @@ impl Lister<'_> {
 
     /// Lists an agent definition. Its prompt is as much an instruction as `CLAUDE.md` and is not part of it.
     pub(super) fn agent(&mut self, file: &Path, agent: &AgentDefinition) {
-        let tools = agent.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| tools.join(", "));
-        let mode = agent.permission_mode.map(|mode| format!(", in mode {}", mode.as_str())).unwrap_or_default();
-        let model = agent.model.as_ref().map(|model| format!(", on model {model}")).unwrap_or_default();
+        let tools =
+            agent.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| tools.join(", "));
+        let mode = agent
+            .permission_mode
+            .map(|mode| format!(", in mode {}", mode.as_str()))
+            .unwrap_or_default();
+        let model =
+            agent.model.as_ref().map(|model| format!(", on model {model}")).unwrap_or_default();
         let does = format!("defines the agent {} with {tools}{mode}{model}", agent.name);
         self.add(ItemKind::Agent, file, &Value::String(does.clone()), does);
     }
@@ -133,11 +141,17 @@ impl Lister<'_> {
         let Some(servers) = document.get("mcpServers") else { return };
         self.each(file, servers, ItemKind::McpServer, |name, server| {
             let words = |field: &str| server.get(field).and_then(Value::as_str).map(str::to_owned);
-            let arguments = server.get("args").and_then(Value::as_array).into_iter().flatten().map(plain);
-            let command = words("command").map(|it| [it].into_iter().chain(arguments).collect::<Vec<_>>().join(" "));
-            let does =
-                command.map(|it| format!("runs {it}")).or_else(|| words("url").map(|url| format!("connects to {url}")));
-            format!("starts the MCP server {name}, which {}", does.unwrap_or_else(|| format!("is {server}")))
+            let arguments =
+                server.get("args").and_then(Value::as_array).into_iter().flatten().map(plain);
+            let command = words("command")
+                .map(|it| [it].into_iter().chain(arguments).collect::<Vec<_>>().join(" "));
+            let does = command
+                .map(|it| format!("runs {it}"))
+                .or_else(|| words("url").map(|url| format!("connects to {url}")));
+            format!(
+                "starts the MCP server {name}, which {}",
+                does.unwrap_or_else(|| format!("is {server}"))
+            )
         });
     }
 
@@ -145,8 +159,12 @@ impl Lister<'_> {
     pub(super) fn git_folder(&mut self, claim: &Claim) {
         let folder = claim.folder.display();
         let does = match claim.is_store() {
-            true => format!("borrows git objects of {folder}: commands can read all that this repository holds"),
-            false => format!("has its git folder in {folder}: commands can read it and, in the sandbox, commit there"),
+            true => format!(
+                "borrows git objects of {folder}: commands can read all that this repository holds"
+            ),
+            false => format!(
+                "has its git folder in {folder}: commands can read it and, in the sandbox, commit there"
+            ),
         };
         let content = Value::String(claim.folder.to_string_lossy().into_owned());
         self.add(ItemKind::GitFolder, Path::new(claim.file), &content, does);
@@ -155,10 +173,20 @@ impl Lister<'_> {
     fn permissions(&mut self, file: &Path, section: &Value) {
         let list = |name: &str| section.get(name).and_then(Value::as_array).into_iter().flatten();
         for rule in list("allow") {
-            self.add(ItemKind::Rule, file, rule, format!("allows without a question: {}", plain(rule)));
+            self.add(
+                ItemKind::Rule,
+                file,
+                rule,
+                format!("allows without a question: {}", plain(rule)),
+            );
         }
         for folder in list("additionalDirectories") {
-            self.add(ItemKind::Folder, file, folder, format!("counts as the working folder: {}", plain(folder)));
+            self.add(
+                ItemKind::Folder,
+                file,
+                folder,
+                format!("counts as the working folder: {}", plain(folder)),
+            );
         }
         if let Some(mode) = section.get("defaultMode") {
             self.add(ItemKind::Mode, file, mode, format!("starts in mode {}", plain(mode)));
@@ -169,8 +197,10 @@ impl Lister<'_> {
         let Value::Object(events) = section else { return };
         for (event, groups) in events {
             for group in groups.as_array().into_iter().flatten() {
-                let matcher = group.get("matcher").and_then(Value::as_str).filter(|it| !it.is_empty());
-                let on = matcher.map_or_else(|| event.clone(), |matcher| format!("{event} ({matcher})"));
+                let matcher =
+                    group.get("matcher").and_then(Value::as_str).filter(|it| !it.is_empty());
+                let on =
+                    matcher.map_or_else(|| event.clone(), |matcher| format!("{event} ({matcher})"));
                 let entries = group.get("hooks").and_then(Value::as_array);
                 for entry in entries.into_iter().flatten() {
                     let command = entry.get("command").and_then(Value::as_str);
@@ -182,7 +212,13 @@ impl Lister<'_> {
         }
     }
 
-    fn each(&mut self, file: &Path, section: &Value, kind: ItemKind, does: impl Fn(&str, &Value) -> String) {
+    fn each(
+        &mut self,
+        file: &Path,
+        section: &Value,
+        kind: ItemKind,
+        does: impl Fn(&str, &Value) -> String,
+    ) {
         let Value::Object(fields) = section else { return };
         for (name, value) in fields {
             self.add(kind, file, &serde_json::json!([name, value]), does(name, value));
@@ -200,9 +236,17 @@ impl Lister<'_> {
 /// The part of a trusted layer that counts: what is listed, and what counts without trust. A key that nobody lists would
 /// otherwise be trusted unseen.
 pub(super) fn counting(layer: &Value) -> Value {
-    only(layer, &["permissions", "env", "hooks", "pitcrew", "model", "teammateMode"], |permissions| {
-        only(permissions, &["allow", "deny", "ask", "additionalDirectories", "defaultMode"], Value::clone)
-    })
+    only(
+        layer,
+        &["permissions", "env", "hooks", "pitcrew", "model", "teammateMode"],
+        |permissions| {
+            only(
+                permissions,
+                &["allow", "deny", "ask", "additionalDirectories", "defaultMode"],
+                Value::clone,
+            )
+        },
+    )
 }
 
 /// The part of a layer that counts without trust.
@@ -227,7 +271,8 @@ fn plain(value: &Value) -> String {
 
 /// Digests a thing with the place it is said in. Keys are in a fixed order, so that a reformatted file is the same.
 fn digest(kind: ItemKind, below: &Path, file: &Path, content: &Value) -> String {
-    let parts = serde_json::json!([kind, below.to_string_lossy(), file.to_string_lossy(), sorted(content)]);
+    let parts =
+        serde_json::json!([kind, below.to_string_lossy(), file.to_string_lossy(), sorted(content)]);
     Sha256::digest(parts.to_string()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -283,7 +328,10 @@ mod tests {
     #[test]
     fn what_counts_of_a_trusted_layer_is_what_is_listed_and_the_rules_that_restrict() {
         let layer = json!({"permissions": {"deny": ["A"], "ask": ["B"], "allow": ["C"], "later": 1}, "later": {"a": 1}, "env": {}});
-        assert_eq!(counting(&layer), json!({"permissions": {"deny": ["A"], "ask": ["B"], "allow": ["C"]}, "env": {}}));
+        assert_eq!(
+            counting(&layer),
+            json!({"permissions": {"deny": ["A"], "ask": ["B"], "allow": ["C"]}, "env": {}})
+        );
         assert_eq!(without_trust(&layer), json!({"permissions": {"deny": ["A"], "ask": ["B"]}}));
         assert_eq!(without_trust(&json!({"permissions": 1})), json!({"permissions": 1}));
     }
@@ -296,7 +344,10 @@ mod tests {
         assert_eq!(one, digest(hook(json!({"command": "a", "type": "command"}))));
         assert_ne!(one, digest(hook(json!({"command": "a ", "type": "command"}))));
         let mut lister = Lister { below: Path::new("sub"), items: Vec::new() };
-        lister.settings(Path::new(".claude/settings.json"), &hook(json!({"type": "command", "command": "a"})));
+        lister.settings(
+            Path::new(".claude/settings.json"),
+            &hook(json!({"type": "command", "command": "a"})),
+        );
         assert_ne!(lister.items.pop().unwrap().digest, one);
     }
 }

@@ -99,7 +99,8 @@ impl Project {
         let folders = [repository.checkout.clone(), repository.top.clone()];
         let given = Given::Below(&folders);
         project.read_layers(folder, given, &[Layer::Project, Layer::Local])?;
-        project.agents = AgentFiles::read(given, &folder.join(FOLDER).join("agents"), Origin::Project);
+        project.agents =
+            AgentFiles::read(given, &folder.join(FOLDER).join("agents"), Origin::Project);
         project.strip();
         project.list(&repository.below, folder, given);
         project.list_git_folders(&claims);
@@ -166,12 +167,22 @@ impl Project {
         }
     }
 
-    fn read_layers(&mut self, folder: &Path, given: Given<'_>, layers: &[Layer]) -> Result<(), SettingsError> {
+    fn read_layers(
+        &mut self,
+        folder: &Path,
+        given: Given<'_>,
+        layers: &[Layer],
+    ) -> Result<(), SettingsError> {
         let paths = Paths { project: Some(folder.to_path_buf()), ..Paths::default() };
         for &layer in layers {
             let Some(file) = paths.file(layer) else { continue };
             if let Some(value) = read(given, &file)? {
-                self.layers.push(Source { layer, file: Some(file), base: paths.base(layer), value });
+                self.layers.push(Source {
+                    layer,
+                    file: Some(file),
+                    base: paths.base(layer),
+                    value,
+                });
             }
         }
         Ok(())
@@ -183,12 +194,19 @@ impl Project {
             let refused = strip(&mut source.value);
             if !refused.is_empty() {
                 let keys = refused.into_iter().map(|Refusal { key, .. }| key).collect();
-                self.never.push(LeftOut { file: file_of(source.layer), keys, why: WhyLeftOut::Never });
+                self.never.push(LeftOut {
+                    file: file_of(source.layer),
+                    keys,
+                    why: WhyLeftOut::Never,
+                });
             }
         }
         for agent in &mut self.agents.agents {
             let is_bypass = agent.permission_mode == Some(PermissionMode::BypassPermissions);
-            let bypass = agent.permission_mode.take_if(|_| is_bypass).map(|_| "permissionMode: bypassPermissions");
+            let bypass = agent
+                .permission_mode
+                .take_if(|_| is_bypass)
+                .map(|_| "permissionMode: bypassPermissions");
             let program = agent.program.take().map(|_| "program");
             let keys: Vec<String> = bypass.into_iter().chain(program).map(str::to_owned).collect();
             if !keys.is_empty() {
@@ -233,7 +251,11 @@ fn left_out(items: &[Item], why: WhyLeftOut) -> Vec<LeftOut> {
     let mut found: Vec<(PathBuf, Vec<(String, usize)>)> = Vec::new();
     for item in items.iter().filter(|item| item.acts()) {
         // Agents are told with their folder, as there may be many.
-        let file = if item.kind == ItemKind::Agent { item.file.parent().unwrap_or(&item.file) } else { &item.file };
+        let file = if item.kind == ItemKind::Agent {
+            item.file.parent().unwrap_or(&item.file)
+        } else {
+            &item.file
+        };
         let at = found.iter().position(|(known, _)| known == file).unwrap_or_else(|| {
             found.push((file.to_path_buf(), Vec::new()));
             found.len() - 1
@@ -245,7 +267,9 @@ fn left_out(items: &[Item], why: WhyLeftOut) -> Vec<LeftOut> {
             None => counts.push((name, 1)),
         }
     }
-    let words = |(name, count): (String, usize)| if count == 1 { name } else { format!("{name} ({count})") };
+    let words = |(name, count): (String, usize)| {
+        if count == 1 { name } else { format!("{name} ({count})") }
+    };
     let of_file = |(file, counts): (PathBuf, Vec<(String, usize)>)| LeftOut {
         file,
         keys: counts.into_iter().map(words).collect(),

@@ -161,7 +161,8 @@ impl Trust {
     /// Trusts things besides, for this run: those of the command line's layer.
     #[must_use]
     pub fn with_run_items(mut self, layer: &Value) -> Self {
-        let items = layer.get("pitcrew").and_then(|ours| ours.get(TRUSTED_ITEMS)).and_then(Value::as_array);
+        let items =
+            layer.get("pitcrew").and_then(|ours| ours.get(TRUSTED_ITEMS)).and_then(Value::as_array);
         self.run.extend(items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
         self
     }
@@ -179,15 +180,18 @@ impl Trust {
         let kept = project.top().and_then(Path::to_str).and_then(|top| self.folder(top));
         let about = |items: &BTreeSet<String>, digest: &str| items.contains(digest);
         let trusted = kept.filter(|kept| kept.answer == Answer::Trusted);
-        let is_trusted =
-            |digest: &str| self.run.contains(digest) || trusted.is_some_and(|kept| about(&kept.items, digest));
+        let is_trusted = |digest: &str| {
+            self.run.contains(digest) || trusted.is_some_and(|kept| about(&kept.items, digest))
+        };
         if items.iter().all(|item| is_trusted(&item.digest)) {
             return TrustState::Trusted;
         }
         match kept {
             None => TrustState::NotTrusted,
             Some(kept) if kept.answer == Answer::Trusted => TrustState::Grown,
-            Some(kept) if items.iter().all(|item| about(&kept.items, &item.digest)) => TrustState::Declined,
+            Some(kept) if items.iter().all(|item| about(&kept.items, &item.digest)) => {
+                TrustState::Declined
+            }
             Some(_) => TrustState::NotTrusted,
         }
     }
@@ -203,15 +207,24 @@ impl Trust {
     ///
     /// # Errors
     /// When the document cannot be read or written; it is then unchanged.
-    pub fn answer(root: &Path, project: &Project, answer: Answer, at: &str) -> Result<(), TrustError> {
+    pub fn answer(
+        root: &Path,
+        project: &Project,
+        answer: Answer,
+        at: &str,
+    ) -> Result<(), TrustError> {
         let Some(top) = project.top() else { return Ok(()) };
         let key = top.to_str().ok_or_else(|| TrustError::Path { path: top.to_path_buf() })?;
-        let items: BTreeSet<&str> = project.items().iter().map(|item| item.digest.as_str()).collect();
+        let items: BTreeSet<&str> =
+            project.items().iter().map(|item| item.digest.as_str()).collect();
         edit_folders(root, |folders| {
-            let before =
-                folders.get(key).and_then(|entry| FolderTrust::of(key, entry)).filter(|it| it.answer == answer);
+            let before = folders
+                .get(key)
+                .and_then(|entry| FolderTrust::of(key, entry))
+                .filter(|it| it.answer == answer);
             let before = before.map(|before| before.items).unwrap_or_default();
-            let all: BTreeSet<&str> = before.iter().map(String::as_str).chain(items.iter().copied()).collect();
+            let all: BTreeSet<&str> =
+                before.iter().map(String::as_str).chain(items.iter().copied()).collect();
             let mut entry = match folders.get(key) {
                 Some(Value::Object(entry)) => entry.clone(),
                 Some(_) | None => Map::new(),
@@ -288,7 +301,8 @@ fn pane_programs_in(document: &Map<String, Value>) -> Vec<Vec<String>> {
 
 fn folders_in(document: &Map<String, Value>) -> Vec<FolderTrust> {
     let entries = document.get(FOLDERS).and_then(Value::as_object).into_iter().flatten();
-    let mut folders: Vec<FolderTrust> = entries.filter_map(|(folder, entry)| FolderTrust::of(folder, entry)).collect();
+    let mut folders: Vec<FolderTrust> =
+        entries.filter_map(|(folder, entry)| FolderTrust::of(folder, entry)).collect();
     folders.sort_by(|a, b| a.folder.cmp(&b.folder));
     folders
 }
@@ -301,13 +315,18 @@ fn read(path: &Path) -> Result<Map<String, Value>, TrustError> {
     let torn = || TrustError::Torn { path: path.to_path_buf() };
     let Ok(Value::Object(document)) = serde_json::from_str(&text) else { return Err(torn()) };
     match document.get("version").and_then(Value::as_u64) {
-        Some(version) if version > VERSION => Err(TrustError::Newer { path: path.to_path_buf(), version }),
+        Some(version) if version > VERSION => {
+            Err(TrustError::Newer { path: path.to_path_buf(), version })
+        }
         Some(_) | None => Ok(document),
     }
 }
 
 /// Changes the answers under a lock, and keeps what is not known.
-fn edit_folders(root: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(), TrustError> {
+fn edit_folders(
+    root: &Path,
+    change: impl FnOnce(&mut Map<String, Value>),
+) -> Result<(), TrustError> {
     edit(root, FOLDERS, json!({}), |folders| {
         if let Value::Object(folders) = folders {
             change(folders);
@@ -316,7 +335,12 @@ fn edit_folders(root: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Re
 }
 
 /// Changes one part of the document under a lock; `empty` stands for a part that is missing, and has its type.
-fn edit(root: &Path, part: &str, empty: Value, change: impl FnOnce(&mut Value)) -> Result<(), TrustError> {
+fn edit(
+    root: &Path,
+    part: &str,
+    empty: Value,
+    change: impl FnOnce(&mut Value),
+) -> Result<(), TrustError> {
     let path = root.join(FILE);
     let unwritable = |source| TrustError::Write { path: path.clone(), source };
     let folder = path.parent().unwrap_or(root);
@@ -345,10 +369,14 @@ fn lock(path: &Path) -> Result<File, TrustError> {
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) if Instant::now() < until => {
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR)
+                if Instant::now() < until =>
+            {
                 std::thread::sleep(LOCK_PAUSE);
             }
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(TrustError::Held { path: path.to_path_buf() }),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(TrustError::Held { path: path.to_path_buf() });
+            }
             Err(errno) => return Err(unwritable(errno.into())),
         }
     }
@@ -386,7 +414,8 @@ mod tests {
 
         fn allowing(&self, rules: &[&str]) -> Project {
             let settings = json!({"permissions": {"allow": rules}});
-            fs::write(self.dir.path().join("repo/.claude/settings.json"), settings.to_string()).unwrap();
+            fs::write(self.dir.path().join("repo/.claude/settings.json"), settings.to_string())
+                .unwrap();
             Project::read(&self.dir.path().join("repo"), &self.root()).unwrap()
         }
 
@@ -396,7 +425,8 @@ mod tests {
         }
 
         fn answer(&self, rules: &[&str], answer: Answer) {
-            Trust::answer(&self.root(), &self.allowing(rules), answer, "2026-01-01T00:00:00Z").unwrap();
+            Trust::answer(&self.root(), &self.allowing(rules), answer, "2026-01-01T00:00:00Z")
+                .unwrap();
         }
     }
 
@@ -409,7 +439,10 @@ mod tests {
         assert_eq!(place.state(&["A", "B"]), TrustState::Trusted);
         assert_eq!(place.state(&["B"]), TrustState::Trusted);
         assert_eq!(place.state(&["B", "C"]), TrustState::Grown);
-        assert!(Trust::forget(&place.root(), &place.allowing(&[]).top().unwrap().display().to_string()).unwrap());
+        assert!(
+            Trust::forget(&place.root(), &place.allowing(&[]).top().unwrap().display().to_string())
+                .unwrap()
+        );
         assert_eq!(place.state(&["A"]), TrustState::NotTrusted);
     }
 

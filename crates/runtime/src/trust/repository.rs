@@ -44,10 +44,12 @@ impl Repository {
 /// too, in the folder that git keeps for it, and that folder must be where git makes them.
 fn main_checkout(checkout: &Path) -> Option<PathBuf> {
     let link = checkout.join(".git");
-    let admin = pointer(&link, "gitdir:").and_then(|target| fs::canonicalize(checkout.join(target)).ok())?;
+    let admin = pointer(&link, "gitdir:")
+        .and_then(|target| fs::canonicalize(checkout.join(target)).ok())?;
     let back = pointer(&admin.join("gitdir"), "")?;
     let back = admin.join(back);
-    let is_known = back.file_name()? == ".git" && fs::canonicalize(back.parent()?).ok()? == checkout;
+    let is_known =
+        back.file_name()? == ".git" && fs::canonicalize(back.parent()?).ok()? == checkout;
     let worktrees = admin.parent().filter(|folder| folder.ends_with("worktrees"))?;
     let common = worktrees.parent().filter(|_| is_known)?;
     let top = if common.file_name()? == ".git" { common.parent()? } else { common };
@@ -77,7 +79,8 @@ mod tests {
         fs::create_dir_all(base.join("trees/bob/src")).unwrap();
         let admin = base.join("main/.git/worktrees/bob");
         fs::write(base.join("trees/bob/.git"), format!("gitdir: {}\n", admin.display())).unwrap();
-        fs::write(admin.join("gitdir"), format!("{}\n", base.join("trees/bob/.git").display())).unwrap();
+        fs::write(admin.join("gitdir"), format!("{}\n", base.join("trees/bob/.git").display()))
+            .unwrap();
         (dir, base)
     }
 
@@ -85,8 +88,11 @@ mod tests {
     fn a_worktree_belongs_to_its_repository() {
         let (_dir, base) = repository();
         let found = Repository::of(&base.join("trees/bob/src")).unwrap();
-        let expected =
-            Repository { top: base.join("main"), checkout: base.join("trees/bob"), below: PathBuf::from("src") };
+        let expected = Repository {
+            top: base.join("main"),
+            checkout: base.join("trees/bob"),
+            below: PathBuf::from("src"),
+        };
         assert_eq!(found, expected);
         let found = Repository::of(&base.join("main/src")).unwrap();
         assert_eq!((found.top, found.below), (base.join("main"), PathBuf::from("src")));
@@ -106,7 +112,8 @@ mod tests {
             "gitdir: ".to_owned(),
         ];
         fs::write(evil.join("admin/gitdir"), evil.join(".git").display().to_string()).unwrap();
-        fs::write(evil.join("admin/commondir"), base.join("main/.git").display().to_string()).unwrap();
+        fs::write(evil.join("admin/commondir"), base.join("main/.git").display().to_string())
+            .unwrap();
         for claim in claims {
             fs::write(evil.join(".git"), &claim).unwrap();
             assert_eq!(Repository::of(&evil).unwrap().top, evil, "{claim}");

@@ -72,7 +72,11 @@ impl Worktrees {
     }
 
     /// Looks for files, and commits of submodules, that are in the worktree only.
-    async fn files_to_keep(&self, path: &Path, submodules: &[PathBuf]) -> Result<Option<KeepReason>, WorktreeError> {
+    async fn files_to_keep(
+        &self,
+        path: &Path,
+        submodules: &[PathBuf],
+    ) -> Result<Option<KeepReason>, WorktreeError> {
         let files = self.git.uncommitted_files(path).await?;
         if files > 0 {
             return Ok(Some(KeepReason::Uncommitted { files }));
@@ -80,7 +84,8 @@ impl Worktrees {
         for submodule in submodules {
             let commits = self.git.own_commits(submodule).await?;
             if commits > 0 {
-                let submodule = submodule.strip_prefix(real(path)).unwrap_or(submodule).display().to_string();
+                let submodule =
+                    submodule.strip_prefix(real(path)).unwrap_or(submodule).display().to_string();
                 return Ok(Some(KeepReason::InSubmodule { submodule, commits }));
             }
         }
@@ -98,7 +103,11 @@ impl Worktrees {
     }
 
     /// How many commits of `tip` were made in the worktree and are not merged, and into what.
-    pub(super) async fn own_commits(&self, record: &Record, tip: &str) -> Result<(usize, String), WorktreeError> {
+    pub(super) async fn own_commits(
+        &self,
+        record: &Record,
+        tip: &str,
+    ) -> Result<(usize, String), WorktreeError> {
         let base = match &record.marker.base {
             Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
             Some(_) | None => "HEAD",

@@ -81,7 +81,10 @@ pub enum WorktreeError {
         checkout: PathBuf,
     },
     /// All names for it are taken by worktrees or branches that were kept.
-    #[error("{branch} and {} names like it are taken by branches or folders that were kept", MOST_KEPT)]
+    #[error(
+        "{branch} and {} names like it are taken by branches or folders that were kept",
+        MOST_KEPT
+    )]
     Taken {
         /// The branch it would have got.
         branch: String,

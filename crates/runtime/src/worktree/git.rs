@@ -46,7 +46,8 @@ const ANSWER_BYTES: usize = 64 * 1024;
 
 /// Said to git at each of our calls, so that it runs no program that a repository names, and connects to nobody. A clone
 /// brings neither configuration nor hooks, but an archive does.
-const CAREFUL: [&str; 3] = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit"];
+const CAREFUL: [&str; 3] =
+    ["core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit"];
 
 /// The same by variables: no transport is allowed, nor the fetch of a missing object.
 const CAREFUL_VARIABLES: [(&str, &str); 5] = [
@@ -142,7 +143,11 @@ impl Git {
     }
 
     /// The commit a reference stands for in a worktree, when there is one.
-    pub(super) async fn commit_in(&self, worktree: &Path, reference: &str) -> Result<Option<String>, WorktreeError> {
+    pub(super) async fn commit_in(
+        &self,
+        worktree: &Path,
+        reference: &str,
+    ) -> Result<Option<String>, WorktreeError> {
         let wanted = format!("{reference}^{{commit}}");
         let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
         let answer = self.ask(worktree, arguments).await?;
@@ -175,11 +180,19 @@ impl Git {
     }
 
     /// The files and folders of a worktree that git ignores; of a folder that is ignored as a whole only itself.
-    pub(super) async fn ignored_files(&self, worktree: &Path) -> Result<Vec<String>, WorktreeError> {
-        let status = ["status", "--porcelain", "-z", "--untracked-files=normal", "--ignored=traditional"];
+    pub(super) async fn ignored_files(
+        &self,
+        worktree: &Path,
+    ) -> Result<Vec<String>, WorktreeError> {
+        let status =
+            ["status", "--porcelain", "-z", "--untracked-files=normal", "--ignored=traditional"];
         let answer = self.tell(worktree, self.without_filters(worktree, status).await?).await?;
         let text = String::from_utf8_lossy(&answer.stdout).into_owned();
-        Ok(text.split('\0').filter_map(|entry| entry.strip_prefix("!! ")).map(str::to_owned).collect())
+        Ok(text
+            .split('\0')
+            .filter_map(|entry| entry.strip_prefix("!! "))
+            .map(str::to_owned)
+            .collect())
     }
 
     /// The folders of the submodules that a worktree has checked out, those inside of others too.
@@ -189,19 +202,27 @@ impl Git {
             return Ok(Vec::new());
         }
         let print = "printf '%s\\0' \"$PWD\"";
-        let answer = self.tell(worktree, ["submodule", "--quiet", "foreach", "--recursive", print]).await?;
+        let answer =
+            self.tell(worktree, ["submodule", "--quiet", "foreach", "--recursive", print]).await?;
         let folders = answer.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
         Ok(folders.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect())
     }
 
     /// How many commits of a submodule no remote of it has: on branches, under tags, stashed, or checked out.
     pub(super) async fn own_commits(&self, submodule: &Path) -> Result<usize, WorktreeError> {
-        let answer = self.tell(submodule, ["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"]).await?.text();
+        let answer = self
+            .tell(submodule, ["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"])
+            .await?
+            .text();
         answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
     }
 
     /// How many commits lead to `tip` that none of `known` has.
-    pub(super) async fn commits_beyond(&self, tip: &str, known: &[String]) -> Result<usize, WorktreeError> {
+    pub(super) async fn commits_beyond(
+        &self,
+        tip: &str,
+        known: &[String],
+    ) -> Result<usize, WorktreeError> {
         let mut arguments = vec!["rev-list", "--count", "--end-of-options", tip];
         let excluded: Vec<_> = known.iter().map(|commit| format!("^{commit}")).collect();
         arguments.extend(excluded.iter().map(String::as_str));
@@ -210,24 +231,44 @@ impl Git {
     }
 
     /// Makes a worktree with a new branch.
-    pub(super) async fn add_worktree(&self, path: &Path, branch: &str, start: &str) -> Result<(), WorktreeError> {
+    pub(super) async fn add_worktree(
+        &self,
+        path: &Path,
+        branch: &str,
+        start: &str,
+    ) -> Result<(), WorktreeError> {
         let words = ["worktree", "add", "--quiet", "--no-track", "-b", branch, "--"];
         let arguments = words.iter().map(OsStr::new).chain([path.as_os_str(), OsStr::new(start)]);
-        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?).await.map(drop)
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?)
+            .await
+            .map(drop)
     }
 
     /// Makes a worktree again whose folder is gone, on the branch it had.
-    pub(super) async fn add_worktree_again(&self, path: &Path, branch: &str) -> Result<(), WorktreeError> {
+    pub(super) async fn add_worktree_again(
+        &self,
+        path: &Path,
+        branch: &str,
+    ) -> Result<(), WorktreeError> {
         let words = ["worktree", "add", "--quiet", "--force", "--"];
         let arguments = words.iter().map(OsStr::new).chain([path.as_os_str(), OsStr::new(branch)]);
-        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?).await.map(drop)
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?)
+            .await
+            .map(drop)
     }
 
     /// Removes a worktree; when not forced git looks once more whether it is clean.
-    pub(super) async fn remove_worktree(&self, path: &Path, force: bool) -> Result<(), WorktreeError> {
-        let words: &[&str] = if force { &["worktree", "remove", "--force"] } else { &["worktree", "remove"] };
+    pub(super) async fn remove_worktree(
+        &self,
+        path: &Path,
+        force: bool,
+    ) -> Result<(), WorktreeError> {
+        let words: &[&str] =
+            if force { &["worktree", "remove", "--force"] } else { &["worktree", "remove"] };
         let arguments = words.iter().map(OsStr::new).chain([OsStr::new("--"), path.as_os_str()]);
-        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?).await.map(drop)
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?)
+            .await
+            .map(drop)
     }
 
     /// Deletes a branch; git refuses one that is checked out somewhere.
@@ -245,7 +286,9 @@ impl Git {
     ) -> Result<Vec<OsString>, WorktreeError> {
         let listed = ["config", "--show-scope", "--null", "--get-regexp", "^filter\\."];
         let answer = self.ask(folder, listed).await?;
-        let settings = filters_of_repository(&answer.stdout).into_iter().flat_map(|setting| ["-c".into(), setting]);
+        let settings = filters_of_repository(&answer.stdout)
+            .into_iter()
+            .flat_map(|setting| ["-c".into(), setting]);
         let arguments = arguments.into_iter().map(|word| word.as_ref().to_os_string());
         Ok(settings.chain(arguments).collect())
     }
@@ -281,7 +324,8 @@ impl Git {
         check_files(folder).map_err(WorktreeError::io("run git in", folder))?;
         let job = self.sandbox.start(Profile::Free, &Grant::at(folder), "git", fill);
         let job = job.map_err(WorktreeError::io("run git in", folder))?;
-        let mut answer = Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
+        let mut answer =
+            Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
         let deadline = Some(Instant::now() + CALL_TIME);
         let never = CancellationToken::new();
         let ended = job
@@ -299,7 +343,8 @@ impl Git {
         match ending {
             Ending::Exited(status) => answer.is_success = status.success(),
             Ending::DeadlinePassed | Ending::Cancelled => {
-                answer.stderr = format!("it took longer than {} s", CALL_TIME.as_secs()).into_bytes();
+                answer.stderr =
+                    format!("it took longer than {} s", CALL_TIME.as_secs()).into_bytes();
             }
         }
         Ok(answer)
@@ -313,12 +358,15 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
     let (mut drivers, mut of_user) = (BTreeSet::new(), BTreeMap::new());
     while let (Some(scope), Some(entry)) = (parts.next(), parts.next()) {
         let (key, value) = match entry.iter().position(|byte| *byte == b'\n') {
-            Some(at) => (entry.get(..at).unwrap_or_default(), entry.get(at + 1..).unwrap_or_default()),
+            Some(at) => {
+                (entry.get(..at).unwrap_or_default(), entry.get(at + 1..).unwrap_or_default())
+            }
             None => (entry, &b""[..]),
         };
         match scope {
             b"system" | b"global" | b"command" => _ = of_user.insert(key, value),
-            _ => drivers.extend(key.iter().rposition(|byte| *byte == b'.').and_then(|at| key.get(..at))),
+            _ => drivers
+                .extend(key.iter().rposition(|byte| *byte == b'.').and_then(|at| key.get(..at))),
         }
     }
     let joined = |key: &[u8], value: &[u8]| OsString::from_vec([key, b"=", value].concat());
@@ -329,7 +377,8 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
             settings.push(joined(&key, of_user.get(key.as_slice()).copied().unwrap_or_default()));
         }
         let required = [driver, b".required"].concat();
-        settings.push(joined(&required, of_user.get(required.as_slice()).copied().unwrap_or(b"false")));
+        settings
+            .push(joined(&required, of_user.get(required.as_slice()).copied().unwrap_or(b"false")));
     }
     settings
 }
@@ -339,8 +388,13 @@ fn check_files(folder: &Path) -> io::Result<()> {
     let Some(top) = checkout_around(folder) else { return Ok(()) };
     let link = top.join(".git");
     let pointed = Given::ByUser.read_text(&link, POINTER_BYTES).ok().flatten();
-    let own = pointed.and_then(|text| Some(top.join(text.strip_prefix("gitdir:")?.trim()))).unwrap_or(link);
-    let common = own.ancestors().nth(2).filter(|_| own.parent().is_some_and(|folder| folder.ends_with("worktrees")));
+    let own = pointed
+        .and_then(|text| Some(top.join(text.strip_prefix("gitdir:")?.trim())))
+        .unwrap_or(link);
+    let common = own
+        .ancestors()
+        .nth(2)
+        .filter(|_| own.parent().is_some_and(|folder| folder.ends_with("worktrees")));
     let of_git = [Some(own.as_path()), common].into_iter().flatten();
     let of_git = of_git.flat_map(|folder| GIT_FILES.map(|name| folder.join(name)));
     let mut files = of_git.chain(CHECKOUT_FILES.map(|name| top.join(name)));

@@ -55,10 +55,14 @@ fn wait_for(file: &File) -> io::Result<()> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if started.elapsed() < WAIT_AT_MOST => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) if started.elapsed() < WAIT_AT_MOST => {
+                thread::sleep(PAUSE)
+            }
             Err(TryLockError::WouldBlock) => {
                 let waited = WAIT_AT_MOST.as_secs();
-                return Err(io::Error::other(format!("another process has held the lock for {waited} s")));
+                return Err(io::Error::other(format!(
+                    "another process has held the lock for {waited} s"
+                )));
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
@@ -74,7 +78,8 @@ impl Turn {
     /// Says what is made now.
     pub(super) fn say(&self, making: &Making) -> Result<(), WorktreeError> {
         let doing = "say what is made in";
-        let said = serde_json::to_vec(making).map_err(|error| WorktreeError::io(doing, &self.path)(error.into()))?;
+        let said = serde_json::to_vec(making)
+            .map_err(|error| WorktreeError::io(doing, &self.path)(error.into()))?;
         (&self.file).write_all(&said).map_err(WorktreeError::io(doing, &self.path))
     }
 

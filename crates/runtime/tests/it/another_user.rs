@@ -29,13 +29,26 @@ pub(crate) fn play(tests: &str, skipped: &str) -> Option<usize> {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     chown(at("home"), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
     let mut played = Command::new("setpriv");
-    played.args([format!("--reuid={OTHER_USER}"), format!("--regid={OTHER_USER}"), "--clear-groups".to_owned()]);
-    played.arg(at("debug/deps/it")).args(["--nocapture", tests, "--skip", skipped]).current_dir(at("home"));
-    played.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", at("home")).env("TMPDIR", at("home"));
+    played.args([
+        format!("--reuid={OTHER_USER}"),
+        format!("--regid={OTHER_USER}"),
+        "--clear-groups".to_owned(),
+    ]);
+    played
+        .arg(at("debug/deps/it"))
+        .args(["--nocapture", tests, "--skip", skipped])
+        .current_dir(at("home"));
+    played
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", at("home"))
+        .env("TMPDIR", at("home"));
     played.envs(std::env::var_os("PITCREW_ATTACKS").map(|it| ("PITCREW_ATTACKS", it)));
     let ran = played.output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    let said =
+        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success() && !said.contains("SKIPPED"), "{said}");
-    let passed = said.lines().find_map(|line| line.strip_prefix("test result: ok. ")?.split_once(" passed"));
+    let passed =
+        said.lines().find_map(|line| line.strip_prefix("test result: ok. ")?.split_once(" passed"));
     Some(passed.unwrap_or_else(|| panic!("no result: {said}")).0.parse().unwrap())
 }

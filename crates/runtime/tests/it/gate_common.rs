@@ -206,8 +206,14 @@ fn common_reading_commands_run_unasked() {
         fs::write(project.join(name), "{}").unwrap();
     }
     for mode in [Default, AcceptEdits, DontAsk, Plan] {
-        let asked: Vec<_> = COMMON.iter().filter(|command| place.bash(mode, command) != "allow").collect();
-        assert!(asked.is_empty(), "{} of {} are asked in {mode}: {asked:#?}", asked.len(), COMMON.len());
+        let asked: Vec<_> =
+            COMMON.iter().filter(|command| place.bash(mode, command) != "allow").collect();
+        assert!(
+            asked.is_empty(),
+            "{} of {} are asked in {mode}: {asked:#?}",
+            asked.len(),
+            COMMON.len()
+        );
     }
 }
 
@@ -215,9 +221,16 @@ fn common_reading_commands_run_unasked() {
 #[test]
 fn some_reading_commands_are_asked_on_purpose() {
     let place = Place::new(json!({}));
-    for command in
-        ["cargo tree", "cargo metadata", "npm ls", "env", "printenv", "ps aux", "cat /etc/hosts", "less README.md"]
-    {
+    for command in [
+        "cargo tree",
+        "cargo metadata",
+        "npm ls",
+        "env",
+        "printenv",
+        "ps aux",
+        "cat /etc/hosts",
+        "less README.md",
+    ] {
         assert_eq!(place.bash(Default, command), "ask", "{command}");
     }
 }

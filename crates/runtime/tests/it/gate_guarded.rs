@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::gate::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan};
+use pitcrew_runtime::gate::PermissionMode::{
+    self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan,
+};
 use pitcrew_runtime::gate::{Call, Gate, Verdict};
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
@@ -21,15 +23,20 @@ impl Place {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
-        for folder in ["home/.claude/teams/t/inboxes", "home/.claude/tasks/t", "home/.claude/plans", "project"] {
+        for folder in [
+            "home/.claude/teams/t/inboxes",
+            "home/.claude/tasks/t",
+            "home/.claude/plans",
+            "project",
+        ] {
             fs::create_dir_all(base.join(folder)).unwrap();
         }
         symlink(base.join("home/.claude/teams"), base.join("project/soft")).unwrap();
-        let allow =
-            json!({"permissions": {"allow": ["Bash", "Write", "Edit", "Read"], "additionalDirectories": ["~"]}});
+        let allow = json!({"permissions": {"allow": ["Bash", "Write", "Edit", "Read"], "additionalDirectories": ["~"]}});
         let settings = Settings::merge(vec![(Layer::User, allow)]).unwrap();
         let home = base.join("home");
-        let gate = Gate::from_settings(&settings, Some(&home)).unwrap().guarding(&home.join(".claude"));
+        let gate =
+            Gate::from_settings(&settings, Some(&home)).unwrap().guarding(&home.join(".claude"));
         Self { _dir: dir, base, gate }
     }
 
@@ -46,7 +53,11 @@ impl Place {
 
     fn file(&self, mode: PermissionMode, tool: &str, path: &str) -> Verdict {
         let path = path.replace("BASE", self.base.to_str().unwrap());
-        self.judge(mode, tool, &json!({"file_path": path, "content": "x", "old_string": "x", "new_string": "y"}))
+        self.judge(
+            mode,
+            tool,
+            &json!({"file_path": path, "content": "x", "old_string": "x", "new_string": "y"}),
+        )
     }
 }
 
@@ -79,7 +90,9 @@ fn no_mode_lets_the_file_tools_write_there() {
             assert!(!is_refused(&place.file(mode, "Read", path)), "{path}");
         }
     }
-    let Verdict::Deny { reason } = place.file(Default, "Write", "BASE/home/.claude/teams/a") else { panic!() };
+    let Verdict::Deny { reason } = place.file(Default, "Write", "BASE/home/.claude/teams/a") else {
+        panic!()
+    };
     let reason = reason.replace(place.base.to_str().unwrap(), "BASE");
     insta::assert_snapshot!(reason, @"BASE/home/.claude/teams/a belongs to the team's own files, which are not changed by hand: write to a teammate with SendMessage, and make and change tasks with TaskCreate and TaskUpdate. Reading there is allowed");
 }
@@ -88,7 +101,12 @@ fn no_mode_lets_the_file_tools_write_there() {
 fn reading_there_and_writing_beside_are_as_before() {
     let place = Place::new();
     assert!(is_allowed(&place.file(Default, "Read", "BASE/home/.claude/teams/t/config.json")));
-    for path in ["BASE/home/.claude/plans/p.md", "BASE/home/.claude/teams2", "a", "BASE/home/.claude/x/teams/y"] {
+    for path in [
+        "BASE/home/.claude/plans/p.md",
+        "BASE/home/.claude/teams2",
+        "a",
+        "BASE/home/.claude/x/teams/y",
+    ] {
         assert!(is_allowed(&place.file(BypassPermissions, "Write", path)), "{path}");
     }
     for command in [
@@ -154,10 +172,11 @@ fn the_user_s_settings_are_the_user_s_in_every_mode() {
     let place = Place::new();
     fs::create_dir(place.base.join("home/.claude/agents")).unwrap();
     fs::write(place.base.join("home/.claude/settings.json"), "{}").unwrap();
-    symlink(place.base.join("home/.claude/settings.json"), place.base.join("project/mine")).unwrap();
-    fs::hard_link(place.base.join("home/.claude/settings.json"), place.base.join("project/hard")).unwrap();
-    let is_refused =
-        |verdict: &Verdict| matches!(verdict, Verdict::Deny { reason } if reason.contains("only the user"));
+    symlink(place.base.join("home/.claude/settings.json"), place.base.join("project/mine"))
+        .unwrap();
+    fs::hard_link(place.base.join("home/.claude/settings.json"), place.base.join("project/hard"))
+        .unwrap();
+    let is_refused = |verdict: &Verdict| matches!(verdict, Verdict::Deny { reason } if reason.contains("only the user"));
     for mode in [Default, AcceptEdits, DontAsk, BypassPermissions, Plan] {
         for path in [
             "~/.claude/settings.json",
@@ -185,12 +204,16 @@ fn the_user_s_settings_are_the_user_s_in_every_mode() {
         let verdict = place.bash(command);
         assert!(is_refused(&verdict), "{command}: {verdict:?}");
     }
-    for command in
-        ["cat ~/.claude/settings.json > copy", "touch ~/.claude/settings.json.bak", "cp ~/.claude/agents/a.md ."]
-    {
+    for command in [
+        "cat ~/.claude/settings.json > copy",
+        "touch ~/.claude/settings.json.bak",
+        "cp ~/.claude/agents/a.md .",
+    ] {
         assert!(is_allowed(&place.bash(command)), "{command}");
     }
-    let Verdict::Deny { reason } = place.file(Default, "Write", "~/.claude/settings.json") else { panic!() };
+    let Verdict::Deny { reason } = place.file(Default, "Write", "~/.claude/settings.json") else {
+        panic!()
+    };
     let reason = reason.replace(place.base.to_str().unwrap(), "BASE");
     insta::assert_snapshot!(reason, @"BASE/home/.claude/settings.json belongs to the user's settings, which decide what agents may do: only the user changes them. Say what should stand there, and the user can put it in. Reading there is allowed");
 }
@@ -216,7 +239,9 @@ fn a_project_s_settings_are_asked_for_whatever_a_broad_rule_says() {
         for mode in [Default, AcceptEdits] {
             for tool in ["Write", "Edit"] {
                 let verdict = place.file(mode, tool, path);
-                let Verdict::Ask { suggestions, .. } = &verdict else { panic!("{mode} {tool} {path}: {verdict:?}") };
+                let Verdict::Ask { suggestions, .. } = &verdict else {
+                    panic!("{mode} {tool} {path}: {verdict:?}")
+                };
                 assert!(suggestions.is_empty(), "{suggestions:?}");
             }
             let input = json!({"command": format!("echo x > {path}").replace("BASE", place.base.to_str().unwrap())});
@@ -245,17 +270,27 @@ fn a_project_s_settings_are_asked_for_whatever_a_broad_rule_says() {
 #[test]
 fn beside_a_project_s_settings_a_broad_rule_is_enough() {
     let place = Place::new();
-    for path in
-        [".claude/skills/a/SKILL.md", ".claude/CLAUDE.md", "settings.json", "agents/a.md", "claude/settings.json"]
-    {
+    for path in [
+        ".claude/skills/a/SKILL.md",
+        ".claude/CLAUDE.md",
+        "settings.json",
+        "agents/a.md",
+        "claude/settings.json",
+    ] {
         assert!(is_allowed(&place.file(Default, "Write", path)), "{path}");
         let input = json!({ "command": format!("echo x > {path}") });
         assert!(is_allowed(&place.judge(Default, "Bash", &input)), "{path}");
     }
-    for command in
-        ["cat .claude/settings.json > copy", "cp .claude/agents/a.md copy", "grep -r x .claude", "cd .claude"]
-    {
-        assert!(is_allowed(&place.judge(Default, "Bash", &json!({ "command": command }))), "{command}");
+    for command in [
+        "cat .claude/settings.json > copy",
+        "cp .claude/agents/a.md copy",
+        "grep -r x .claude",
+        "cd .claude",
+    ] {
+        assert!(
+            is_allowed(&place.judge(Default, "Bash", &json!({ "command": command }))),
+            "{command}"
+        );
     }
 }
 
@@ -265,13 +300,17 @@ fn a_worktree_below_the_root_is_edited_like_any_other_folder() {
     let cwd = place.base.join("home/.claude/pitcrew/worktrees/t/bob");
     fs::create_dir_all(&cwd).unwrap();
     let gate = Gate::default().guarding(&place.base.join("home/.claude"));
-    for (path, is_free) in
-        [("src/a.rs", true), (".claude/settings.json", false), (".git/config", false), ("../../x", false)]
-    {
+    for (path, is_free) in [
+        ("src/a.rs", true),
+        (".claude/settings.json", false),
+        (".git/config", false),
+        ("../../x", false),
+    ] {
         let write = json!({"file_path": path, "content": "x"});
         let touch = json!({ "command": format!("touch {path}") });
         for (tool, input) in [("Write", &write), ("Bash", &touch)] {
-            let verdict = gate.judge(AcceptEdits, &Call { tool, input, cwd: &cwd, plan_file: None });
+            let verdict =
+                gate.judge(AcceptEdits, &Call { tool, input, cwd: &cwd, plan_file: None });
             assert_eq!(is_allowed(&verdict), is_free, "{tool} {path}: {verdict:?}");
         }
     }
@@ -281,10 +320,13 @@ fn a_worktree_below_the_root_is_edited_like_any_other_folder() {
 fn a_rule_that_names_their_folder_opens_a_project_s_settings() {
     let place = Place::new();
     let rules = ["Edit(.claude/agents/**)", "Bash(tee .claude/settings.json)", "Bash(cp:*)"];
-    let settings = Settings::merge(vec![(Layer::User, json!({"permissions": {"allow": rules}}))]).unwrap();
+    let settings =
+        Settings::merge(vec![(Layer::User, json!({"permissions": {"allow": rules}}))]).unwrap();
     let home = place.base.join("home");
-    let place =
-        Place { gate: Gate::from_settings(&settings, Some(&home)).unwrap().guarding(&home.join(".claude")), ..place };
+    let place = Place {
+        gate: Gate::from_settings(&settings, Some(&home)).unwrap().guarding(&home.join(".claude")),
+        ..place
+    };
     assert!(is_allowed(&place.file(Default, "Write", ".claude/agents/a.md")));
     assert!(matches!(place.file(Default, "Write", ".claude/settings.json"), Verdict::Ask { .. }));
     for (command, is_open) in [

@@ -15,7 +15,12 @@ fn check(place: &Place, mode: PermissionMode, expected: &str, commands: &[&str])
         .map(|command| (place.bash(mode, command), *command))
         .filter(|(word, _)| *word != expected)
         .collect();
-    assert!(wrong.is_empty(), "{} of {} are not {expected} in {mode}: {wrong:#?}", wrong.len(), commands.len());
+    assert!(
+        wrong.is_empty(),
+        "{} of {} are not {expected} in {mode}: {wrong:#?}",
+        wrong.len(),
+        commands.len()
+    );
 }
 
 #[test]
@@ -40,7 +45,8 @@ fn an_expansion_that_the_shell_sees_is_seen() {
         "ls > /dev/null \"$ $(rm x)\"",
         "echo <<< \"$ $(rm x)\"",
     ];
-    let denying = Place::new(json!({"allow": ["Bash(echo:*)", "Bash(ls:*)"], "deny": ["Bash(rm:*)"]}));
+    let denying =
+        Place::new(json!({"allow": ["Bash(echo:*)", "Bash(ls:*)"], "deny": ["Bash(rm:*)"]}));
     check(&denying, Default, "deny", &hidden);
     check(&denying, BypassPermissions, "deny", &hidden);
     let allowing = Place::new(json!({"allow": ["Bash(echo:*)", "Bash(ls:*)"]}));
@@ -63,7 +69,8 @@ fn a_wrapper_with_a_flag_still_runs_its_command() {
     let wrapped = ["command -p rm x", "command -- rm x", "builtin -- rm x", "time -- rm x"];
     check(&place, BypassPermissions, "deny", &wrapped);
     let place = Place::new(json!({}));
-    let wrapped = ["command -p touch x", "command -- touch x", "command -x touch x", "command -pp touch x"];
+    let wrapped =
+        ["command -p touch x", "command -- touch x", "command -x touch x", "command -pp touch x"];
     check(&place, Default, "ask", &wrapped);
     check(&place, Plan, "deny", &wrapped);
     check(
@@ -100,14 +107,27 @@ fn programs_are_known_by_bare_names_that_are_found_outside_of_the_project() {
     ];
     check(&place, Default, "ask", &foreign);
     check(&place, Plan, "deny", &foreign);
-    for path in [".", "src/..", "", "PROJECT", ".:/usr/bin:/bin", "/nowhere::/usr/bin", "PROJECT/src/..:/usr/bin"] {
+    for path in [
+        ".",
+        "src/..",
+        "",
+        "PROJECT",
+        ".:/usr/bin:/bin",
+        "/nowhere::/usr/bin",
+        "PROJECT/src/..:/usr/bin",
+    ] {
         let place = Place::new(json!({})).searching(path, &["ls"]);
         check(&place, Default, "ask", &["ls", "ls src | wc -l", "env ls", "sh -c ls"]);
     }
     let place = Place::new(json!({})).searching(".:/usr/bin:/bin", &["other"]);
     check(&place, Default, "allow", &["ls", "cat src/main.rs"]);
     let place = Place::new(json!({"deny": ["Bash(rm:*)"]}));
-    check(&place, Default, "deny", &["./env rm x", "sub/bash -c 'rm x'", "/usr/bin/timeout 5 rm x"]);
+    check(
+        &place,
+        Default,
+        "deny",
+        &["./env rm x", "sub/bash -c 'rm x'", "/usr/bin/timeout 5 rm x"],
+    );
 }
 
 /// Options that take paths, write or run something.
@@ -225,12 +245,22 @@ fn an_option_that_is_not_known_is_left_to_the_kernel() {
     // The kernel knows no ask rules.
     check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Default, "ask", &unknown);
     check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Plan, "deny", &unknown);
-    check(&Place::new(json!({"ask": ["Bash(cat:*)"]})), Plan, "deny", &["cat --frobnicate src/main.rs"]);
+    check(
+        &Place::new(json!({"ask": ["Bash(cat:*)"]})),
+        Plan,
+        "deny",
+        &["cat --frobnicate src/main.rs"],
+    );
     // What runs freely is bounded by nothing.
     let place = Place::new(json!({"allow": ["Bash(make:*)", "Read(//outside/**)"]}));
     let joined: Vec<String> = unknown.iter().map(|command| format!("make && {command}")).collect();
     check(&place, Default, "ask", &joined.iter().map(String::as_str).collect::<Vec<_>>());
-    let proven = ["make 2>&1 | tail -20", "make && grep -rn x src", "make | sort -k 2 --reverse", "make && git log -3"];
+    let proven = [
+        "make 2>&1 | tail -20",
+        "make && grep -rn x src",
+        "make | sort -k 2 --reverse",
+        "make && git log -3",
+    ];
     check(&place, Default, "allow", &proven);
     let place = Place::new(json!({"deny": ["Edit(./src/**)"]}));
     check(&place, BypassPermissions, "deny", &["sort --unknown=src/main.rs a"]);
@@ -473,7 +503,13 @@ fn a_copy_is_judged_by_every_file_it_makes() {
         "cp -r src/.. copy",
     ];
     check(&place, AcceptEdits, "ask", &risky);
-    let plain = ["cp file other", "cp -r plain other", "mv file src", "mv plain src", "cp src/main.rs file plain"];
+    let plain = [
+        "cp file other",
+        "cp -r plain other",
+        "mv file src",
+        "mv plain src",
+        "cp src/main.rs file plain",
+    ];
     check(&place, AcceptEdits, "allow", &plain);
 }
 
@@ -492,11 +528,17 @@ fn git_is_asked_about_where_a_repository_may_be_made_of_loose_files() {
 
 #[test]
 fn a_rule_for_one_line_does_not_match_two() {
-    let place = Place::new(json!({"allow": ["Bash(echo touch b)", "Bash(make \"a  b\")", "Bash(make *)"]}));
+    let place =
+        Place::new(json!({"allow": ["Bash(echo touch b)", "Bash(make \"a  b\")", "Bash(make *)"]}));
     check(&place, Default, "allow", &["echo touch b", "make \"a  b\"", "make all"]);
     let place = Place::new(json!({"allow": ["Bash(true touch b)", "Bash(rm 'a  b')"]}));
     check(&place, Default, "allow", &["true touch b", "  true   touch b ", "rm  'a  b'"]);
-    check(&place, Default, "ask", &["true\ntouch b", "true \n touch b", "true touch\nb", "true touch\r b", "rm 'a b'"]);
+    check(
+        &place,
+        Default,
+        "ask",
+        &["true\ntouch b", "true \n touch b", "true touch\nb", "true touch\r b", "rm 'a b'"],
+    );
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::gate::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, Delegate, DontAsk, Plan};
+use pitcrew_runtime::gate::PermissionMode::{
+    self, AcceptEdits, BypassPermissions, Default, Delegate, DontAsk, Plan,
+};
 use pitcrew_runtime::gate::{Call, Gate, Spawns, Verdict};
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
@@ -24,7 +26,8 @@ impl Place {
         for file in ["project/src/main.rs", "project/secrets/key", "outside/file"] {
             fs::write(dir.path().join(file), "text").unwrap();
         }
-        let settings = Settings::merge(vec![(Layer::Project, json!({ "permissions": permissions }))]).unwrap();
+        let settings =
+            Settings::merge(vec![(Layer::Project, json!({ "permissions": permissions }))]).unwrap();
         let gate = Gate::from_settings(&settings, Some(&dir.path().join("home"))).unwrap();
         Self { dir, gate }
     }
@@ -128,7 +131,9 @@ fn every_mode_has_its_default_for_every_kind_of_call() {
 
 #[test]
 fn in_plan_mode_only_the_plan_file_is_written() {
-    let place = Place::new(json!({"allow": ["Edit", "Write", "Bash", "Task"], "additionalDirectories": ["/"]}));
+    let place = Place::new(
+        json!({"allow": ["Edit", "Write", "Bash", "Task"], "additionalDirectories": ["/"]}),
+    );
     let plan = place.path("plans/plan.md").display().to_string();
     let project = place.path("project");
     symlink(place.path("plans"), project.join("link")).unwrap();
@@ -154,7 +159,9 @@ fn in_plan_mode_only_the_plan_file_is_written() {
 
 #[test]
 fn in_plan_mode_allow_rules_loosen_nothing() {
-    let place = Place::new(json!({"allow": ["Bash", "Bash(touch:*)", "Bash(git commit:*)", "Task", "Frobnicate"]}));
+    let place = Place::new(
+        json!({"allow": ["Bash", "Bash(touch:*)", "Bash(git commit:*)", "Task", "Frobnicate"]}),
+    );
     for command in [
         "touch x",
         "echo x > y",
@@ -185,9 +192,13 @@ fn in_plan_mode_allow_rules_loosen_nothing() {
     ] {
         assert_eq!(place.bash(Plan, command), "deny", "{command}");
     }
-    for command in
-        ["ls -la", "git log --oneline | head -3", "grep -rn foo src 2>/dev/null", "cat src/main.rs", "sh -c 'ls src'"]
-    {
+    for command in [
+        "ls -la",
+        "git log --oneline | head -3",
+        "grep -rn foo src 2>/dev/null",
+        "cat src/main.rs",
+        "sh -c 'ls src'",
+    ] {
         assert_eq!(place.bash(Plan, command), "allow", "{command}");
     }
     assert_eq!(place.word(Plan, "Task", &json!({})), "deny");
@@ -197,14 +208,22 @@ fn in_plan_mode_allow_rules_loosen_nothing() {
 #[test]
 fn an_ask_carries_the_suggestions_as_recorded() {
     let place = Place::new(json!({}));
-    let verdict = place.judge(Default, "Bash", &json!({"command": "touch out.txt", "description": "touch out"}));
+    let verdict = place.judge(
+        Default,
+        "Bash",
+        &json!({"command": "touch out.txt", "description": "touch out"}),
+    );
     let project = place.path("project").display().to_string();
     let Verdict::Ask { description, suggestions } = verdict else { panic!("{verdict:?}") };
     assert_eq!(description, "touch out");
-    let redirect = place.judge(Default, "Bash", &json!({"command": "echo x > out.txt 2> /dev/null"}));
+    let redirect =
+        place.judge(Default, "Bash", &json!({"command": "echo x > out.txt 2> /dev/null"}));
     assert_eq!(
         redirect,
-        Verdict::Ask { description: "echo x > out.txt 2> /dev/null".to_owned(), suggestions: suggestions.clone() }
+        Verdict::Ask {
+            description: "echo x > out.txt 2> /dev/null".to_owned(),
+            suggestions: suggestions.clone()
+        }
     );
     let recorded = recorded_suggestions();
     let text = serde_json::to_string(&suggestions).unwrap().replace(&project, "/home/dev/project");
@@ -216,8 +235,9 @@ fn recorded_suggestions() -> Value {
     let inbox = "../../fixtures/claude-2.1.39/refusals/teams/probe/inboxes/team-lead.json";
     let inbox = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(inbox)).unwrap();
     let messages: Vec<Value> = serde_json::from_str(&inbox).unwrap();
-    let frames =
-        messages.iter().map(|message| serde_json::from_str::<Value>(message["text"].as_str().unwrap()).unwrap());
+    let frames = messages
+        .iter()
+        .map(|message| serde_json::from_str::<Value>(message["text"].as_str().unwrap()).unwrap());
     let mut asks = frames.filter(|frame| frame["type"] == "permission_request");
     asks.next().unwrap()["permission_suggestions"].clone()
 }
@@ -232,8 +252,7 @@ fn an_answered_ask_is_not_asked_again() {
     assert_eq!(place.file(AcceptEdits, "Edit", &outside), "allow");
     let mode = json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"});
     assert_eq!(place.gate.apply(&mode).unwrap(), Some(AcceptEdits));
-    let rule =
-        json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "make:*"}], "behavior": "allow"});
+    let rule = json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "make:*"}], "behavior": "allow"});
     place.gate.apply(&rule).unwrap();
     assert_eq!(place.bash(Default, "make all"), "allow");
     place.gate.apply(&json!({"type": "format"})).unwrap_err();
@@ -243,7 +262,12 @@ fn an_answered_ask_is_not_asked_again() {
 fn a_spawn_that_is_freer_than_its_spawner_is_asked() {
     let spawns = Spawns {
         handed_down: Default,
-        defined: [("free".to_owned(), AcceptEdits), ("shy".to_owned(), Plan), ("plain".to_owned(), Default)].into(),
+        defined: [
+            ("free".to_owned(), AcceptEdits),
+            ("shy".to_owned(), Plan),
+            ("plain".to_owned(), Default),
+        ]
+        .into(),
     };
     let place = Place::new(json!({}));
     let place = Place { gate: place.gate.spawning(spawns.clone()), ..place };
@@ -269,11 +293,15 @@ fn a_spawn_that_is_freer_than_its_spawner_is_asked() {
             assert_eq!(place.word(spawner, tool, &input), expected, "{spawner} {tool} {input}");
         }
     }
-    let Verdict::Ask { description, .. } = place.judge(Default, "Task", &json!({"name": "bob", "mode": "acceptEdits"}))
+    let Verdict::Ask { description, .. } =
+        place.judge(Default, "Task", &json!({"name": "bob", "mode": "acceptEdits"}))
     else {
         panic!("it is not asked")
     };
-    assert_eq!(description, "Spawn bob in mode acceptEdits, which is freer than its spawner's, default");
+    assert_eq!(
+        description,
+        "Spawn bob in mode acceptEdits, which is freer than its spawner's, default"
+    );
     // A run that was started freer hands that down, though its lead works in another mode by now.
     let freer = Spawns { handed_down: AcceptEdits, ..spawns };
     let place = Place { gate: place.gate.spawning(freer), ..place };
@@ -287,5 +315,8 @@ fn a_spawn_that_is_freer_than_its_spawner_is_asked() {
     assert_eq!(place.word(Default, "Task", &named), "ask");
     assert_eq!(place.word(Default, "Task", &json!({})), "allow");
     let place = Place::new(json!({"allow": ["Task(free)"]}));
-    assert_eq!(place.word(Default, "Task", &json!({"subagent_type": "free", "mode": "acceptEdits"})), "allow");
+    assert_eq!(
+        place.word(Default, "Task", &json!({"subagent_type": "free", "mode": "acceptEdits"})),
+        "allow"
+    );
 }

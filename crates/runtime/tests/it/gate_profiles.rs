@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use pitcrew_runtime::gate::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan};
+use pitcrew_runtime::gate::PermissionMode::{
+    self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan,
+};
 use pitcrew_runtime::gate::{Call, Gate, Verdict};
 use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox};
 use pitcrew_runtime::settings::{Layer, Settings};
@@ -62,7 +64,10 @@ fn in_plan_mode_no_rule_frees_a_reader_with_options_that_are_not_known() {
         assert_eq!(profile(&gate, Plan, "sort --unknown=b a"), Some(Profile::Read));
         assert_eq!(profile(&gate, Plan, "sort -o b a"), None);
         assert_eq!(profile(&gate, Default, "sort --unknown=b a"), Some(Profile::Free));
-        let gate = gate.held_by(Sandbox::by_nothing(Machine::with_root(Path::new("/nowhere"), Path::new("/tmp"))));
+        let gate = gate.held_by(Sandbox::by_nothing(Machine::with_root(
+            Path::new("/nowhere"),
+            Path::new("/tmp"),
+        )));
         let verdict = judge(&gate, Plan, &json!({"command": "sort --unknown=b a"}));
         assert!(matches!(verdict, Verdict::Deny { .. }), "{verdict:?}");
     }
@@ -95,7 +100,10 @@ fn to_leave_the_sandbox_is_asked_for_and_refused_in_plan_mode() {
     let input = json!({"command": "cat README", "dangerouslyDisableSandbox": true});
     for mode in [Default, AcceptEdits] {
         let verdict = judge(&gate, mode, &input);
-        assert!(matches!(&verdict, Verdict::Ask { description, .. } if description.contains("outside")), "{verdict:?}");
+        assert!(
+            matches!(&verdict, Verdict::Ask { description, .. } if description.contains("outside")),
+            "{verdict:?}"
+        );
     }
     for mode in [Plan, DontAsk] {
         assert!(matches!(judge(&gate, mode, &input), Verdict::Deny { .. }), "{mode}");

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use pitcrew_runtime::gate::PermissionMode::{AcceptEdits, BypassPermissions, Default, DontAsk, Plan};
+use pitcrew_runtime::gate::PermissionMode::{
+    AcceptEdits, BypassPermissions, Default, DontAsk, Plan,
+};
 use serde_json::json;
 
 use crate::gate_modes::Place;
@@ -42,7 +44,14 @@ const READING: &[&str] = &[
 
 fn git(folder: &Path, words: &str) {
     let output = Command::new("git")
-        .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "protocol.file.allow=always"])
+        .args([
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@example.invalid",
+            "-c",
+            "protocol.file.allow=always",
+        ])
         .args(words.split(' '))
         .current_dir(folder)
         .output()
@@ -74,7 +83,8 @@ fn append(file: &Path, text: &str) {
 fn git_is_asked_for_where_the_repository_names_a_program() {
     let place = repository(json!({}));
     // What xargs appends is not known.
-    let usual: Vec<_> = READING.iter().copied().filter(|command| !command.contains("xargs")).collect();
+    let usual: Vec<_> =
+        READING.iter().copied().filter(|command| !command.contains("xargs")).collect();
     assert_eq!(unasked(&place), usual);
     let config = place.path("project/.git/config");
     let clean = fs::read_to_string(&config).unwrap();
@@ -97,7 +107,8 @@ fn git_is_asked_for_where_the_repository_names_a_program() {
         assert_eq!(place.bash(AcceptEdits, "git status"), "ask", "{program}");
         assert_eq!(place.bash(Default, "ls"), "allow", "{program}");
     }
-    fs::write(&config, format!("{clean}[core]\n\tfsmonitor = true\n\thooksPath = .husky/_\n")).unwrap();
+    fs::write(&config, format!("{clean}[core]\n\tfsmonitor = true\n\thooksPath = .husky/_\n"))
+        .unwrap();
     assert_eq!(unasked(&place), usual);
 }
 
@@ -111,7 +122,11 @@ fn git_is_asked_for_where_a_worktree_s_or_a_submodule_s_configuration_names_a_pr
     git(&nested, "commit -q --allow-empty -m first");
     let program = "[core]\n\tfsmonitor = ./x\n";
     append(&nested.join(".git/config"), program);
-    assert_eq!(place.bash(Default, "git status"), "allow", "git does not look into what it does not track");
+    assert_eq!(
+        place.bash(Default, "git status"),
+        "allow",
+        "git does not look into what it does not track"
+    );
     git(&project, "-c core.fsmonitor=false add nested");
     assert_eq!(place.bash(Default, "git status"), "ask", "a repository in it");
     git(&project, "rm -q -f --cached nested");
@@ -152,7 +167,16 @@ fn an_edit_of_what_runs_by_itself_is_asked_for() {
         }
         assert_eq!(place.bash(AcceptEdits, &format!("echo x > {file}")), "ask", "{file}");
     }
-    for file in ["src/main.rs", "mcp.json", "vscode/x", "envrc", "HEAD", "config", "sub/objects/x", "sub/refs/x"] {
+    for file in [
+        "src/main.rs",
+        "mcp.json",
+        "vscode/x",
+        "envrc",
+        "HEAD",
+        "config",
+        "sub/objects/x",
+        "sub/refs/x",
+    ] {
         assert_eq!(place.file(AcceptEdits, "Write", file), "allow", "{file}");
     }
 }
@@ -165,7 +189,8 @@ fn four_files_do_not_become_a_repository_unasked() {
         for turn in [1, 3] {
             let place = Place::new(json!({}));
             let mut asked = 0;
-            for file in (0..files.len()).map(|number| files[(first + number * turn) % files.len()]) {
+            for file in (0..files.len()).map(|number| files[(first + number * turn) % files.len()])
+            {
                 let path = place.path("project/sub").join(file);
                 if place.file(AcceptEdits, "Write", &format!("sub/{file}")) != "allow" {
                     asked += 1;
@@ -176,12 +201,17 @@ fn four_files_do_not_become_a_repository_unasked() {
             }
             let sub = place.path("project/sub");
             let is_there = |name: &str| sub.join(name).exists();
-            assert!(asked > 0 && !(is_there("HEAD") && is_there("objects") && is_there("refs")), "{first} {turn}");
+            assert!(
+                asked > 0 && !(is_there("HEAD") && is_there("objects") && is_there("refs")),
+                "{first} {turn}"
+            );
         }
     }
     let place = Place::new(json!({}));
     git(&place.path("project"), "init -q --bare sub");
-    for file in ["HEAD", "config", "config.worktree", "hooks/pre-commit", "objects/x", "info/attributes"] {
+    for file in
+        ["HEAD", "config", "config.worktree", "hooks/pre-commit", "objects/x", "info/attributes"]
+    {
         assert_eq!(place.file(AcceptEdits, "Write", &format!("sub/{file}")), "ask", "{file}");
     }
     fs::create_dir(place.path("project/lent")).unwrap();

@@ -91,8 +91,9 @@ fn a_denied_command_is_found_wherever_it_hides() {
 
 #[test]
 fn an_allow_rule_covers_its_command_and_nothing_beside_it() {
-    let place =
-        Place::new(json!({"allow": ["Bash(npm run test:*)", "Bash(cargo build && cargo test)", "Bash(make *)"]}));
+    let place = Place::new(
+        json!({"allow": ["Bash(npm run test:*)", "Bash(cargo build && cargo test)", "Bash(make *)"]}),
+    );
     for (command, expected) in [
         ("npm run test", "allow"),
         ("npm run test --all", "allow"),
@@ -141,9 +142,27 @@ fn denied_reads_cannot_be_reached_by_another_way() {
     ] {
         for mode in [Default, BypassPermissions] {
             assert_eq!(place.file(mode, "Read", path), "deny", "{path}");
-            assert_eq!(place.word(mode, "Grep", &json!({"pattern": "x", "path": path})), "deny", "{path}");
-            for reader in ["cat", "head -n 5", "tail", "sed -n p", "grep x", "wc", "awk 1", "git show", "jq ."] {
-                assert_eq!(place.bash(mode, &format!("{reader} {path}")), "deny", "{reader} {path}");
+            assert_eq!(
+                place.word(mode, "Grep", &json!({"pattern": "x", "path": path})),
+                "deny",
+                "{path}"
+            );
+            for reader in [
+                "cat",
+                "head -n 5",
+                "tail",
+                "sed -n p",
+                "grep x",
+                "wc",
+                "awk 1",
+                "git show",
+                "jq .",
+            ] {
+                assert_eq!(
+                    place.bash(mode, &format!("{reader} {path}")),
+                    "deny",
+                    "{reader} {path}"
+                );
             }
             assert_eq!(place.bash(mode, &format!("cat < {path}")), "deny", "{path}");
         }
@@ -174,8 +193,9 @@ fn denied_reads_cannot_be_reached_by_another_way() {
 
 #[test]
 fn ask_rules_ask_before_allow_rules_allow() {
-    let place =
-        Place::new(json!({"allow": ["Bash", "Read"], "ask": ["Bash(git push:*)", "Read(secrets/**)", "TeamDelete"]}));
+    let place = Place::new(
+        json!({"allow": ["Bash", "Read"], "ask": ["Bash(git push:*)", "Read(secrets/**)", "TeamDelete"]}),
+    );
     assert_eq!(place.bash(Default, "ls && git push origin"), "ask");
     assert_eq!(place.bash(DontAsk, "git push"), "deny");
     assert_eq!(place.bash(Default, "git pull"), "allow");
@@ -186,9 +206,12 @@ fn ask_rules_ask_before_allow_rules_allow() {
 #[test]
 fn edits_that_would_loosen_the_rules_are_asked_about() {
     let place = Place::new(json!({}));
-    for path in
-        [".claude/settings.json", "src/../.claude/settings.local.json", ".git/hooks/pre-commit", "sub/.git/config"]
-    {
+    for path in [
+        ".claude/settings.json",
+        "src/../.claude/settings.local.json",
+        ".git/hooks/pre-commit",
+        "sub/.git/config",
+    ] {
         assert_eq!(place.file(AcceptEdits, "Write", path), "ask", "{path}");
         assert_eq!(place.bash(AcceptEdits, &format!("cp src/main.rs {path}")), "ask", "{path}");
     }
@@ -246,10 +269,13 @@ fn a_call_that_names_nothing_is_denied_and_not_a_panic() {
 #[test]
 fn tools_that_walk_a_tree_can_ask_file_by_file() {
     let place = Place::new(json!({"deny": ["Read(*.pem)"]}));
-    let settings = Settings::merge(vec![(Layer::User, json!({"permissions": {"deny": ["Read(*.pem)"]}}))]).unwrap();
+    let settings =
+        Settings::merge(vec![(Layer::User, json!({"permissions": {"deny": ["Read(*.pem)"]}}))])
+            .unwrap();
     let gate = Gate::from_settings(&settings, None).unwrap();
     let project = place.path("project");
-    let is_denied = |name: &str| gate.is_read_denied(&project, &project.join(name), project.join(name));
+    let is_denied =
+        |name: &str| gate.is_read_denied(&project, &project.join(name), project.join(name));
     assert!(is_denied("deep/key.pem"));
     assert!(!is_denied("deep/key.pub"));
 }

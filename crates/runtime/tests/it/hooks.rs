@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::hooks::{Decision, HookEvent, HookKind, HookOutcome, HookSession, Hooks, TaskFields};
+use pitcrew_runtime::hooks::{
+    Decision, HookEvent, HookKind, HookOutcome, HookSession, Hooks, TaskFields,
+};
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,11 +15,14 @@ use tokio_util::sync::CancellationToken;
 use crate::patience::{in_time, until};
 
 fn hooks(section: Value) -> Hooks {
-    Hooks::from_settings(&Settings::merge(vec![(Layer::Project, json!({ "hooks": section }))]).unwrap())
+    Hooks::from_settings(
+        &Settings::merge(vec![(Layer::Project, json!({ "hooks": section }))]).unwrap(),
+    )
 }
 
 fn for_tools(commands: &[&str]) -> Hooks {
-    let entries: Vec<Value> = commands.iter().map(|command| json!({"type": "command", "command": command})).collect();
+    let entries: Vec<Value> =
+        commands.iter().map(|command| json!({"type": "command", "command": command})).collect();
     hooks(json!({"PreToolUse": [{"matcher": "Bash", "hooks": entries}]}))
 }
 
@@ -48,7 +53,8 @@ async fn a_hook_gets_the_payload_in_the_working_folder_and_answers() {
     let outcome = run(&for_tools(&[command]), dir.path()).await;
     assert_eq!(outcome.additional_context, ["mail"]);
     assert!(outcome.warnings.is_empty(), "{outcome:?}");
-    let seen: Value = serde_json::from_str(&fs::read_to_string(dir.path().join("seen.json")).unwrap()).unwrap();
+    let seen: Value =
+        serde_json::from_str(&fs::read_to_string(dir.path().join("seen.json")).unwrap()).unwrap();
     assert_eq!(seen["tool_input"], json!({"command": "ls"}));
     assert_eq!(seen["hook_event_name"], "PreToolUse");
 }
@@ -98,7 +104,10 @@ async fn a_hook_past_its_deadline_is_killed_with_its_children() {
         let hooks = hooks(json!({"PreToolUse": [{"hooks": [hook]}]}));
         let outcome = run(&hooks, dir.path()).await;
         let warning = outcome.warnings.first().unwrap();
-        assert!(warning.ends_with(&format!("took longer than {deadline_s} s and was killed")), "{warning}");
+        assert!(
+            warning.ends_with(&format!("took longer than {deadline_s} s and was killed")),
+            "{warning}"
+        );
         assert!(outcome.decision.is_none());
         let child = dir.path().join("child");
         if child.exists() {
@@ -150,7 +159,8 @@ async fn assert_gone(file: &Path) {
 
 #[test]
 fn every_recorded_payload_is_written_field_for_field() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/hooks.ndjson");
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/hooks.ndjson");
     let recorded = fs::read_to_string(path).unwrap();
     let mut rebuilt = 0;
     for line in recorded.lines() {
@@ -190,7 +200,10 @@ fn rebuild(payload: &Value) -> Option<HookEvent> {
             agent_transcript_path: text("agent_transcript_path").into(),
             agent_type: text("agent_type"),
         },
-        "TeammateIdle" => HookKind::TeammateIdle { teammate_name: text("teammate_name"), team_name: text("team_name") },
+        "TeammateIdle" => HookKind::TeammateIdle {
+            teammate_name: text("teammate_name"),
+            team_name: text("team_name"),
+        },
         "TaskCompleted" => HookKind::TaskCompleted(TaskFields {
             task_id: text("task_id"),
             task_subject: text("task_subject"),
@@ -200,7 +213,8 @@ fn rebuild(payload: &Value) -> Option<HookEvent> {
         }),
         _ => return None,
     };
-    let mode = payload.get("permission_mode").map(|mode| PermissionMode::deserialize(mode).unwrap());
+    let mode =
+        payload.get("permission_mode").map(|mode| PermissionMode::deserialize(mode).unwrap());
     Some(HookEvent {
         session: HookSession {
             session_id: text("session_id"),

@@ -53,7 +53,10 @@ async fn the_end_of_a_killed_process_is_noticed() {
 async fn a_process_that_heeds_term_is_given_the_time_to() {
     let dir = tempfile::tempdir().unwrap();
     let said = dir.path().join("said");
-    let script = format!("trap 'echo bye > {}; exit 0' TERM; touch $1; while :; do sleep 0.01; done", said.display());
+    let script = format!(
+        "trap 'echo bye > {}; exit 0' TERM; touch $1; while :; do sleep 0.01; done",
+        said.display()
+    );
     let (child, process) = shell(&script, &dir.path().join("ready"));
     let reaping = reaped(child);
     assert_eq!(process.stop(PATIENCE).await, Stopped::Ended);

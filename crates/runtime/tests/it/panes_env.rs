@@ -27,7 +27,10 @@ impl Server {
         let folder = dir.path().join("it's a \"socket\" #{pid};");
         fs::create_dir(&folder).unwrap();
         fs::write(dir.path().join("tmux.conf"), config).unwrap();
-        program(&dir.path().join("launcher"), "#!/bin/sh\nhead -c 40 \"$1\"\nrm \"$1\"\nexec sleep 300\n");
+        program(
+            &dir.path().join("launcher"),
+            "#!/bin/sh\nhead -c 40 \"$1\"\nrm \"$1\"\nexec sleep 300\n",
+        );
         Some(Self { socket: folder.join("s;"), dir })
     }
 
@@ -50,7 +53,12 @@ impl Server {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("tmux");
-        command.arg("-u").arg("-S").arg(&self.socket).arg("-f").arg(self.dir.path().join("tmux.conf"));
+        command
+            .arg("-u")
+            .arg("-S")
+            .arg(&self.socket)
+            .arg("-f")
+            .arg(self.dir.path().join("tmux.conf"));
         command.args(args).env_remove("TMUX").env_remove("TMUX_PANE").current_dir(self.dir.path());
         command
     }
@@ -58,8 +66,12 @@ impl Server {
     /// Runs a tmux command that outlives whoever started it; returns when it runs.
     pub(crate) fn stranded(&self, args: &[&str]) {
         let mut caller = Command::new("sh");
-        caller.args(["-c", "\"$@\" > /dev/null & echo $!", "sh", "tmux", "-S"]).arg(&self.socket).args(args);
-        let output = caller.env_remove("TMUX").stderr(std::process::Stdio::inherit()).output().unwrap();
+        caller
+            .args(["-c", "\"$@\" > /dev/null & echo $!", "sh", "tmux", "-S"])
+            .arg(&self.socket)
+            .args(args);
+        let output =
+            caller.env_remove("TMUX").stderr(std::process::Stdio::inherit()).output().unwrap();
         let pid = String::from_utf8(output.stdout).unwrap();
         let words = || fs::read(format!("/proc/{}/cmdline", pid.trim())).unwrap();
         let started = std::time::Instant::now();
@@ -71,7 +83,20 @@ impl Server {
 
     /// The user's own session, a window of 200 by 50 with one pane.
     pub(crate) fn users_session(&self) -> PaneId {
-        let made = ["new-session", "-d", "-s", "mine", "-x", "200", "-y", "50", "-P", "-F", "#{pane_id}", "cat"];
+        let made = [
+            "new-session",
+            "-d",
+            "-s",
+            "mine",
+            "-x",
+            "200",
+            "-y",
+            "50",
+            "-P",
+            "-F",
+            "#{pane_id}",
+            "cat",
+        ];
         PaneId(self.user(&made))
     }
 
@@ -139,7 +164,11 @@ pub(crate) fn program(path: &Path, text: &str) {
 
 /// The tag of an agent of the team `crew`, or of all of it.
 pub(crate) fn tag(agent: Option<&str>) -> PaneTag {
-    PaneTag { root: "0af3".to_owned(), team: TeamDir::of("crew"), agent: agent.map(AgentName::foreign) }
+    PaneTag {
+        root: "0af3".to_owned(),
+        team: TeamDir::of("crew"),
+        agent: agent.map(AgentName::foreign),
+    }
 }
 
 /// Waits until the program in a pane has ended, and returns its exit status.

@@ -35,7 +35,11 @@ fn assert_readable(server: &Server) {
     for line in server.panes("#{pane_width} #{pane_height} #{@pitcrew}") {
         let mut words = line.split(' ');
         let mut number = || words.next().unwrap().parse::<u32>().unwrap();
-        assert!(number() >= 50 && number() >= 8, "{:?}", server.panes("#{pane_id} #{pane_width}x#{pane_height}"));
+        assert!(
+            number() >= 50 && number() >= 8,
+            "{:?}",
+            server.panes("#{pane_id} #{pane_width}x#{pane_height}")
+        );
     }
 }
 
@@ -55,7 +59,10 @@ async fn eight_are_readable_beside_the_lead_who_keeps_place_and_focus() {
     assert_readable(&server);
     let shown = server.panes("#{pane_id} #{pane_left} #{pane_top} #{pane_active}");
     assert!(shown.contains(&format!("{lead} 0 0 1")), "{shown:?}");
-    assert_eq!(server.user(&["display-message", "-p", "-t", "mine:", "#{window_id} #{pane_id}"]), "@0 %0");
+    assert_eq!(
+        server.user(&["display-message", "-p", "-t", "mine:", "#{window_id} #{pane_id}"]),
+        "@0 %0"
+    );
 }
 
 #[tokio::test]
@@ -77,15 +84,25 @@ async fn an_odd_configuration_changes_nothing() {
 
 #[tokio::test]
 async fn a_layout_of_four_panes_of_the_users_survives_with_its_focus() {
-    let Some(server) = Server::with_config("set -g base-index 1\nsetw -g pane-base-index 1\n") else { return };
+    let Some(server) = Server::with_config("set -g base-index 1\nsetw -g pane-base-index 1\n")
+    else {
+        return;
+    };
     let lead = server.users_session();
     for _ in 0..3 {
         server.user(&["split-window", "-t", "mine:", "cat"]);
         server.user(&["select-layout", "-t", "mine:", "tiled"]);
     }
     server.user(&["select-pane", "-t", "%2"]);
-    let look =
-        || server.user(&["list-panes", "-t", "mine:", "-F", "#{pane_id} #{window_layout} #{pane_active} #{pane_pid}"]);
+    let look = || {
+        server.user(&[
+            "list-panes",
+            "-t",
+            "mine:",
+            "-F",
+            "#{pane_id} #{window_layout} #{pane_active} #{pane_pid}",
+        ])
+    };
     let before = look();
     let tmux = server.beside(&lead);
     let panes = start_eight(&server, &tmux).await;
@@ -105,7 +122,15 @@ async fn a_pane_is_hidden_and_shown_again_while_its_program_runs() {
     let lead = server.users_session();
     for tmux in [server.beside(&lead), server.outside()] {
         let pane = tmux.start(&server.pane("bob", LASTING)).await.unwrap();
-        let place = || server.user(&["display-message", "-p", "-t", &pane.id.0, "#{session_name}:#{window_name}"]);
+        let place = || {
+            server.user(&[
+                "display-message",
+                "-p",
+                "-t",
+                &pane.id.0,
+                "#{session_name}:#{window_name}",
+            ])
+        };
         let shown = place();
         for _ in 0..2 {
             tmux.hide(&pane.id).await.unwrap();

@@ -59,7 +59,11 @@ impl ProcessPanes {
 
     /// Starts something of the user's own, which is not ours to touch.
     pub(crate) async fn foreign(&self) -> PaneId {
-        let tag = PaneTag { root: "theirs".to_owned(), team: pitcrew_protocol::TeamDir::of("theirs"), agent: None };
+        let tag = PaneTag {
+            root: "theirs".to_owned(),
+            team: pitcrew_protocol::TeamDir::of("theirs"),
+            agent: None,
+        };
         let pane = NewPane {
             argv: vec!["sleep".to_owned(), "1000".to_owned()],
             cwd: "/".into(),
@@ -85,19 +89,28 @@ impl Panes for ProcessPanes {
         let screen = self.inner.screens.path().join(&id.0);
         let out = std::fs::File::create(&screen).unwrap();
         let mut command = Command::new(&pane.argv[0]);
-        command.args(&pane.argv[1..]).current_dir(&pane.cwd).envs(pane.env.iter().map(|(k, v)| (k, v)));
+        command
+            .args(&pane.argv[1..])
+            .current_dir(&pane.cwd)
+            .envs(pane.env.iter().map(|(k, v)| (k, v)));
         command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out).process_group(0);
-        let mut child = command.spawn().map_err(|error| PaneError::Unfit { what: error.to_string() })?;
+        let mut child =
+            command.spawn().map_err(|error| PaneError::Unfit { what: error.to_string() })?;
         let pid = child.id();
         let process = ProcessIdentity::of(pid).unwrap_or(ProcessIdentity { pid, start_ticks: 0 });
         let exit = Arc::new(Mutex::new(None));
-        let kept = Kept { tag: pane.tag.clone(), process, screen: screen.clone(), exit: exit.clone() };
+        let kept =
+            Kept { tag: pane.tag.clone(), process, screen: screen.clone(), exit: exit.clone() };
         self.inner.panes.lock().unwrap().insert(id.clone(), kept);
         std::thread::spawn(move || {
             let status = child.wait().unwrap();
-            *exit.lock().unwrap() = Some(status.code().or_else(|| status.signal().map(|signal| 128 + signal)));
+            *exit.lock().unwrap() =
+                Some(status.code().or_else(|| status.signal().map(|signal| 128 + signal)));
         });
-        while self.waits_for_words && process.is_alive() && std::fs::metadata(&screen).unwrap().len() == 0 {
+        while self.waits_for_words
+            && process.is_alive()
+            && std::fs::metadata(&screen).unwrap().len() == 0
+        {
             tokio::task::yield_now().await;
         }
         Ok(StartedPane { id, pid: Some(pid), session: None, window: None, is_split: None })

@@ -13,7 +13,8 @@ use crate::patience::until;
 const LASTING: &[&str] = &["sleep", "300"];
 
 /// The program that writes its arguments, each with a NUL behind it, to the file `told`.
-const TELLING: [&str; 4] = ["sh", "-c", "printf '%s\\0' \"$@\" > new; mv new told; exec sleep 300", "sh"];
+const TELLING: [&str; 4] =
+    ["sh", "-c", "printf '%s\\0' \"$@\" > new; mv new told; exec sleep 300", "sh"];
 
 #[tokio::test]
 async fn arguments_arrive_byte_for_byte_however_hostile() {
@@ -52,7 +53,8 @@ async fn folder_variables_and_title_arrive_as_they_are() {
     let Some(server) = Server::new() else { return };
     let cwd = server.path().join("a #[b] #{pid} \"c\" 'd';");
     fs::create_dir(&cwd).unwrap();
-    let script = "{ pwd; printf '%s\\0' \"$A\" \"$CLAUDE_CONFIG_DIR\"; } > new; mv new told; exec sleep 300";
+    let script =
+        "{ pwd; printf '%s\\0' \"$A\" \"$CLAUDE_CONFIG_DIR\"; } > new; mv new told; exec sleep 300";
     let env = [("A", "#{pid};\n$HOME \\;"), ("CLAUDE_CONFIG_DIR", "/x y;")];
     let pane = NewPane {
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
@@ -80,8 +82,9 @@ async fn a_launch_that_is_long_secret_or_one_word_goes_through_a_file_that_delet
     for pane in panes {
         let started = tmux.start(&pane).await.unwrap();
         let word = pane.argv[0].clone();
-        let launch_shown =
-            async || tmux.screen(&started.id).await.unwrap().unwrap().contains(&word[1..4]).then_some(());
+        let launch_shown = async || {
+            tmux.screen(&started.id).await.unwrap().unwrap().contains(&word[1..4]).then_some(())
+        };
         until("the launcher has shown the file", launch_shown).await;
         let is_left = || {
             fs::read_dir(server.path())
@@ -97,7 +100,8 @@ async fn an_ended_program_leaves_its_status_and_its_last_screen() {
     let Some(server) = Server::with_config("set -g remain-on-exit off\n") else { return };
     let tmux = server.outside();
     // tmux drops what it has not read when it hears that the program has ended.
-    let script = "echo first; seq 100; echo the last words; until [ -e go ]; do sleep 0.01; done; exit 3";
+    let script =
+        "echo first; seq 100; echo the last words; until [ -e go ]; do sleep 0.01; done; exit 3";
     let failed = tmux.start(&server.pane("bob", &["sh", "-c", script])).await.unwrap().id;
     let has_read = async || {
         let screen = tmux.screen(&failed).await.unwrap().unwrap();
@@ -123,8 +127,13 @@ async fn only_a_pane_with_the_tag_is_stopped_and_stopping_twice_is_well() {
     let foreign = server.users_session();
     let tmux = server.beside(&foreign);
     let bob = tmux.start(&server.pane("bob", LASTING)).await.unwrap().id;
-    for (pane, wrong) in [(&foreign, tag(None)), (&bob, tag(Some("ann"))), (&foreign, tag(Some("bob")))] {
-        assert!(matches!(tmux.stop(pane, &wrong).await, Err(PaneError::Foreign { .. })), "{pane} {wrong}");
+    for (pane, wrong) in
+        [(&foreign, tag(None)), (&bob, tag(Some("ann"))), (&foreign, tag(Some("bob")))]
+    {
+        assert!(
+            matches!(tmux.stop(pane, &wrong).await, Err(PaneError::Foreign { .. })),
+            "{pane} {wrong}"
+        );
     }
     assert!(matches!(tmux.hide(&foreign).await, Err(PaneError::Foreign { .. })));
     assert_eq!(tmux.tagged(&tag(None)).await.unwrap(), [(bob.clone(), tag(Some("bob")))]);
@@ -174,7 +183,20 @@ async fn a_pane_that_a_dead_caller_asked_for_is_waited_for() {
     let Some(server) = Server::new() else { return };
     server.users_session();
     let held = format!("PITCREW_PANE={}@", tag(Some("bob")));
-    server.stranded(&["wait-for", "go", ";", "split-window", "-d", "-t", "mine", "--", "env", &held, "sleep", "60"]);
+    server.stranded(&[
+        "wait-for",
+        "go",
+        ";",
+        "split-window",
+        "-d",
+        "-t",
+        "mine",
+        "--",
+        "env",
+        &held,
+        "sleep",
+        "60",
+    ]);
     let (tmux, of_others) = (server.outside(), tag(Some("ann")));
     assert_eq!(tmux.tagged(&of_others).await.unwrap(), []);
     let of_team = tag(None);

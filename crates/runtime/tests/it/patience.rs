@@ -24,5 +24,7 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
 
 /// Waits for something that must come.
 pub(crate) async fn in_time<T>(what: &str, coming: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, coming).await.unwrap_or_else(|_| panic!("waited in vain until {what}"))
+    tokio::time::timeout(PATIENCE, coming)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain until {what}"))
 }

@@ -42,14 +42,16 @@ fn batches(ground: &Ground, section: &str, nth: usize, target: &str) -> Vec<(Str
     let lines = attacks().remove(section).unwrap().into_iter().enumerate();
     let lines = lines.filter(|(number, _)| is_whole || section == "connect" || number % 3 == nth);
     let lines: Vec<String> = lines.map(|(_, line)| line).collect();
-    let lines: Vec<_> = lines.iter().map(|line| line.replace("%T", target).replace("%S", target)).collect();
+    let lines: Vec<_> =
+        lines.iter().map(|line| line.replace("%T", target).replace("%S", target)).collect();
     let script = |(number, line): (usize, &String)| {
         let name = format!("attacks/{section}-{number}.sh");
         ground.setting.write(&name, format!("{line}\n"));
         format!("timeout -k 1 5 bash {name}")
     };
     let scripts: Vec<_> = lines.iter().enumerate().map(script).collect();
-    let joined = scripts.chunks(BATCH).map(|chunk| format!("W=$PWD; export W; {}", chunk.join("\n")));
+    let joined =
+        scripts.chunks(BATCH).map(|chunk| format!("W=$PWD; export W; {}", chunk.join("\n")));
     joined.zip(lines.chunks(BATCH).map(<[String]>::to_vec)).collect()
 }
 
@@ -76,9 +78,20 @@ async fn taken_for_reading_no_attack_writes_into_the_working_folder_beside_it_or
             let before = ground.files();
             let said = run(&ground, &command).await;
             let now = ground.files();
-            let changed = now.iter().filter(|(path, what)| before.get(*path) != Some(what)).map(|(path, _)| path);
-            assert!(now == before, "{:?} by one of {lines:#?}: {said}", changed.collect::<Vec<_>>());
-            assert_eq!(fs::read_to_string(&settings).unwrap(), "{}", "by one of {lines:#?}: {said}");
+            let changed = now
+                .iter()
+                .filter(|(path, what)| before.get(*path) != Some(what))
+                .map(|(path, _)| path);
+            assert!(
+                now == before,
+                "{:?} by one of {lines:#?}: {said}",
+                changed.collect::<Vec<_>>()
+            );
+            assert_eq!(
+                fs::read_to_string(&settings).unwrap(),
+                "{}",
+                "by one of {lines:#?}: {said}"
+            );
         }
     }
 }
@@ -90,7 +103,9 @@ async fn most_attacks_write_where_nothing_holds_a_command() {
     let (mut wrote, mut tried) = (0, 0);
     ground.setting.write("own", "own\n");
     let harmless = |line: &&String| {
-        ["mount", "crontab", "at now", "systemd-run", "/1/root", "-t 1 "].iter().all(|it| !line.contains(it))
+        ["mount", "crontab", "at now", "systemd-run", "/1/root", "-t 1 "]
+            .iter()
+            .all(|it| !line.contains(it))
     };
     for line in attacks()["write"].iter().filter(harmless).take(60) {
         fs::write(&target, "SECRET").unwrap();
@@ -134,15 +149,26 @@ async fn taken_for_reading_no_attack_connects() {
     tcp.set_nonblocking(true).unwrap();
     udp.set_nonblocking(true).unwrap();
     unix.set_nonblocking(true).unwrap();
-    let ports = [("TCP", tcp.local_addr().unwrap().port()), ("UDP", udp.local_addr().unwrap().port())];
-    ground.setting.context.env.extend(ports.map(|(name, port)| (name.to_owned(), port.to_string())));
-    let paths =
-        [("SOCK", path.display().to_string()), ("DGRAM", datagram_path.display().to_string()), ("ABSTRACT", name)];
+    let ports =
+        [("TCP", tcp.local_addr().unwrap().port()), ("UDP", udp.local_addr().unwrap().port())];
+    ground
+        .setting
+        .context
+        .env
+        .extend(ports.map(|(name, port)| (name.to_owned(), port.to_string())));
+    let paths = [
+        ("SOCK", path.display().to_string()),
+        ("DGRAM", datagram_path.display().to_string()),
+        ("ABSTRACT", name),
+    ];
     ground.setting.context.env.extend(paths.map(|(name, path)| (name.to_owned(), path)));
     for (command, lines) in batches(&ground, "connect", 0, "") {
         let said = run(&ground, &command).await;
         let came = (tcp.accept().is_ok(), udp.recv(&mut [0; 64]).is_ok(), unix.accept().is_ok());
-        assert!(named.accept().is_err() && datagram.recv(&mut [0; 64]).is_err(), "by one of {lines:#?}: {said}");
+        assert!(
+            named.accept().is_err() && datagram.recv(&mut [0; 64]).is_err(),
+            "by one of {lines:#?}: {said}"
+        );
         assert_eq!(came, (false, false, false), "by one of {lines:#?}: {said}");
     }
 }
@@ -158,7 +184,9 @@ async fn taken_for_reading_no_attack_signals_a_process_outside() {
         assert!(stat.contains(") S"), "{line}: {stat}: {said}");
         // It was started as nice as we are.
         let ours = fs::read_to_string("/proc/self/stat").unwrap();
-        let niceness = |stat: &str| stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned);
+        let niceness = |stat: &str| {
+            stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned)
+        };
         assert_eq!(niceness(&stat), niceness(&ours), "its niceness, by {line}");
     }
 }
@@ -166,6 +194,7 @@ async fn taken_for_reading_no_attack_signals_a_process_outside() {
 /// Plays the other tests of this file as a user without rights, by a copy of this program.
 #[test]
 fn taken_for_reading_no_attack_of_another_user_gets_through() {
-    let passed = another_user::play("sandbox_attacks::taken_for_reading_no_attack_", "another_user");
+    let passed =
+        another_user::play("sandbox_attacks::taken_for_reading_no_attack_", "another_user");
     assert!(passed.is_none_or(|passed| passed == 4), "{passed:?}");
 }

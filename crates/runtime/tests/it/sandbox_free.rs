@@ -141,10 +141,13 @@ impl Ground {
         fs::write(root.join("teams/t/inboxes/lead.json"), "[]").unwrap();
         fs::write(root.join("teams/t/config.json"), "{}").unwrap();
         fs::write(root.join("tasks/t/1.json"), "{\"id\":\"1\"}").unwrap();
-        for file in ["pitcrew/rates/calls", "settings.json", "agents/a.md", "hooks/check.sh", "history"] {
+        for file in
+            ["pitcrew/rates/calls", "settings.json", "agents/a.md", "hooks/check.sh", "history"]
+        {
             fs::write(root.join(file), "kept").unwrap();
         }
-        let variables = [("ROOT", root.display().to_string()), ("OTHER", std::process::id().to_string())];
+        let variables =
+            [("ROOT", root.display().to_string()), ("OTHER", std::process::id().to_string())];
         setting.context.env.extend(variables.map(|(name, value)| (name.to_owned(), value)));
         setting.write("mine", "forged");
         Self { setting, base, root }
@@ -157,8 +160,18 @@ impl Ground {
     /// Everything that is kept: what it is, which file it is, and what it holds.
     fn kept(&self) -> BTreeMap<PathBuf, (u64, u32, Vec<u8>)> {
         let mut found = BTreeMap::new();
-        let names = ["teams", "tasks", "settings.json", "settings.local.json", "agents", "hooks", "plugins", "pitcrew"];
-        let mut todo: Vec<PathBuf> = names.iter().map(|name| self.root.join(name)).chain([self.root.clone()]).collect();
+        let names = [
+            "teams",
+            "tasks",
+            "settings.json",
+            "settings.local.json",
+            "agents",
+            "hooks",
+            "plugins",
+            "pitcrew",
+        ];
+        let mut todo: Vec<PathBuf> =
+            names.iter().map(|name| self.root.join(name)).chain([self.root.clone()]).collect();
         while let Some(path) = todo.pop() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             let content = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
@@ -171,7 +184,10 @@ impl Ground {
     }
 
     async fn bash(&self, sandbox: &Sandbox, command: &str) -> String {
-        self.setting.call_as(&self.context(sandbox), "Bash", json!({ "command": command })).await.text
+        self.setting
+            .call_as(&self.context(sandbox), "Bash", json!({ "command": command }))
+            .await
+            .text
     }
 
     async fn check_attacks(&self, sandbox: &Sandbox) {
@@ -199,7 +215,10 @@ impl Ground {
              git -c user.name=a -c user.email=b@c commit -q -m x && git gc -q && git checkout -q -b other",
             "python3 -c \"import multiprocessing as m, socket, os; m.Lock(); s = socket.socket(socket.AF_UNIX); s.bind('s')\"",
         ] {
-            let outcome = self.setting.call_as(&self.context(sandbox), "Bash", json!({ "command": command })).await;
+            let outcome = self
+                .setting
+                .call_as(&self.context(sandbox), "Bash", json!({ "command": command }))
+                .await;
             assert!(!outcome.is_error, "{command}: {}", outcome.text);
             self.bash(sandbox, "rm -rf repo s").await;
         }
@@ -208,7 +227,8 @@ impl Ground {
 
 fn attacks() -> impl Iterator<Item = String> {
     let in_python = ATTACKS_IN_PYTHON.iter();
-    let in_python = in_python.map(|code| format!("python3 -c \"import os; root = os.environ['ROOT']; {code}\""));
+    let in_python = in_python
+        .map(|code| format!("python3 -c \"import os; root = os.environ['ROOT']; {code}\""));
     ATTACKS.iter().map(ToString::to_string).chain(in_python)
 }
 
@@ -219,7 +239,10 @@ fn skipped(what: &str) {
 
 /// A machine as the product knows it.
 fn machine(root: &Path) -> Machine {
-    Machine { inner: Some(vec![inner().into_os_string()]), ..Machine::with_root(root, &temporary()) }
+    Machine {
+        inner: Some(vec![inner().into_os_string()]),
+        ..Machine::with_root(root, &temporary())
+    }
 }
 
 /// Where programs put their temporary files; the grounds are below.
@@ -302,8 +325,12 @@ async fn bubblewrap_keeps_what_is_not_there_and_leaves_nothing_in_its_place() {
     }
     fs::remove_file(ground.root.join("settings.json")).unwrap();
     assert_eq!(sandbox.means(&ground.base), Mechanism::Bubblewrap);
-    for name in ["teams", "tasks", "settings.json", "settings.local.json", "agents", "hooks", "plugins"] {
-        ground.bash(&sandbox, &format!("echo forged > $ROOT/{name}; mkdir -p $ROOT/{name}/x; true")).await;
+    for name in
+        ["teams", "tasks", "settings.json", "settings.local.json", "agents", "hooks", "plugins"]
+    {
+        ground
+            .bash(&sandbox, &format!("echo forged > $ROOT/{name}; mkdir -p $ROOT/{name}/x; true"))
+            .await;
         assert!(fs::symlink_metadata(ground.root.join(name)).is_err(), "{name}");
     }
 }
@@ -345,7 +372,11 @@ async fn check_linked_settings(ground: &Ground, sandbox: &Sandbox, wanted: Mecha
     ] {
         let said = ground.bash(sandbox, command).await;
         assert_eq!(fs::read_to_string(&link).unwrap(), "kept", "{command}: {said}");
-        assert_eq!(fs::read_link(&link).unwrap(), Path::new("../dotfiles/claude.json"), "{command}: {said}");
+        assert_eq!(
+            fs::read_link(&link).unwrap(),
+            Path::new("../dotfiles/claude.json"),
+            "{command}: {said}"
+        );
     }
     let beside = "cd $ROOT/../dotfiles && cat claude.json && echo x > other && echo x > more/new";
     assert_eq!(ground.bash(sandbox, beside).await, "kept");
@@ -371,7 +402,8 @@ async fn who_works_in_the_root_itself_is_told_what_cannot_be_made_there() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.root.clone();
     let Some(sandbox) = bubblewrap(&ground, &ground.root) else { return };
-    let warning = sandbox.warnings(&ground.root).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
+    let warning =
+        sandbox.warnings(&ground.root).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
     insta::assert_snapshot!(warning, @"commands cannot make, rename or remove anything directly in BASE/root, because they are kept out of the teams and tasks of BASE/root, and its settings.json, settings.local.json, agents, hooks, plugins; in other folders there they can");
     let said = ground.bash(&sandbox, "LC_ALL=C touch new; echo x > plans/new").await;
     assert!(said.contains("[commands cannot write into the teams"), "{said}");
@@ -391,18 +423,24 @@ async fn a_command_in_a_folder_that_holds_the_root_does_its_work_in_bubblewrap()
 async fn landlock_alone_says_what_a_folder_that_holds_the_root_cannot_have() {
     let mut ground = Ground::new();
     let Some(sandbox) = landlock(&ground) else { return };
-    let warning = sandbox.warnings(&ground.base).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
+    let warning =
+        sandbox.warnings(&ground.base).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
     ground.setting.context.cwd = ground.base.clone();
     insta::assert_snapshot!(warning, @"commands cannot make, rename or remove anything directly in BASE, because they are kept out of the teams and tasks of BASE/root, and its settings.json, settings.local.json, agents, hooks, plugins; in other folders there they can. With bubblewrap installed they could");
     let said = ground.bash(&sandbox, "LC_ALL=C touch new; echo x > project/new").await;
     assert!(
-        said.contains("[commands cannot write into the teams and tasks of ROOT/root, and its settings.json"),
+        said.contains(
+            "[commands cannot write into the teams and tasks of ROOT/root, and its settings.json"
+        ),
         "{said}"
     );
     assert!(ground.setting.context.cwd.join("project/new").exists());
     // What an agent cannot make by a command there, it can by a tool.
     let context = ground.context(&sandbox);
-    let made = ground.setting.call_as(&context, "Write", json!({"file_path": "new", "content": "x"})).await;
+    let made = ground
+        .setting
+        .call_as(&context, "Write", json!({"file_path": "new", "content": "x"}))
+        .await;
     assert!(!made.is_error, "{}", made.text);
 }
 
@@ -498,7 +536,9 @@ async fn a_command_runs_unconfined_only_when_it_asks_and_the_user_lets_it() {
     let command = "echo x > $ROOT/teams/t/asked";
     let asked = json!({"command": command, "dangerouslyDisableSandbox": true});
     let may = |may_unconfine| ToolContext { may_unconfine, ..ground.context(&sandbox) };
-    for (context, input) in [(may(false), asked.clone()), (may(true), json!({ "command": command }))] {
+    for (context, input) in
+        [(may(false), asked.clone()), (may(true), json!({ "command": command }))]
+    {
         assert!(ground.setting.call_as(&context, "Bash", input).await.is_error);
     }
     assert!(!ground.root.join("teams/t/asked").exists());
@@ -534,7 +574,14 @@ fn is_apart(test: &str) -> bool {
 async fn check_second_mount(ground: &Ground, sandbox: &Sandbox, wanted: Mechanism) {
     let shown = ground.base.join("shown");
     fs::create_dir_all(&shown).unwrap();
-    assert!(Command::new("mount").arg("--bind").args([&ground.root, &shown]).status().unwrap().success());
+    assert!(
+        Command::new("mount")
+            .arg("--bind")
+            .args([&ground.root, &shown])
+            .status()
+            .unwrap()
+            .success()
+    );
     let means = sandbox.means(&ground.setting.context.cwd);
     let before = ground.kept();
     let mut said = Vec::new();

@@ -17,7 +17,8 @@ use crate::sandbox_read::git;
 use crate::sandbox_work::ground;
 
 /// How a command could keep what it made from being moved: each is run after it.
-const TAKEN_RIGHTS: &[&str] = &["chmod 555 $D", "chmod 000 $D", "chmod 555 $D .", "chmod 000 $D; chmod 000 ."];
+const TAKEN_RIGHTS: &[&str] =
+    &["chmod 555 $D", "chmod 000 $D", "chmod 555 $D .", "chmod 000 $D; chmod 000 ."];
 
 /// What appears, with the folder whose rights are taken.
 const APPEARING: &[(&str, &str)] = &[
@@ -44,8 +45,12 @@ async fn as_any_user_rights_taken_from_a_folder_keep_nothing_that_appeared_in_it
     let mut through = Vec::new();
     for (place, folder) in APPEARING {
         for taken in TAKEN_RIGHTS {
-            let before = (fs::metadata(&cwd).unwrap().mode(), fs::metadata(cwd.join(folder)).unwrap().mode());
-            let said = ground.bash(&format!("echo x > {place}; {}", taken.replace("$D", folder))).await;
+            let before = (
+                fs::metadata(&cwd).unwrap().mode(),
+                fs::metadata(cwd.join(folder)).unwrap().mode(),
+            );
+            let said =
+                ground.bash(&format!("echo x > {place}; {}", taken.replace("$D", folder))).await;
             let is_left = is_there(&cwd.join(place)) || !said.contains("put out of the way");
             for (path, mode) in [(cwd.clone(), before.0), (cwd.join(folder), before.1)] {
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -56,7 +61,12 @@ async fn as_any_user_rights_taken_from_a_folder_keep_nothing_that_appeared_in_it
             }
         }
     }
-    assert!(through.is_empty(), "{} of {}: {through:#?}", through.len(), APPEARING.len() * TAKEN_RIGHTS.len());
+    assert!(
+        through.is_empty(),
+        "{} of {}: {through:#?}",
+        through.len(),
+        APPEARING.len() * TAKEN_RIGHTS.len()
+    );
 }
 
 #[tokio::test]
@@ -104,7 +114,9 @@ async fn as_any_user_nothing_is_made_that_runs_with_the_user_s_rights() {
         let _folder = fs::remove_dir(&made);
     }
     assert!(through.is_empty(), "{} of {}: {through:#?}", through.len(), SET_ID.len());
-    let done = ground.bash("touch f && chmod 1755 f && chmod 600 f && mkdir -m 1777 d && stat -c %a f d").await;
+    let done = ground
+        .bash("touch f && chmod 1755 f && chmod 600 f && mkdir -m 1777 d && stat -c %a f d")
+        .await;
     assert_eq!(done, "600\n1777");
 }
 
@@ -119,13 +131,19 @@ const NAMED: &[(&str, &str)] = &[
     ("what includeIf names", "echo x > conditional"),
     ("the program that core.fsmonitor names", "echo x > tools/monitor"),
     ("the target of a link", "echo x > conf/claude/settings.json"),
-    ("the target of a link", "rm -r conf/claude; mkdir conf/claude; echo x > conf/claude/settings.json"),
+    (
+        "the target of a link",
+        "rm -r conf/claude; mkdir conf/claude; echo x > conf/claude/settings.json",
+    ),
     ("a link on the way of a link", "rm way; mkdir -p way/idea; echo x > way/idea/evil"),
     ("a target that is not there", "echo x > absent"),
     ("attributes", "mkdir -p .git/info; echo x > .git/info/attributes"),
     ("alternates", "mkdir -p .git/objects/info; echo /tmp > .git/objects/info/alternates"),
     ("a worktree's configuration", "echo x > .git/worktrees/tree/config.worktree"),
-    ("a new worktree's configuration", "mkdir .git/worktrees/n; echo x > .git/worktrees/n/config.worktree"),
+    (
+        "a new worktree's configuration",
+        "mkdir .git/worktrees/n; echo x > .git/worktrees/n/config.worktree",
+    ),
     ("settings in a subfolder", "echo x > sub/.claude/settings.json"),
     ("settings in a subfolder", "mkdir empty/.claude; echo x > empty/.claude/settings.json"),
     ("settings in a new subfolder", "mkdir -p fresh/.claude; echo x > fresh/.claude/settings.json"),
@@ -196,13 +214,15 @@ async fn as_any_user_places_that_the_repository_names_stay_as_they_are() {
     symlink("real", cwd.join("way")).unwrap();
     symlink("way/idea", cwd.join(".idea")).unwrap();
     symlink("absent", cwd.join(".envrc")).unwrap();
-    let look = || RUN_LATER.iter().map(|place| (*place, content(&cwd.join(place)))).collect::<Vec<_>>();
+    let look =
+        || RUN_LATER.iter().map(|place| (*place, content(&cwd.join(place)))).collect::<Vec<_>>();
     let mut before = look();
     let mut through = Vec::new();
     for (what, command) in NAMED {
         let said = ground.bash(command).await;
         let now = look();
-        let differs: Vec<_> = before.iter().zip(&now).filter(|(was, is)| was != is).map(|(_, is)| &is.0).collect();
+        let differs: Vec<_> =
+            before.iter().zip(&now).filter(|(was, is)| was != is).map(|(_, is)| &is.0).collect();
         if !differs.is_empty() {
             through.push(format!("{what}: {command}: {differs:?}: {said}"));
         }
@@ -217,9 +237,14 @@ async fn as_any_user_a_git_folder_that_is_a_file_or_a_link_is_put_out_of_the_way
     let cwd = ground.setting.path("fresh");
     fs::create_dir(&cwd).unwrap();
     ground.setting.context.cwd.clone_from(&cwd);
-    for command in ["echo gitdir: evil > .git", "ln -s evil .git", "git init -q evil; ln -s evil/.git .git"] {
+    for command in
+        ["echo gitdir: evil > .git", "ln -s evil .git", "git init -q evil; ln -s evil/.git .git"]
+    {
         let said = ground.bash(&format!("mkdir -p evil; {command}")).await;
-        assert!(!is_there(&cwd.join(".git")) && said.contains("put out of the way"), "{command}: {said}");
+        assert!(
+            !is_there(&cwd.join(".git")) && said.contains("put out of the way"),
+            "{command}: {said}"
+        );
     }
 }
 
@@ -241,8 +266,7 @@ async fn the_killed_run() {
     }
     let ground = ground().unwrap();
     println!("{} {}", ground.base.display(), ground.other.id());
-    let planting =
-        "echo x > .mcp.json; mkdir .git/modules; mkdir -p empty/.claude; chmod 555 .git; touch planted; sleep 1000";
+    let planting = "echo x > .mcp.json; mkdir .git/modules; mkdir -p empty/.claude; chmod 555 .git; touch planted; sleep 1000";
     ground.bash(planting).await;
 }
 
@@ -252,13 +276,18 @@ async fn a_killed_run_s_command_ends_with_it_and_what_it_made_is_put_aside_by_th
         return;
     }
     let mut run = Command::new(std::env::current_exe().unwrap());
-    run.args(["--exact", "sandbox_places::the_killed_run", "--nocapture"]).env(VICTIM, "1").stdout(Stdio::piped());
+    run.args(["--exact", "sandbox_places::the_killed_run", "--nocapture"])
+        .env(VICTIM, "1")
+        .stdout(Stdio::piped());
     let mut run = run.spawn().unwrap();
     let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = lines.find(|line| line.starts_with('/')).unwrap();
     let (base, other) = line.split_once(' ').unwrap();
     let (base, other) = (Path::new(base), other.parse().unwrap());
-    let cwd = fs::read_dir(base).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.join("kept").exists());
+    let cwd = fs::read_dir(base)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.join("kept").exists());
     let cwd = cwd.unwrap();
     until("the command has made it", || cwd.join("planted").exists());
     run.kill().unwrap();
@@ -269,8 +298,11 @@ async fn a_killed_run_s_command_ends_with_it_and_what_it_made_is_put_aside_by_th
         processes.filter(|process| stands_there(&process.path())).count()
     };
     until("the command has ended", || tagged() == 0);
-    rustix::process::kill_process(rustix::process::Pid::from_raw(other).unwrap(), rustix::process::Signal::KILL)
-        .unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(other).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
     let root = base.join("home/.claude");
     let unfinished = Unfinished::below(&root);
     let mut appeared: Vec<_> = unfinished.iter().flat_map(Unfinished::appeared).collect();
@@ -279,10 +311,16 @@ async fn a_killed_run_s_command_ends_with_it_and_what_it_made_is_put_aside_by_th
     assert_eq!(appeared, made.map(|name| cwd.join(name)));
     assert!(made.iter().all(|name| cwd.join(name).exists()), "looking changes nothing");
     let said = put_aside_unfinished(&root);
-    assert!(said.len() == 3 && said.iter().all(|words| words.contains("was put aside")), "{said:?}");
+    assert!(
+        said.len() == 3 && said.iter().all(|words| words.contains("was put aside")),
+        "{said:?}"
+    );
     assert!(made.iter().all(|name| !cwd.join(name).exists()), "{said:?}");
     assert_eq!(
-        (put_aside_unfinished(&root), fs::read_dir(root.join("pitcrew/quarantine")).unwrap().count()),
+        (
+            put_aside_unfinished(&root),
+            fs::read_dir(root.join("pitcrew/quarantine")).unwrap().count()
+        ),
         (vec![], 0)
     );
     fs::set_permissions(cwd.join(".git"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -295,7 +333,9 @@ async fn what_a_command_leaves_running_ends_with_it() {
     let said =
         ground.bash("setsid -f sh -c 'while :; do mkdir -p .vscode; sleep 0.01; done'; sleep 0.1; echo done").await;
     assert!(
-        said.starts_with("done") && said.contains("put out of the way") && !said.contains("still running"),
+        said.starts_with("done")
+            && said.contains("put out of the way")
+            && !said.contains("still running"),
         "{said}"
     );
     assert!(!is_there(&ground.setting.path(".vscode")));
@@ -316,7 +356,10 @@ const OPENLY: &str = "PITCREW_TEST_OPENLY";
 async fn copies_of_the_user_s_git_configuration_are_the_user_s_whatever_the_umask_is() {
     if std::env::var_os(OPENLY).is_none() {
         let mut played = Command::new("sh");
-        played.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap()).args(["--exact"]);
+        played
+            .args(["-c", "umask 000; exec \"$0\" \"$@\""])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact"]);
         played.arg("sandbox_places::copies_of_the_user_s_git_configuration_are_the_user_s_whatever_the_umask_is");
         let ran = played.env(OPENLY, "1").output().unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));

@@ -186,28 +186,28 @@ pub(crate) const CONTACTS: &[&str] = &[
     "os.sched_setaffinity(other, {0})",
     "os.setxattr('kept', b'user.x', b'x')",
     "os.removexattr('kept', b'user.x')",
-    "libc_call(101, 16, other, 0, 0)",                    // ptrace(PTRACE_ATTACH)
-    "libc_call(310, other, 0, 0, 0, 0, 0)",               // process_vm_readv
-    "libc_call(438, os.pidfd_open(other), 0, 0)",         // pidfd_getfd
-    "libc_call(304, -100, 0, 0)",                         // open_by_handle_at
-    "libc_call(303, -100, b'kept', buffer, buffer, 0)",   // name_to_handle_at
-    "libc_call(425, 4, buffer)",                          // io_uring_setup
-    "libc_call(435, buffer, 88)",                         // clone3
-    "libc_call(272, 0x10000000)",                         // unshare(CLONE_NEWUSER)
-    "libc_call(56, 0x10000000 | 17, 0, 0, 0, 0)",         // clone(CLONE_NEWUSER)
+    "libc_call(101, 16, other, 0, 0)",      // ptrace(PTRACE_ATTACH)
+    "libc_call(310, other, 0, 0, 0, 0, 0)", // process_vm_readv
+    "libc_call(438, os.pidfd_open(other), 0, 0)", // pidfd_getfd
+    "libc_call(304, -100, 0, 0)",           // open_by_handle_at
+    "libc_call(303, -100, b'kept', buffer, buffer, 0)", // name_to_handle_at
+    "libc_call(425, 4, buffer)",            // io_uring_setup
+    "libc_call(435, buffer, 88)",           // clone3
+    "libc_call(272, 0x10000000)",           // unshare(CLONE_NEWUSER)
+    "libc_call(56, 0x10000000 | 17, 0, 0, 0, 0)", // clone(CLONE_NEWUSER)
     "libc_call(308, os.open('/proc/self/ns/net', 0), 0)", // setns
-    "libc_call(165, b'none', b'sub', b'tmpfs', 0, 0)",    // mount
-    "libc_call(430, b'tmpfs', 0)",                        // fsopen
-    "libc_call(428, -100, b'sub', 1)",                    // open_tree
-    "libc_call(321, 0, buffer, 120)",                     // bpf
-    "libc_call(298, buffer, 0, -1, -1, 0)",               // perf_event_open
-    "libc_call(323, 0)",                                  // userfaultfd
-    "libc_call(250, 0, -3, 1)",                           // keyctl
-    "libc_call(135, 0x0400000)",                          // personality(READ_IMPLIES_EXEC)
-    "libc_call(29, 0x7357, 4096, 0o1666)",                // shmget
-    "libc_call(240, b'mallory', 0o102, 0o600, 0)",        // mq_open
-    "libc_call(0x40000000 | 39)",                         // getpid of x32
-    "libc_call(600)",                                     // a call that no kernel has yet
+    "libc_call(165, b'none', b'sub', b'tmpfs', 0, 0)", // mount
+    "libc_call(430, b'tmpfs', 0)",          // fsopen
+    "libc_call(428, -100, b'sub', 1)",      // open_tree
+    "libc_call(321, 0, buffer, 120)",       // bpf
+    "libc_call(298, buffer, 0, -1, -1, 0)", // perf_event_open
+    "libc_call(323, 0)",                    // userfaultfd
+    "libc_call(250, 0, -3, 1)",             // keyctl
+    "libc_call(135, 0x0400000)",            // personality(READ_IMPLIES_EXEC)
+    "libc_call(29, 0x7357, 4096, 0o1666)",  // shmget
+    "libc_call(240, b'mallory', 0o102, 0o600, 0)", // mq_open
+    "libc_call(0x40000000 | 39)",           // getpid of x32
+    "libc_call(600)",                       // a call that no kernel has yet
     "fcntl.ioctl(os.open('/dev/tty', os.O_RDWR), 0x5412, b'x')",
     "fcntl.ioctl(os.open('kept', os.O_RDONLY), 0x40086602, struct.pack('l', 16))",
 ];
@@ -302,7 +302,8 @@ pub(crate) fn inner() -> PathBuf {
 
 pub(crate) fn git(folder: &Path, arguments: &[&str]) {
     let identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"];
-    let output = Command::new("git").arg("-C").arg(folder).args(identity).args(arguments).output().unwrap();
+    let output =
+        Command::new("git").arg("-C").arg(folder).args(identity).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -316,7 +317,9 @@ impl Ground {
     pub(crate) fn new() -> Option<Self> {
         let ground = Self::with(Sandbox::new);
         if let Support::Missing { reason } = ground.sandbox.support(Profile::Read) {
-            eprintln!("\n!!! SKIPPED: {reason}. Nothing was proved about *read* on this machine. !!!\n");
+            eprintln!(
+                "\n!!! SKIPPED: {reason}. Nothing was proved about *read* on this machine. !!!\n"
+            );
             return None;
         }
         Some(ground)
@@ -326,13 +329,20 @@ impl Ground {
         let mut setting = TestEnv::new();
         let base = setting.context.cwd.parent().unwrap().to_path_buf();
         let home = base.join("home");
-        for folder in
-            ["home/.ssh", "home/.config/gh", "home/.cargo/bin", "home/bin", "home/.claude", "outside", "moved"]
-        {
+        for folder in [
+            "home/.ssh",
+            "home/.config/gh",
+            "home/.cargo/bin",
+            "home/bin",
+            "home/.claude",
+            "outside",
+            "moved",
+        ] {
             fs::create_dir_all(base.join(folder)).unwrap();
         }
         HOME_FILES.iter().for_each(|(file, text)| write(&base.join(file), text));
-        fs::set_permissions(base.join("home/.cargo/bin/tool"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(base.join("home/.cargo/bin/tool"), fs::Permissions::from_mode(0o755))
+            .unwrap();
         for (file, text) in [
             ("kept", "kept\n"),
             ("list", "kept\n"),
@@ -351,7 +361,14 @@ impl Ground {
         symlink("../outside", cwd.join("link-out")).unwrap();
         symlink(home.join(".ssh/id_rsa"), cwd.join("link-key")).unwrap();
         symlink("deep/er/.env", cwd.join("link-env")).unwrap();
-        assert!(Command::new("tar").args(["cf", "packed.tar", "sub"]).current_dir(&cwd).status().unwrap().success());
+        assert!(
+            Command::new("tar")
+                .args(["cf", "packed.tar", "sub"])
+                .current_dir(&cwd)
+                .status()
+                .unwrap()
+                .success()
+        );
         git(&cwd.join("repo"), &["init", "-q"]);
         git(&cwd.join("repo"), &["add", "f"]);
         git(&cwd.join("repo"), &["commit", "-q", "-m", "first"]);
@@ -371,10 +388,22 @@ impl Ground {
             ("FORGE_TOKEN".to_owned(), "SECRET".to_owned()),
             ("ANTHROPIC_API_KEY".to_owned(), "SECRET".to_owned()),
         ]);
-        let named = ["DBPASS", "MYSQL_PWD", "GH_PAT", "JWT", "KEY", "STRIPE_SK", "SENTRY_DSN", "CONNECTION_STRING"];
+        let named = [
+            "DBPASS",
+            "MYSQL_PWD",
+            "GH_PAT",
+            "JWT",
+            "KEY",
+            "STRIPE_SK",
+            "SENTRY_DSN",
+            "CONNECTION_STRING",
+        ];
         setting.context.env.extend(named.map(|name| (name.to_owned(), "SECRET".to_owned())));
         let proxied = ["HTTPS_PROXY", "PIP_INDEX_URL", "UV_INDEX", "BROKER", "DBURL"];
-        setting.context.env.extend(proxied.map(|name| (name.to_owned(), "any://me:SECRET@host/x".to_owned())));
+        setting
+            .context
+            .env
+            .extend(proxied.map(|name| (name.to_owned(), "any://me:SECRET@host/x".to_owned())));
         setting.context.env.retain(|(name, _)| name != "GIT_CONFIG_GLOBAL");
         let settings = json!({"permissions": {"deny": ["Read(./denied/**)", "Read(**/.env)"]}});
         let settings = Settings::merge(vec![(Layer::User, settings)]).unwrap();
@@ -412,8 +441,14 @@ impl Ground {
             if metadata.is_dir() && path != self.base.join("home/.claude") {
                 todo.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
             }
-            let what =
-                (metadata.mode(), metadata.uid(), metadata.mtime(), metadata.mtime_nsec(), metadata.nlink(), content);
+            let what = (
+                metadata.mode(),
+                metadata.uid(),
+                metadata.mtime(),
+                metadata.mtime_nsec(),
+                metadata.nlink(),
+                content,
+            );
             found.insert(path, what);
         }
         found
@@ -425,7 +460,11 @@ async fn the_changes_succeed_where_nothing_holds_a_command() {
     for change in CHANGES {
         let ground = Ground::with(|_| Sandbox::default());
         let before = ground.files();
-        let said = ground.setting.call_as(&ground.freely(), "Bash", json!({ "command": change })).await.text;
+        let said = ground
+            .setting
+            .call_as(&ground.freely(), "Bash", json!({ "command": change }))
+            .await
+            .text;
         assert!(ground.files() != before, "{change}: {said}");
     }
 }
@@ -438,7 +477,8 @@ async fn a_command_in_read_changes_nothing() {
         let said = ground.bash(command).await;
         assert!(!said.contains("LEAK"), "{command}: {said}");
         let now = ground.files();
-        let differs = now.iter().filter(|(path, what)| before.get(*path) != Some(what)).map(|(path, _)| path);
+        let differs =
+            now.iter().filter(|(path, what)| before.get(*path) != Some(what)).map(|(path, _)| path);
         assert!(now == before, "{command}: {:?}: {said}", differs.collect::<Vec<_>>());
     }
 }
@@ -449,7 +489,8 @@ async fn a_command_in_read_reads_nothing_kept() {
     for command in READS {
         // It has no private folder, and must not write where $TMPDIR is nothing.
         let free = format!("TMPDIR=$HOME_; {command}");
-        let freely = ground.setting.call_as(&ground.freely(), "Bash", json!({ "command": free })).await.text;
+        let freely =
+            ground.setting.call_as(&ground.freely(), "Bash", json!({ "command": free })).await.text;
         assert!(freely.contains("SECRET"), "{command}: {freely}");
         let said = ground.bash(command).await;
         assert!(!said.contains("SECRET"), "{command}: {said}");
@@ -475,13 +516,23 @@ async fn a_command_in_read_reaches_and_signals_nobody() {
     }
     ground.setting.write("contacts.py", script);
     let port = tcp.local_addr().unwrap().port();
-    let command = format!("python3 contacts.py {} {} {port} {}", unix.display(), dgram.display(), ground.other.id());
+    let command = format!(
+        "python3 contacts.py {} {} {port} {}",
+        unix.display(),
+        dgram.display(),
+        ground.other.id()
+    );
     let said = ground.bash(&command).await;
     assert_eq!(said.lines().count(), CONTACTS.len(), "{said}");
-    let through: Vec<_> = said.lines().zip(CONTACTS).filter(|(line, _)| line.starts_with("LEAK")).collect();
+    let through: Vec<_> =
+        said.lines().zip(CONTACTS).filter(|(line, _)| line.starts_with("LEAK")).collect();
     assert!(through.is_empty(), "{through:#?}");
-    assert!(listener.accept().is_err() && tcp.accept().is_err() && datagrams.recv(&mut [0; 1]).is_err());
-    assert!(fs::read_to_string(format!("/proc/{}/stat", ground.other.id())).unwrap().contains(") S"));
+    assert!(
+        listener.accept().is_err() && tcp.accept().is_err() && datagrams.recv(&mut [0; 1]).is_err()
+    );
+    assert!(
+        fs::read_to_string(format!("/proc/{}/stat", ground.other.id())).unwrap().contains(") S")
+    );
 }
 
 #[tokio::test]
@@ -513,10 +564,15 @@ async fn git_in_read_takes_no_loose_files_for_a_repository_and_asks_no_program()
 #[tokio::test]
 async fn the_temporary_folder_lasts_from_command_to_command_until_the_run_ends() {
     let Some(mut ground) = Ground::new() else { return };
-    let first = ground.bash("echo $TMPDIR; echo x > $TMPDIR/f; mkdir -m 000 $TMPDIR/closed; stat -c %a $TMPDIR").await;
+    let first = ground
+        .bash("echo $TMPDIR; echo x > $TMPDIR/f; mkdir -m 000 $TMPDIR/closed; stat -c %a $TMPDIR")
+        .await;
     let first: Vec<_> = first.lines().collect();
     assert_eq!(first[1], "700");
-    assert_eq!(ground.bash("echo $TMPDIR; ls -A $TMPDIR; cat $TMPDIR/f").await, format!("{}\nclosed\nf\nx", first[0]));
+    assert_eq!(
+        ground.bash("echo $TMPDIR; ls -A $TMPDIR; cat $TMPDIR/f").await,
+        format!("{}\nclosed\nf\nx", first[0])
+    );
     let folder = ground.base.join(first[0].strip_prefix("ROOT/").unwrap());
     assert!(folder.join("f").exists());
     ground.setting.context.sandbox = Sandbox::default();
@@ -571,9 +627,13 @@ async fn a_private_folder_is_closed_to_other_commands() {
     let other = own.parent().unwrap().join("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("f"), "SECRET").unwrap();
-    for attempt in
-        ["cat $ALL/other/f", "ls $ALL $ALL/other", "echo x > $ALL/other/f", "rm $ALL/other/f", "mkdir $ALL/new"]
-    {
+    for attempt in [
+        "cat $ALL/other/f",
+        "ls $ALL $ALL/other",
+        "echo x > $ALL/other/f",
+        "rm $ALL/other/f",
+        "mkdir $ALL/new",
+    ] {
         let said = ground.bash(&format!("ALL=$(dirname $TMPDIR); {attempt}")).await;
         assert!(said.contains("ermission denied"), "{attempt}: {said}");
     }

@@ -44,7 +44,9 @@ const OPENING: &[&str] = &[
 /// Runs this test again on a terminal; gives what was to be seen there, and what the commands said.
 fn on_a_terminal(test: &str) -> Option<(String, String)> {
     if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("\n!!! SKIPPED: script is not installed. Nothing was proved about terminals on this machine. !!!\n");
+        eprintln!(
+            "\n!!! SKIPPED: script is not installed. Nothing was proved about terminals on this machine. !!!\n"
+        );
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +54,8 @@ fn on_a_terminal(test: &str) -> Option<(String, String)> {
     let exe = std::env::current_exe().unwrap();
     let again = format!("exec {} --exact {test} --nocapture", exe.display());
     let mut script = Command::new("script");
-    let output = script.args(["-qec", &again, "/dev/null"]).env(ON_TERMINAL, &said).output().unwrap();
+    let output =
+        script.args(["-qec", &again, "/dev/null"]).env(ON_TERMINAL, &said).output().unwrap();
     let seen = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{seen}");
     Some((seen, fs::read_to_string(&said).unwrap()))
@@ -66,14 +69,19 @@ async fn run_tries(profile: Option<Profile>, said: &Path) {
     };
     let mut all = String::new();
     if let Some(ground) = &mut ground {
-        let is_held = profile.is_none_or(|it| !matches!(ground.sandbox.support(it), Support::Missing { .. }));
+        let is_held =
+            profile.is_none_or(|it| !matches!(ground.sandbox.support(it), Support::Missing { .. }));
         let terminal = fs::read_link("/proc/self/fd/0").unwrap();
         ground.setting.write("own", LEAK);
         ground.setting.context.env.push(("PTS".to_owned(), terminal.display().to_string()));
-        let context = ToolContext { profile: profile.unwrap_or(Profile::Free), ..ground.setting.context.clone() };
+        let context = ToolContext {
+            profile: profile.unwrap_or(Profile::Free),
+            ..ground.setting.context.clone()
+        };
         let opening = OPENING.iter().filter(|_| profile.is_some());
         for command in TRIES.iter().chain(opening).filter(|_| is_held) {
-            let told = ground.setting.call_as(&context, "Bash", json!({ "command": command })).await.text;
+            let told =
+                ground.setting.call_as(&context, "Bash", json!({ "command": command })).await.text;
             all += &format!("{command}: {told}\n");
         }
     }

@@ -98,7 +98,9 @@ const WORK: &[&str] = &[
 pub(crate) fn ground() -> Option<Ground> {
     let mut ground = Ground::with(Sandbox::new);
     if let Support::Missing { reason } = ground.sandbox.support(Profile::Work) {
-        eprintln!("\n!!! SKIPPED: {reason}. Nothing was proved about *work* on this machine. !!!\n");
+        eprintln!(
+            "\n!!! SKIPPED: {reason}. Nothing was proved about *work* on this machine. !!!\n"
+        );
         return None;
     }
     ground.setting.context.profile = Profile::Work;
@@ -117,10 +119,19 @@ pub(crate) fn ground() -> Option<Ground> {
 /// What nothing may change: all outside of the working folder, and what is protected in it.
 fn kept(ground: &Ground) -> BTreeMap<PathBuf, FileState> {
     let cwd = &ground.setting.context.cwd;
-    let protected = [".git/config", ".git/hooks", ".git/commondir", ".git/modules", ".claude", ".mcp.json", ".envrc"];
+    let protected = [
+        ".git/config",
+        ".git/hooks",
+        ".git/commondir",
+        ".git/modules",
+        ".claude",
+        ".mcp.json",
+        ".envrc",
+    ];
     let protected = protected.iter().chain(&[".vscode", ".idea", "tree/.git", "denied"]);
     let protected: Vec<PathBuf> = protected.map(|name| cwd.join(name)).collect();
-    let is_kept = |path: &PathBuf| !path.starts_with(cwd) || protected.iter().any(|it| path.starts_with(it));
+    let is_kept =
+        |path: &PathBuf| !path.starts_with(cwd) || protected.iter().any(|it| path.starts_with(it));
     ground.files().into_iter().filter(|(path, _)| is_kept(path)).collect()
 }
 
@@ -131,11 +142,14 @@ async fn a_command_in_work_changes_nothing_outside_and_nothing_protected() {
     for command in ATTACKS {
         let said = ground.bash(command).await;
         let now = kept(&ground);
-        let differs: Vec<_> = now.iter().filter(|(path, what)| before.get(*path) != Some(what)).collect();
+        let differs: Vec<_> =
+            now.iter().filter(|(path, what)| before.get(*path) != Some(what)).collect();
         let gone: Vec<_> = before.keys().filter(|path| !now.contains_key(*path)).collect();
         assert!(now == before, "{command}: {differs:?} {gone:?}: {said}");
     }
-    assert!(fs::read_to_string(format!("/proc/{}/stat", ground.other.id())).unwrap().contains(") S"));
+    assert!(
+        fs::read_to_string(format!("/proc/{}/stat", ground.other.id())).unwrap().contains(") S")
+    );
 }
 
 #[tokio::test]
@@ -178,7 +192,8 @@ async fn a_command_in_work_reaches_nobody_outside() {
     ground.setting.write("contacts.py", script);
     let port = tcp.local_addr().unwrap().port();
     let other = ground.other.id();
-    let command = format!("python3 contacts.py {} {} {port} {other}", outside.display(), inside.display());
+    let command =
+        format!("python3 contacts.py {} {} {port} {other}", outside.display(), inside.display());
     let said = ground.bash(&command).await;
     assert_eq!(said.lines().count(), contacts.len(), "{said}");
     assert!(!said.contains("LEAK"), "{said}");
@@ -188,10 +203,16 @@ async fn a_command_in_work_reaches_nobody_outside() {
 /// A program outside that listens at a socket in the working folder whose name there is not the one it was bound by.
 const LISTENING: &[(&str, &str)] = &[
     ("renamed", "s.bind(cwd + '/first'); os.rename(cwd + '/first', cwd + '/renamed')"),
-    ("linked", "s.bind(cwd + '/../outside/other'); os.link(cwd + '/../outside/other', cwd + '/linked')"),
+    (
+        "linked",
+        "s.bind(cwd + '/../outside/other'); os.link(cwd + '/../outside/other', cwd + '/linked')",
+    ),
     ("relative", "s.bind('relative')"),
     ("sub/deep", "s.bind('sub/first'); os.rename('sub/first', 'sub/deep')"),
-    ("through", "os.symlink(cwd, cwd + '/../outside/way'); s.bind(cwd + '/../outside/way/through')"),
+    (
+        "through",
+        "os.symlink(cwd, cwd + '/../outside/way'); s.bind(cwd + '/../outside/way/through')",
+    ),
 ];
 
 #[tokio::test]
@@ -231,8 +252,14 @@ async fn a_command_in_work_does_its_work() {
 }
 
 /// Where a file could be moved to be lost with the command.
-const SWALLOWING: &[&str] =
-    &["mv f ~/f.bak", "cp f ~/.bashrc", "mkdir -p ~/new/folder", "echo x > /run/f", "echo x > /mnt", "echo x > /var/f"];
+const SWALLOWING: &[&str] = &[
+    "mv f ~/f.bak",
+    "cp f ~/.bashrc",
+    "mkdir -p ~/new/folder",
+    "echo x > /run/f",
+    "echo x > /mnt",
+    "echo x > /var/f",
+];
 
 #[tokio::test]
 async fn a_command_in_work_is_refused_where_what_it_writes_would_be_lost() {
@@ -242,7 +269,11 @@ async fn a_command_in_work_is_refused_where_what_it_writes_would_be_lost() {
         let outcome = ground.setting.call("Bash", json!({ "command": command })).await;
         let is_told = outcome.is_error && outcome.text.contains("Read-only file system");
         assert!(is_told && ground.setting.path("f").exists(), "{command}: {}", outcome.text);
-        assert!(outcome.text.contains("private folders that last until this run ends"), "{command}: {}", outcome.text);
+        assert!(
+            outcome.text.contains("private folders that last until this run ends"),
+            "{command}: {}",
+            outcome.text
+        );
     }
 }
 
@@ -253,11 +284,14 @@ async fn temporary_files_and_caches_last_from_command_to_command() {
     ground
         .bash("mv g /tmp/; echo t > $TMPDIR/t; echo v > /var/tmp/v; mkdir -p ~/.cache/c && echo c > ~/.cache/c/c")
         .await;
-    let said = ground.bash("cat /tmp/g /tmp/t /var/tmp/v ~/.cache/c/c; echo $TMPDIR; stat -c %a /tmp").await;
+    let said = ground
+        .bash("cat /tmp/g /tmp/t /var/tmp/v ~/.cache/c/c; echo $TMPDIR; stat -c %a /tmp")
+        .await;
     assert_eq!(said, "gt\nv\nc\n/tmp\n700");
     assert!(!std::path::Path::new("/tmp/t").exists() && !ground.base.join("home/.cache").exists());
     let folder = ground.base.join("root").join("pitcrew/sandbox");
-    let folder = if folder.exists() { folder } else { ground.base.join("home/.claude/pitcrew/sandbox") };
+    let folder =
+        if folder.exists() { folder } else { ground.base.join("home/.claude/pitcrew/sandbox") };
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     ground.setting.context.sandbox = Sandbox::default();
     ground.sandbox = Sandbox::default();
@@ -276,7 +310,8 @@ async fn no_command_replaces_the_way_to_the_working_folder_by_a_link() {
     }
     // A command in another folder has another temporary folder.
     let other = tempfile::tempdir().unwrap();
-    let cwd = std::mem::replace(&mut ground.setting.context.cwd, fs::canonicalize(other.path()).unwrap());
+    let cwd =
+        std::mem::replace(&mut ground.setting.context.cwd, fs::canonicalize(other.path()).unwrap());
     ground.bash(&format!("ln -s /etc {}", top.display())).await;
     ground.setting.context.cwd = cwd;
     assert_eq!(ground.bash("cat kept").await, "kept");
@@ -286,7 +321,9 @@ async fn no_command_replaces_the_way_to_the_working_folder_by_a_link() {
 async fn what_appears_in_a_protected_place_is_put_out_of_the_way_and_said() {
     let Some(ground) = ground() else { return };
     for name in APPEARING {
-        let said = ground.bash(&format!("mkdir -p {name} && echo x > {name}/evil || echo x > {name}")).await;
+        let said = ground
+            .bash(&format!("mkdir -p {name} && echo x > {name}/evil || echo x > {name}"))
+            .await;
         assert!(said.contains("put out of the way"), "{name}: {said}");
         assert!(fs::symlink_metadata(ground.setting.path(name)).is_err(), "{name}: {said}");
     }
@@ -330,7 +367,8 @@ async fn a_working_folder_does_not_become_a_repository_with_a_configuration_of_t
     let made = "mkdir -p objects refs/heads; printf '[core]\\nbare=false\\nworktree=.\\nfsmonitor=touch ran;false\\n' > config";
     let git_runs_it = |ground: &Ground| {
         let cwd = &ground.setting.context.cwd;
-        let _either = std::process::Command::new("git").arg("status").current_dir(cwd).output().unwrap();
+        let _either =
+            std::process::Command::new("git").arg("status").current_dir(cwd).output().unwrap();
         fs::remove_file(cwd.join("ran")).is_ok()
     };
     for (before, command) in [
@@ -372,7 +410,8 @@ async fn a_file_that_git_s_configuration_names_is_put_out_of_the_way_when_it_app
     ] {
         let value = value.replace("$PWD", &cwd.display().to_string());
         git(&cwd, &["config", key, &value]);
-        let said = ground.bash(&format!("mkdir -p tools && echo x > {made}; echo x > tools/other")).await;
+        let said =
+            ground.bash(&format!("mkdir -p tools && echo x > {made}; echo x > tools/other")).await;
         assert!(said.contains("put out of the way") && !cwd.join(made).exists(), "{key}: {said}");
         assert!(cwd.join("tools/other").exists(), "{key}: {said}");
         git(&cwd, &["config", "--unset", key]);
@@ -400,9 +439,15 @@ async fn a_worktree_commits_while_its_common_git_folder_s_configuration_stays() 
     ] {
         let said = ground.bash(command).await;
         let now = kept(&ground);
-        for path in [".git/config", ".git/hooks", "kept", "tree/.git", ".git/worktrees/tree/commondir"] {
+        for path in
+            [".git/config", ".git/hooks", "kept", "tree/.git", ".git/worktrees/tree/commondir"]
+        {
             let path = main.join(path);
-            assert_eq!(now.get(&path).map(|it| &it.5), before.get(&path).map(|it| &it.5), "{command}: {said}");
+            assert_eq!(
+                now.get(&path).map(|it| &it.5),
+                before.get(&path).map(|it| &it.5),
+                "{command}: {said}"
+            );
         }
         assert!(!main.join(".git/hooks/post-commit").exists(), "{said}");
     }
@@ -412,14 +457,22 @@ async fn a_worktree_commits_while_its_common_git_folder_s_configuration_stays() 
 async fn a_folder_that_holds_the_home_cannot_be_worked_in() {
     let Some(mut ground) = ground() else { return };
     ground.setting.context.cwd = ground.base.clone();
-    assert!(matches!(ground.sandbox.support_in(Profile::Work, &ground.base), Support::Missing { .. }));
+    assert!(matches!(
+        ground.sandbox.support_in(Profile::Work, &ground.base),
+        Support::Missing { .. }
+    ));
     let said = ground.bash("touch home/.bashrc").await;
-    assert!(said.contains("holds the home folder") && !ground.base.join("home/.bashrc").exists(), "{said}");
+    assert!(
+        said.contains("holds the home folder") && !ground.base.join("home/.bashrc").exists(),
+        "{said}"
+    );
 }
 
 #[tokio::test]
 async fn without_bubblewrap_work_is_not_offered_and_says_why() {
     let ground = Ground::with(Sandbox::by_landlock);
-    let Support::Missing { reason } = ground.sandbox.support(Profile::Work) else { panic!("it is offered") };
+    let Support::Missing { reason } = ground.sandbox.support(Profile::Work) else {
+        panic!("it is offered")
+    };
     assert!(reason.contains("bubblewrap"), "{reason}");
 }

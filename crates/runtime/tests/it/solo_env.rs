@@ -51,7 +51,11 @@ impl TestRun {
     /// A team in which `bob` has a pane, and nobody to run him yet.
     pub(crate) async fn with_bob_in_a_pane(&self) -> Team {
         let create = CreateTeam {
-            input: TeamCreateInput { team_name: "probe".to_owned(), description: None, agent_type: None },
+            input: TeamCreateInput {
+                team_name: "probe".to_owned(),
+                description: None,
+                agent_type: None,
+            },
             cwd: self.cwd.to_string_lossy().into_owned(),
             model: "script:lead.yaml".to_owned(),
             session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
@@ -97,7 +101,8 @@ pub(crate) async fn tell(team: &Team, recipient: &str, text: &str) {
 
 /// Asks a member to shut down, as its lead.
 pub(crate) async fn dismiss(team: &Team, recipient: &str) {
-    let request = SendMessageInput::ShutdownRequest { recipient: recipient.to_owned(), content: None };
+    let request =
+        SendMessageInput::ShutdownRequest { recipient: recipient.to_owned(), content: None };
     team.send(&Actor::Lead, request, None).await.unwrap();
 }
 
@@ -110,7 +115,9 @@ pub(crate) async fn lead_mail(team: &Team) -> Vec<Mail> {
 pub(crate) async fn idle_notices(team: &Team) -> Vec<(String, Option<String>)> {
     let mail = lead_mail(team).await;
     let notices = mail.into_iter().filter_map(|mail| match mail.frame {
-        Some(Frame::IdleNotification(idle)) => Some((idle.idle_reason.unwrap_or_default(), idle.result)),
+        Some(Frame::IdleNotification(idle)) => {
+            Some((idle.idle_reason.unwrap_or_default(), idle.result))
+        }
         _ => None,
     });
     notices.collect()
@@ -122,7 +129,11 @@ pub(crate) async fn start(options: SoloOptions) -> RunHandle {
 
 /// Reads a run until its agent is in a state.
 pub(crate) async fn until_it_is(handle: &mut RunHandle, wanted: Status) -> Vec<RunEvent> {
-    until(handle, |event| matches!(event, RunEvent::AgentChanged { status, .. } if *status == wanted)).await
+    until(
+        handle,
+        |event| matches!(event, RunEvent::AgentChanged { status, .. } if *status == wanted),
+    )
+    .await
 }
 
 /// Waits until the config says that a member is in a turn, or is in none.

@@ -9,7 +9,9 @@ use pitcrew_runtime::run::{Entry, RunEnd, Runtime, SoloOptions};
 use pitcrew_team::store::StoreError;
 use pitcrew_team::{Actor, Team};
 
-use crate::solo_env::{AGREES, dismiss, idle_notices, lead_mail, start, tell, until_it_is, until_the_config_says};
+use crate::solo_env::{
+    AGREES, dismiss, idle_notices, lead_mail, start, tell, until_it_is, until_the_config_says,
+};
 use crate::team_env::{TestRun, finish, until};
 
 /// A guest that says it is there, does what it is told, and shuts down when it is asked to.
@@ -27,7 +29,8 @@ agents:
 
 /// The recorded team of the reference client, whose lead the test speaks for.
 async fn recorded_team(setting: &TestRun) -> Team {
-    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");
+    let recorded =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");
     copy(&recorded, &setting.root);
     setting.team().await
 }
@@ -60,8 +63,9 @@ async fn a_guest_tells_the_lead_that_it_is_there_works_and_leaves_when_it_is_ask
     let team = recorded_team(&setting).await;
     let mut handle = start(joins(&setting, &guest())).await;
     until_it_is(&mut handle, Status::Idle).await;
-    let said =
-        |text: &'static str| move |mail: &pitcrew_team::Mail| mail.message.text == text && mail.message.from == "guest";
+    let said = |text: &'static str| {
+        move |mail: &pitcrew_team::Mail| mail.message.text == text && mail.message.from == "guest"
+    };
     assert!(lead_mail(&team).await.iter().any(said("I am here")));
     until_the_config_says(&team, "guest", false).await;
     tell(&team, "guest", "Count.").await;
@@ -91,7 +95,8 @@ async fn a_lead_that_takes_a_guest_out_by_itself_is_not_in_its_way() {
     until_it_is(&mut handle, Status::Completed).await;
     // As the reference client does: without a lock, and of all that follows nothing.
     let file = team.file();
-    let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let mut config: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     config["members"].as_array_mut().unwrap().retain(|member| member["name"] != "guest");
     std::fs::write(&file, serde_json::to_vec_pretty(&config).unwrap()).unwrap();
     finish(handle).await;
@@ -133,7 +138,11 @@ async fn a_team_without_a_process_that_leads_it_parks_no_guest() {
     let team = recorded_team(&setting).await;
     let mut handle = start(joins(&setting, &guest())).await;
     let seen = until_it_is(&mut handle, Status::Idle).await;
-    assert!(!seen.iter().any(|event| matches!(event, RunEvent::AgentChanged { status: Status::Parked, .. })));
+    assert!(
+        !seen
+            .iter()
+            .any(|event| matches!(event, RunEvent::AgentChanged { status: Status::Parked, .. }))
+    );
     team.remove_member(&Actor::Lead, &AgentName::new("guest").unwrap()).await.unwrap();
     finish(handle).await;
     let gone = team.backend().archive_team(team.dir()).await;

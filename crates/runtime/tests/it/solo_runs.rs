@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 
 use crate::patience::in_time;
 use crate::solo_env::{
-    AGREES, bob, dismiss, idle_notices, lead_lease, lead_mail, start, tell, until_it_is, until_the_config_says,
+    AGREES, bob, dismiss, idle_notices, lead_lease, lead_mail, start, tell, until_it_is,
+    until_the_config_says,
 };
 use crate::team_env::{TestRun, finish, until};
 
@@ -38,7 +39,9 @@ async fn a_placed_member_works_and_shuts_down(setting: TestRun) {
     let told = model.told_to("bob");
     assert_eq!(
         told,
-        ["<teammate-message teammate_id=\"team-lead\" summary=\"a word\">\nMake it.\n</teammate-message>"],
+        [
+            "<teammate-message teammate_id=\"team-lead\" summary=\"a word\">\nMake it.\n</teammate-message>"
+        ],
         "the prompt is what lies in the inbox"
     );
     assert_eq!(std::fs::read_to_string(setting.cwd.join("it")).unwrap(), "made\n");
@@ -51,7 +54,10 @@ async fn a_placed_member_works_and_shuts_down(setting: TestRun) {
         _ => None,
     });
     assert_eq!(goodbye, Some((Some("%7".to_owned()), Some("tmux".to_owned()))));
-    assert_eq!(states(&team).await, ["spawned", "running", "idle", "shutdown_requested", "completed"]);
+    assert_eq!(
+        states(&team).await,
+        ["spawned", "running", "idle", "shutdown_requested", "completed"]
+    );
 }
 
 /// What the journal says of the member's state, repetitions left out.
@@ -97,7 +103,9 @@ async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
     let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
-    let mut handle = start(setting.alone("agents: {bob: [{repeat: {at_most: 40, turns: [{text: Yes.}]}}]}")).await;
+    let mut handle =
+        start(setting.alone("agents: {bob: [{repeat: {at_most: 40, turns: [{text: Yes.}]}}]}"))
+            .await;
     // It looks at each of these changes too, and is late with its notes.
     let others = async {
         loop {
@@ -137,7 +145,10 @@ async fn two_processes_cannot_run_one_member() {
     let mut again = setting.alone(&worker());
     again.name = "BOB".to_owned();
     let error = Runtime::join(again).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("the member bob is run by process {}", std::process::id()));
+    assert_eq!(
+        error.to_string(),
+        format!("the member bob is run by process {}", std::process::id())
+    );
     first.stopper().stop();
     assert_eq!(finish(first).await.outcome.end, RunEnd::Interrupted);
     drop(start(setting.alone(&worker())).await);
@@ -149,7 +160,8 @@ async fn a_member_whose_lead_is_gone_takes_no_mail_until_there_is_a_lead_again()
         let team = setting.with_bob_in_a_pane().await;
         let lead = lead_lease(&team).await;
         tell(&team, "bob", "Say hello.").await;
-        let script = "agents: {bob: [{text: Hello.}, {wait_for: {contains: again}}, {text: Hello again.}]}";
+        let script =
+            "agents: {bob: [{text: Hello.}, {wait_for: {contains: again}}, {text: Hello again.}]}";
         let mut handle = start(setting.alone(script)).await;
         until_it_is(&mut handle, Status::Idle).await;
         drop(lead);
@@ -185,7 +197,8 @@ async fn an_interrupted_turn_ends_at_once_and_the_next_message_starts_another() 
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     tell(&team, "bob", "Sleep.").await;
-    let script = "agents: {bob: [{tools: [{name: Bash, input: {command: sleep 600}}]}, {text: I stopped.}]}";
+    let script =
+        "agents: {bob: [{tools: [{name: Bash, input: {command: sleep 600}}]}, {text: I stopped.}]}";
     let mut options = setting.alone(script);
     options.agent_options.mode = PermissionMode::BypassPermissions;
     let mut handle = start(options).await;
@@ -200,16 +213,23 @@ async fn an_interrupted_turn_ends_at_once_and_the_next_message_starts_another() 
     tell(&team, "bob", "What did you do?").await;
     until_it_is(&mut handle, Status::Idle).await;
     let interrupted = ("interrupted".to_owned(), None);
-    assert_eq!(idle_notices(&team).await, [interrupted, ("available".to_owned(), Some("I stopped.".to_owned()))]);
+    assert_eq!(
+        idle_notices(&team).await,
+        [interrupted, ("available".to_owned(), Some("I stopped.".to_owned()))]
+    );
 }
 
 /// A member that has asked for a permission, the person beside it, and the request.
-async fn asking(setting: &TestRun, team: &Team) -> (RunHandle, mpsc::Receiver<pitcrew_runtime::run::Ask>, String) {
+async fn asking(
+    setting: &TestRun,
+    team: &Team,
+) -> (RunHandle, mpsc::Receiver<pitcrew_runtime::run::Ask>, String) {
     tell(team, "bob", "Write it.").await;
     let script = "agents: {bob: [{tools: [{name: Write, input: {file_path: it, content: written}}]}, {text: Well.}]}";
     let (person, asked) = mpsc::channel(1);
     let mut options = setting.alone(script);
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::Default);
     let mut handle = start(options).await;
     until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let mut changes = team.backend().watch(team.dir()).await.unwrap();
@@ -249,7 +269,10 @@ async fn a_permission_that_the_person_beside_it_gives_leaves_no_question_with_th
     assert_eq!(std::fs::read_to_string(setting.cwd.join("it")).unwrap(), "written");
     assert!(team.requests().await.unwrap()[&request].answer.as_ref().unwrap().approved);
     let unread = team.unread(&AgentName::lead()).await.unwrap();
-    assert!(unread.iter().all(|mail| !matches!(mail.frame, Some(Frame::PermissionRequest(_)))), "{unread:?}");
+    assert!(
+        unread.iter().all(|mail| !matches!(mail.frame, Some(Frame::PermissionRequest(_)))),
+        "{unread:?}"
+    );
     let late = PermissionAnswer::Deny { reason: "no".to_owned() };
     let error = team.answer_permission(&Actor::Lead, &request, late, None).await.unwrap_err();
     assert!(error.message.contains("is answered already"), "{error}");
@@ -354,7 +377,11 @@ async fn a_member_that_a_stale_config_drops_puts_itself_back_and_goes_on() {
     for _ in 0..3 {
         let before = entry().await;
         drop_bob(&team).await;
-        until(&mut handle, |event| matches!(event, RunEvent::Warning { text } if text.contains("put back"))).await;
+        until(
+            &mut handle,
+            |event| matches!(event, RunEvent::Warning { text } if text.contains("put back")),
+        )
+        .await;
         assert_eq!(entry().await, before);
     }
     team.remove_member(&Actor::Lead, &bob()).await.unwrap();

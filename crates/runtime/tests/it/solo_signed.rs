@@ -16,7 +16,13 @@ use crate::team_env::{TestRun, finish, until};
 async fn lease_of(team: &Team, process: ProcessIdentity, seal: &LeadSigner) -> Lease {
     let ProcessIdentity { pid, start_ticks } = process;
     let verify_key = Some(seal.verify_key().to_string());
-    let holder = LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key, prepares: false };
+    let holder = LeaseHolder {
+        pid,
+        start_ticks,
+        since_ms: team.teams().now_ms(),
+        verify_key,
+        prepares: false,
+    };
     team.backend().take_lease(team.dir(), &LeaseName::Run, &holder).await.unwrap().unwrap()
 }
 
@@ -36,7 +42,8 @@ async fn a_new_lead_s_word_is_taken_when_the_old_lead_s_process_has_ended_and_no
     let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let (mut old_process, identity) = stand_in();
-    let (old, new) = (LeadSigner::make(team.teams()).unwrap(), LeadSigner::make(team.teams()).unwrap());
+    let (old, new) =
+        (LeadSigner::make(team.teams()).unwrap(), LeadSigner::make(team.teams()).unwrap());
     let old_lead = team.clone().take_lead(old.clone()).await.unwrap();
     let lease = lease_of(&team, identity, &old).await;
     tell(&old_lead, "bob", "Say hello.").await;
@@ -53,7 +60,11 @@ async fn a_new_lead_s_word_is_taken_when_the_old_lead_s_process_has_ended_and_no
 
     drop(lease);
     let lease = lease_of(&team, ProcessIdentity::own(), &new).await;
-    until_it_warns(&mut handle, &format!("process {} leads the team and has not ended", identity.pid)).await;
+    until_it_warns(
+        &mut handle,
+        &format!("process {} leads the team and has not ended", identity.pid),
+    )
+    .await;
     old_process.kill().unwrap();
     old_process.wait().unwrap();
     drop(lease);
@@ -65,7 +76,8 @@ async fn a_new_lead_s_word_is_taken_when_the_old_lead_s_process_has_ended_and_no
 }
 
 #[tokio::test]
-async fn who_joins_a_team_that_is_run_takes_its_lead_s_key_and_a_lead_that_signs_nothing_is_told_of() {
+async fn who_joins_a_team_that_is_run_takes_its_lead_s_key_and_a_lead_that_signs_nothing_is_told_of()
+ {
     for signs in [true, false] {
         let setting = TestRun::in_files();
         let team = setting.with_bob_in_a_pane().await;
@@ -78,10 +90,15 @@ async fn who_joins_a_team_that_is_run_takes_its_lead_s_key_and_a_lead_that_signs
             false => (team.clone(), crate::solo_env::lead_lease(&team).await),
         };
         tell(&lead, "bob", "Say hello.").await;
-        let mut handle = start(setting.alone(&format!("agents:\n  bob:\n    - text: Hello.\n{AGREES}"))).await;
+        let mut handle =
+            start(setting.alone(&format!("agents:\n  bob:\n    - text: Hello.\n{AGREES}"))).await;
         let seen = until_it_is(&mut handle, Status::Idle).await;
         let caution = |event: &RunEvent| matches!(event, RunEvent::Warning { text } if text.contains("signs nothing"));
-        assert_eq!(seen.iter().filter(|event| caution(event)).count(), usize::from(!signs), "{seen:?}");
+        assert_eq!(
+            seen.iter().filter(|event| caution(event)).count(),
+            usize::from(!signs),
+            "{seen:?}"
+        );
         dismiss(&lead, "bob").await;
         finish(handle).await;
     }
@@ -127,7 +144,8 @@ impl BetweenLeads {
     async fn new() -> Self {
         let setting = TestRun::in_files();
         let team = setting.with_bob_in_a_pane().await;
-        let (old, new) = (LeadSigner::make(team.teams()).unwrap(), LeadSigner::make(team.teams()).unwrap());
+        let (old, new) =
+            (LeadSigner::make(team.teams()).unwrap(), LeadSigner::make(team.teams()).unwrap());
         let old_process = stand_in();
         let old_lead = team.clone().take_lead(old.clone()).await.unwrap();
         tell(&old_lead, "bob", "Say hello.").await;
@@ -166,7 +184,8 @@ async fn a_member_whose_lead_died_before_it_was_looked_for_follows_the_next() {
 }
 
 #[tokio::test]
-async fn a_member_follows_the_next_lead_as_soon_as_the_old_one_has_ended_though_the_lease_does_not_change_any_more() {
+async fn a_member_follows_the_next_lead_as_soon_as_the_old_one_has_ended_though_the_lease_does_not_change_any_more()
+ {
     let mut between = BetweenLeads::new().await;
     let mut handle = between.start().await;
     until_it_warns(&mut handle, "leads the team and has not ended").await;
@@ -177,7 +196,8 @@ async fn a_member_follows_the_next_lead_as_soon_as_the_old_one_has_ended_though_
 }
 
 #[tokio::test]
-async fn what_a_new_lead_signs_before_it_is_known_is_taken_afterwards_and_forgeries_are_refused_at_once() {
+async fn what_a_new_lead_signs_before_it_is_known_is_taken_afterwards_and_forgeries_are_refused_at_once()
+ {
     let mut between = BetweenLeads::new().await;
     // Bob takes no mail while nobody leads him: what he would take is looked at as his process does.
     let reader = between.team.clone().trusting(between.old_lead.trust().clone());
@@ -186,7 +206,11 @@ async fn what_a_new_lead_signs_before_it_is_known_is_taken_afterwards_and_forger
     let stranger = between.team.clone().sealed(LeadSigner::make(between.team.teams()).unwrap());
     dismiss(&stranger, "bob").await;
     let collected = reader.collect(&bob).await.unwrap();
-    assert_eq!(collected.mail.iter().filter(|mail| mail.frame.is_some()).count(), 0, "{collected:?}");
+    assert_eq!(
+        collected.mail.iter().filter(|mail| mail.frame.is_some()).count(),
+        0,
+        "{collected:?}"
+    );
     assert_eq!(collected.refused.len(), 1, "only the stranger's: {collected:?}");
     between.new_lead.set_mode(&Actor::Lead, &bob, "acceptEdits").await.unwrap();
 
@@ -194,10 +218,12 @@ async fn what_a_new_lead_signs_before_it_is_known_is_taken_afterwards_and_forger
     until_it_warns(&mut handle, "leads the team and has not ended").await;
     between.new_lead.set_mode(&Actor::Lead, &bob, "bypassPermissions").await.unwrap();
     between.old_lead_ends();
-    let is_changed =
-        |event: &RunEvent| matches!(event, RunEvent::ModeChanged { mode, .. } if mode.as_str() == "bypassPermissions");
+    let is_changed = |event: &RunEvent| matches!(event, RunEvent::ModeChanged { mode, .. } if mode.as_str() == "bypassPermissions");
     until(&mut handle, is_changed).await;
-    assert!(matches!(finish(handle).await.outcome.end, RunEnd::Success { .. }), "the request to shut down was taken");
+    assert!(
+        matches!(finish(handle).await.outcome.end, RunEnd::Success { .. }),
+        "the request to shut down was taken"
+    );
     assert_eq!(between.refused().await, 1);
 }
 
@@ -211,6 +237,9 @@ async fn what_a_lead_signed_that_died_before_it_was_known_counts_under_the_one_a
     let _third_lead = between.team.clone().take_lead(third).await.unwrap();
     between.old_lead_ends();
     let handle = between.start().await;
-    assert!(matches!(finish(handle).await.outcome.end, RunEnd::Success { .. }), "the second lead's request was taken");
+    assert!(
+        matches!(finish(handle).await.outcome.end, RunEnd::Success { .. }),
+        "the second lead's request was taken"
+    );
     assert_eq!(between.refused().await, 0);
 }

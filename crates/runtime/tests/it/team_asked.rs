@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use crate::team_env::{TestRun, finish, until};
 
 /// A lead that is at it for very long.
-const LEAD: &str = "agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}";
+const LEAD: &str =
+    "agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}";
 
 fn guest() -> AgentName {
     AgentName::new("guest").unwrap()
@@ -22,7 +23,8 @@ fn guest() -> AgentName {
 async fn asked(setting: &TestRun) -> (RunHandle, Team, Ask, String) {
     let (person, mut asks) = mpsc::channel(1);
     let mut options = setting.options(LEAD);
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(_))).await;
     let team = setting.team().await;
@@ -52,11 +54,17 @@ async fn check_it_is_taken_back(setting: &TestRun, approved: bool) {
     let (mut handle, team, mut ask, request) = asked(setting).await;
     team.settle_permission(&guest(), &request, approved).await.unwrap();
     ask.answer.closed().await;
-    let told = until(&mut handle, |event| matches!(event, RunEvent::PermissionAnswered { .. })).await;
-    let Some(RunEvent::PermissionAnswered { agent, call, refused, .. }) = told.last() else { panic!("{told:?}") };
+    let told =
+        until(&mut handle, |event| matches!(event, RunEvent::PermissionAnswered { .. })).await;
+    let Some(RunEvent::PermissionAnswered { agent, call, refused, .. }) = told.last() else {
+        panic!("{told:?}")
+    };
     assert_eq!((agent.as_str(), call.as_str(), refused.is_none()), ("guest", "toolu_1", approved));
     let unread = team.unread(&AgentName::lead()).await.unwrap();
-    assert!(unread.iter().all(|mail| !matches!(mail.frame, Some(Frame::PermissionRequest(_)))), "{unread:?}");
+    assert!(
+        unread.iter().all(|mail| !matches!(mail.frame, Some(Frame::PermissionRequest(_)))),
+        "{unread:?}"
+    );
     let answer = team.requests().await.unwrap()[&request].answer.clone().unwrap();
     assert_eq!(answer.approved, approved);
     handle.stopper().stop();
@@ -79,8 +87,17 @@ async fn a_question_that_was_denied_beside_the_member_is_taken_back_from_the_lea
 async fn a_question_is_taken_back_when_another_process_of_the_users_answers_it() {
     let setting = TestRun::in_files();
     let (handle, team, mut ask, request) = asked(&setting).await;
-    let allow = pitcrew_team::PermissionAnswer::Allow { updated_input: json!({}), updates: Vec::new(), digest: None };
-    setting.team_elsewhere().await.answer_permission(&Actor::Lead, &request, allow, None).await.unwrap_err();
+    let allow = pitcrew_team::PermissionAnswer::Allow {
+        updated_input: json!({}),
+        updates: Vec::new(),
+        digest: None,
+    };
+    setting
+        .team_elsewhere()
+        .await
+        .answer_permission(&Actor::Lead, &request, allow, None)
+        .await
+        .unwrap_err();
     assert!(!ask.answer.is_closed(), "nobody but the lead's process speaks for it");
     team.settle_permission(&guest(), &request, true).await.unwrap();
     ask.answer.closed().await;
@@ -93,7 +110,12 @@ async fn the_lead_learns_what_a_member_elsewhere_was_allowed_from_now_on_beside_
     let setting = TestRun::in_files();
     let (mut handle, team, _ask, request) = asked(&setting).await;
     let (member, rule) = (guest(), "Bash(curl:*)".to_owned());
-    team.note([pitcrew_team::store::Event::AllowedAlways { member, what: rule.clone(), lasts: true }]).await;
+    team.note([pitcrew_team::store::Event::AllowedAlways {
+        member,
+        what: rule.clone(),
+        lasts: true,
+    }])
+    .await;
     team.settle_permission(&guest(), &request, true).await.unwrap();
     let told = until(&mut handle, |event| matches!(event, RunEvent::AllowedAlways { .. })).await;
     let Some(RunEvent::AllowedAlways { agent, what }) = told.last() else { panic!("{told:?}") };
@@ -106,7 +128,8 @@ async fn the_lead_learns_what_a_member_elsewhere_was_allowed_from_now_on_beside_
 async fn asking(setting: &TestRun, script: &str) -> (RunHandle, mpsc::Receiver<Ask>) {
     let (person, asks) = mpsc::channel(4);
     let mut options = setting.options(script);
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::Default);
     (Runtime::start(options).await.unwrap(), asks)
 }
 
@@ -183,7 +206,8 @@ agents:
         assert!(setting.cwd.join(file).exists(), "{file}");
     }
     let saved: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(setting.root.join("settings.json")).unwrap()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(setting.root.join("settings.json")).unwrap())
+            .unwrap();
     assert_eq!(saved, json!({"permissions": {"allow": ["Bash(touch made:*)"]}}));
     assert!(!setting.cwd.join(".claude").exists(), "a project's settings are never written");
 }
@@ -240,7 +264,11 @@ agents:
     let answering = async {
         let mut asked = Vec::new();
         while let Some(ask) = asks.recv().await {
-            asked.push(format!("{} {}", ask.question.tool, ask.input["file_path"].as_str().unwrap()));
+            asked.push(format!(
+                "{} {}",
+                ask.question.tool,
+                ask.input["file_path"].as_str().unwrap()
+            ));
             ask.reply(Choice::Once);
         }
         asked
@@ -248,15 +276,22 @@ agents:
     let (ran, asked) = tokio::join!(finish(handle), answering);
     ran.success();
     let said = ran.results_of("team-lead", "Edit");
-    for (result, expected) in
-        said.iter().zip(["has not been read yet", "was not found", "are the same", "does not exist", "is a folder"])
-    {
+    for (result, expected) in said.iter().zip([
+        "has not been read yet",
+        "was not found",
+        "are the same",
+        "does not exist",
+        "is a folder",
+    ]) {
         assert!(result.contains(expected), "{expected}: {result}");
     }
     // What a file outside holds is not told before somebody allowed it.
     assert_eq!(asked, ["Edit ../outside", "Edit b.txt", "Write new.txt"]);
     let read = |name: &str| std::fs::read_to_string(setting.cwd.join(name)).unwrap();
-    assert_eq!((read("a.txt"), read("b.txt"), read("new.txt")), ("one\n".into(), "2\n".into(), "new".into()));
+    assert_eq!(
+        (read("a.txt"), read("b.txt"), read("new.txt")),
+        ("one\n".into(), "2\n".into(), "new".into())
+    );
 }
 
 /// Puts a link to a folder in the place of another one.
@@ -352,7 +387,8 @@ async fn an_answer_for_always_does_not_cover_a_path_that_became_a_link_into_what
     let (ran, ()) = tokio::join!(finish(handle), answering);
     ran.success();
     let results = ran.results_of("bob", "Write");
-    let refused = results.iter().filter(|result| result.contains("goes through a symbolic link")).count();
+    let refused =
+        results.iter().filter(|result| result.contains("goes through a symbolic link")).count();
     assert_eq!(refused, 1, "{results:?}");
     assert_eq!(std::fs::read_dir(folder.with_extension("moved")).unwrap().count(), 0);
 }
@@ -373,7 +409,8 @@ agents:
     let (person, mut asks) = mpsc::channel(4);
     let mut options = setting.options(script);
     options.agent_options.home = Some(home.clone());
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::Default);
     let handle = Runtime::start(options).await.unwrap();
     let answering = async {
         let mut shown = Vec::new();

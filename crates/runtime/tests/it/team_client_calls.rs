@@ -36,7 +36,9 @@ async fn answers(setting: &TestRun, subagent: Option<&str>, id: &str, answer: An
         Some(subagent) => folder.join(format!("{conversation}/subagents/agent-{subagent}.jsonl")),
     };
     let (block, stop_reason) = match answer {
-        Answer::Calls => (json!({"type": "tool_use", "id": "t", "name": "Bash", "input": {}}), "tool_use"),
+        Answer::Calls => {
+            (json!({"type": "tool_use", "id": "t", "name": "Bash", "input": {}}), "tool_use")
+        }
         Answer::Ends => (json!({"type": "text", "text": "done"}), "end_turn"),
     };
     let line = json!({
@@ -88,7 +90,10 @@ async fn a_client_that_has_used_all_its_turns_ends_the_run_and_no_call_is_counte
     assert_eq!(reason, "bob has used all of its 3 turns");
     let client = of(&ran, "bob");
     let counted = (client.turns, client.tool_calls, client.usage.output_tokens, client.is_counted);
-    assert_eq!((counted, client.model.as_str()), ((3, 3, 300_000, true), "claude-sonnet-4-5-20250929"));
+    assert_eq!(
+        (counted, client.model.as_str()),
+        ((3, 3, 300_000, true), "claude-sonnet-4-5-20250929")
+    );
     assert!((client.cost_usd - 13.5).abs() < 1e-6, "{}", client.cost_usd);
     assert!(!process.is_alive());
 
@@ -107,7 +112,10 @@ async fn a_client_that_has_used_all_its_turns_ends_the_run_and_no_call_is_counte
     assert_eq!(ran.success(), "All is done.");
     assert_eq!(of(&ran, "bob").turns, 4, "the calls of both runs");
     let subagent = of(&ran, "bob#a1");
-    assert_eq!((subagent.turns, subagent.role, subagent.state), (1, Role::Subagent, Status::Completed));
+    assert_eq!(
+        (subagent.turns, subagent.role, subagent.state),
+        (1, Role::Subagent, Status::Completed)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -140,7 +148,9 @@ async fn what_a_client_and_its_subagents_cost_ends_the_run() {
     answers(&setting, None, "m1", Answer::Calls).await;
     answers(&setting, Some("a1"), "s1", Answer::Calls).await;
     let ran = finish(handle).await;
-    let RunEnd::LimitReached { limit: Limit::Cost, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
+    let RunEnd::LimitReached { limit: Limit::Cost, .. } = &ran.outcome.end else {
+        panic!("{:?}", ran.outcome)
+    };
     assert!((ran.outcome.totals.models["claude-sonnet-4-5-20250929"].cost_usd - 9.0).abs() < 1e-6);
 }
 
@@ -163,14 +173,18 @@ async fn of_a_client_without_a_conversation_nothing_is_counted_and_the_limits_sa
     let setting = TestRun::in_files();
     let panes = ProcessPanes::new();
     let mut options = with_client(&setting, &panes, ONE);
-    (options.agent_options.limits.max_turns, options.agent_options.limits.max_cost_usd) = (Some(20), Some(9.0));
+    (options.agent_options.limits.max_turns, options.agent_options.limits.max_cost_usd) =
+        (Some(20), Some(9.0));
     let (mut handle, bob) = at_work(&setting, options).await;
     until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Working]).await;
     bob.is_active(false).await;
     let warns = |event: &RunEvent| matches!(event, RunEvent::Warning { text } if text.contains("do not bound it"));
     let seen = until(&mut handle, warns).await;
     let RunEvent::Warning { text } = seen.last().unwrap() else { panic!() };
-    assert!(text.contains("the model calls of bob are not known") && text.contains("--max-turns and --max-cost-usd"));
+    assert!(
+        text.contains("the model calls of bob are not known")
+            && text.contains("--max-turns and --max-cost-usd")
+    );
     bob.is_done().await;
     bob.says_goodbye().await;
     let _either = panes.processes()[0].signal(Signal::TERM).unwrap();

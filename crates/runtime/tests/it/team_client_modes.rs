@@ -44,7 +44,8 @@ impl Planning {
         let (person, questions) = mpsc::channel(4);
         let mut options = setting.options(PLANNED);
         options.hosting = hosting(&ProcessPanes::new(), Program::Claude, &["sleep", "1000"]).0;
-        (options.agent_options.asks, options.agent_options.mode) = (asks(person), PermissionMode::Default);
+        (options.agent_options.asks, options.agent_options.mode) =
+            (asks(person), PermissionMode::Default);
         let mut handle = Runtime::start(options).await.unwrap();
         until(&mut handle, |event| matches!(event, RunEvent::AgentLaunched { .. })).await;
         let bob = Played::bob(&setting).await;
@@ -75,10 +76,14 @@ impl Planning {
     async fn answer(&self) -> (String, Result<(), String>) {
         let mail = self.bob.mail().await;
         match mail.frame {
-            Some(Frame::PermissionResponse(PermissionResponse { request_id, error: Some(reason), .. })) => {
-                (request_id, Err(reason))
-            }
-            Some(Frame::PermissionResponse(PermissionResponse { request_id, error: None, .. })) => (request_id, Ok(())),
+            Some(Frame::PermissionResponse(PermissionResponse {
+                request_id,
+                error: Some(reason),
+                ..
+            })) => (request_id, Err(reason)),
+            Some(Frame::PermissionResponse(PermissionResponse {
+                request_id, error: None, ..
+            })) => (request_id, Ok(())),
             other => panic!("no answer: {other:?}"),
         }
     }
@@ -119,7 +124,9 @@ async fn a_person_who_is_asked_by_a_client_in_plan_mode_learns_that_until_its_pl
     drop(ask);
     planning.answer().await.1.unwrap_err();
     planning.hands_in_its_plan().await;
-    let Some(Frame::PlanApprovalResponse(approved)) = planning.bob.mail().await.frame else { panic!("no approval") };
+    let Some(Frame::PlanApprovalResponse(approved)) = planning.bob.mail().await.frame else {
+        panic!("no approval")
+    };
     assert!(approved.approved);
     // Its client asks at once, maybe before the mode after the approval is on record.
     planning.asks_for("Bash", json!({"command": "touch made"})).await;
@@ -138,10 +145,13 @@ async fn of_a_client_a_mode_is_told_to_be_on_record_and_not_to_be_in_force() {
     let member = planning.bob.0.member("bob").await.unwrap();
     assert_ne!(member.mode.as_deref(), Some("default"));
     planning.hands_in_its_plan().await;
-    let is_about_mode =
-        |event: &RunEvent| matches!(event, RunEvent::ModeChanged { .. } | RunEvent::ModeRecorded { .. });
+    let is_about_mode = |event: &RunEvent| {
+        matches!(event, RunEvent::ModeChanged { .. } | RunEvent::ModeRecorded { .. })
+    };
     let seen = until(&mut planning.handle, is_about_mode).await;
-    let Some(RunEvent::ModeRecorded { agent, mode }) = seen.last() else { panic!("{:?}", seen.last()) };
+    let Some(RunEvent::ModeRecorded { agent, mode }) = seen.last() else {
+        panic!("{:?}", seen.last())
+    };
     assert_eq!((agent, *mode), (&bob, PermissionMode::Default));
     planning.ends().await;
 }

@@ -16,7 +16,9 @@ use tokio::sync::mpsc;
 
 use crate::panes_process::ProcessPanes;
 use crate::patience::{in_time, until as wait_until};
-use crate::team_elsewhere::{LOSING, Played, abandoned, abandoned_with, hosting, resumed, sleeper, stages};
+use crate::team_elsewhere::{
+    LOSING, Played, abandoned, abandoned_with, hosting, resumed, sleeper, stages,
+};
 use crate::team_env::{TestRun, finish, until};
 
 /// The permission request that `asks_for_permission` writes.
@@ -64,10 +66,14 @@ fn hands_in_a_plan(setting: &TestRun) {
 }
 
 /// The next run of the team, whose person gets the questions.
-async fn resumed_with_a_person(setting: &TestRun, panes: &ProcessPanes) -> (RunHandle, mpsc::Receiver<Ask>) {
+async fn resumed_with_a_person(
+    setting: &TestRun,
+    panes: &ProcessPanes,
+) -> (RunHandle, mpsc::Receiver<Ask>) {
     let (person, asks) = mpsc::channel(4);
     let mut options = resumed(setting, panes);
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::Default);
     (Runtime::start(options).await.unwrap(), asks)
 }
 
@@ -108,7 +114,10 @@ async fn a_question_of_a_client_that_died_is_not_put_to_the_person_of_the_next_r
     kill(&panes).await;
     let (handle, mut asks) = resumed_with_a_person(&setting, &panes).await;
     let events = whole_run(handle, &bob, &panes).await;
-    assert!(asks.try_recv().is_err() && !was_asked(&events), "the question of a dead process was asked");
+    assert!(
+        asks.try_recv().is_err() && !was_asked(&events),
+        "the question of a dead process was asked"
+    );
     let requests = setting.team_elsewhere().await.requests().await.unwrap();
     assert!(requests.get(PERMISSION).is_none_or(|request| !request.is_open()), "{requests:?}");
     assert!(requests.get(PLAN).is_none_or(|request| !request.is_open()), "{requests:?}");
@@ -143,10 +152,14 @@ async fn a_question_of_a_client_that_was_taken_out_of_the_team_is_asked_of_nobod
     kill(&panes).await;
     team.remove_member(&pitcrew_team::Actor::User, &bob()).await.unwrap();
     let (mut handle, mut asks) = resumed_with_a_person(&setting, &panes).await;
-    let is_waiting =
-        |event: &RunEvent| matches!(event, RunEvent::AgentChanged { status: pitcrew_runtime::agent::Status::Idle, .. });
+    let is_waiting = |event: &RunEvent| {
+        matches!(event, RunEvent::AgentChanged { status: pitcrew_runtime::agent::Status::Idle, .. })
+    };
     let events = until(&mut handle, is_waiting).await;
-    assert!(asks.try_recv().is_err() && !was_asked(&events), "the question of a dead process was asked");
+    assert!(
+        asks.try_recv().is_err() && !was_asked(&events),
+        "the question of a dead process was asked"
+    );
     handle.stopper().kill();
     finish(handle).await;
 }
@@ -175,7 +188,8 @@ fn leaving(setting: &TestRun) -> (Vec<String>, std::path::PathBuf) {
 }
 
 async fn left_behind(file: &std::path::Path) -> ProcessIdentity {
-    let pid = wait_until("something is left running", async || std::fs::read_to_string(file).ok()).await;
+    let pid =
+        wait_until("something is left running", async || std::fs::read_to_string(file).ok()).await;
     ProcessIdentity::of(pid.trim().parse().unwrap()).unwrap()
 }
 
@@ -236,7 +250,8 @@ impl Theirs {
     }
 
     fn identity(&self) -> ProcessIdentity {
-        ProcessIdentity::of(self.0.id()).expect("a process of the user's was stopped on the word of a record")
+        ProcessIdentity::of(self.0.id())
+            .expect("a process of the user's was stopped on the word of a record")
     }
 }
 
@@ -312,7 +327,8 @@ async fn a_client_that_takes_an_answer_after_the_notice_of_its_last_turn_is_not_
     bob.is_active(true).await;
     bob.is_done().await;
     // The lead is quick: its answer is there before the turn ends, and is taken after that.
-    wait_until("the answer is there", async || bob.0.unread(&self::bob()).await.unwrap().pop()).await;
+    wait_until("the answer is there", async || bob.0.unread(&self::bob()).await.unwrap().pop())
+        .await;
     bob.is_active(false).await;
     bob.is_idle().await;
     // When the lead has read this, the notice has been seen.
@@ -320,7 +336,11 @@ async fn a_client_that_takes_an_answer_after_the_notice_of_its_last_turn_is_not_
     let from_user = SendMessageInput::Message { recipient, content, summary: None };
     let sent = bob.0.send(&pitcrew_team::Actor::User, from_user, None).await.unwrap();
     let asked = sent.receipts[0].id.clone();
-    until(&mut handle, |event| matches!(event, RunEvent::MailDelivered { ids, .. } if ids.contains(&asked))).await;
+    until(
+        &mut handle,
+        |event| matches!(event, RunEvent::MailDelivered { ids, .. } if ids.contains(&asked)),
+    )
+    .await;
     let running = tokio::spawn(finish(handle));
     assert_eq!(bob.mail().await.message.text, "Go ahead.");
     let told = tokio::time::timeout(LATE_TURN, bob.mail()).await;
@@ -350,7 +370,9 @@ async fn a_client_that_is_removed_while_it_works_is_told_to_be_stopped() {
     played.0.remove_member(&Actor::User, &bob()).await.unwrap();
     let ran = finish(handle).await;
     let last = ran.events.iter().rev().find_map(|event| match event {
-        RunEvent::AgentChanged { agent, status, detail } if *agent == bob() => Some((*status, detail.clone())),
+        RunEvent::AgentChanged { agent, status, detail } if *agent == bob() => {
+            Some((*status, detail.clone()))
+        }
         _ => None,
     });
     assert_eq!(last, Some((Status::Killed, Some("it was removed from the team".to_owned()))));

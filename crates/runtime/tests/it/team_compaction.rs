@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
 use pitcrew_model::{
-    COMPACTION, Message, Model, ModelError, Request, Response, ResponseStream, Script, Scripted, StreamEvent, Usage,
+    COMPACTION, Message, Model, ModelError, Request, Response, ResponseStream, Script, Scripted,
+    StreamEvent, Usage,
 };
 use pitcrew_protocol::{AgentName, TaskStatus};
 use pitcrew_runtime::events::RunEvent;
@@ -120,13 +121,16 @@ impl Model for Narrow {
     fn respond(&self, request: Request) -> ResponseStream {
         let read = tokens(&request);
         if read > self.window {
-            let error = ModelError::ContextTooLong { vendor: "test", message: format!("{read} tokens") };
+            let error =
+                ModelError::ContextTooLong { vendor: "test", message: format!("{read} tokens") };
             return Box::pin(futures_util::stream::iter([Err(error)]));
         }
         self.requests.lock().unwrap().push(request.clone());
         let usage = Usage { input_tokens: if self.tells { read } else { 0 }, ..Usage::default() };
         Box::pin(self.model.respond(request).map(move |event| match event {
-            Ok(StreamEvent::Finished(response)) => Ok(StreamEvent::Finished(Response { usage, ..response })),
+            Ok(StreamEvent::Finished(response)) => {
+                Ok(StreamEvent::Finished(Response { usage, ..response }))
+            }
             other => other,
         }))
     }
@@ -146,7 +150,9 @@ impl Narrow {
     /// The first requests after each summary of an agent.
     fn resumptions(&self, agent: &str) -> Vec<String> {
         let requests = self.requests_of(agent);
-        let after = requests.windows(2).filter(|pair| asks_for_a_summary(&pair[0]) && !asks_for_a_summary(&pair[1]));
+        let after = requests
+            .windows(2)
+            .filter(|pair| asks_for_a_summary(&pair[0]) && !asks_for_a_summary(&pair[1]));
         after.map(|pair| texts(&pair[1].messages[..1])).collect()
     }
 }
@@ -156,7 +162,8 @@ fn options(setting: &TestRun, model: &Arc<Narrow>) -> RunOptions {
     let mut options = setting.options(SCRIPT);
     let model: Arc<dyn Model> = model.clone();
     options.agent_options.open_model = Arc::new(move |_name| Ok(model.clone()));
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Allow, PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Allow, PermissionMode::Default);
     options
         .agent_options
         .prices
@@ -167,7 +174,9 @@ fn options(setting: &TestRun, model: &Arc<Narrow>) -> RunOptions {
 
 fn compactions(events: &[RunEvent], who: &str) -> Vec<(u64, u64)> {
     let of_agent = events.iter().filter_map(|event| match event {
-        RunEvent::Compacted(it) if it.agent.as_str() == who => Some((it.tokens_before, it.tokens_after)),
+        RunEvent::Compacted(it) if it.agent.as_str() == who => {
+            Some((it.tokens_before, it.tokens_after))
+        }
         _ => None,
     });
     of_agent.collect()
@@ -182,7 +191,10 @@ async fn agents_that_pass_their_window_keep_their_task_and_answer_the_requests_t
     for (agent, least) in [("worker", 2), ("team-lead", 1)] {
         let compactions = compactions(&ran.events, agent);
         assert!(compactions.len() >= least, "{agent}: {compactions:?}");
-        assert!(compactions.iter().all(|(before, after)| *before > 4_250 && after < before), "{compactions:?}");
+        assert!(
+            compactions.iter().all(|(before, after)| *before > 4_250 && after < before),
+            "{compactions:?}"
+        );
     }
     for told in model.resumptions("worker") {
         for whole in [
@@ -203,10 +215,17 @@ async fn agents_that_pass_their_window_keep_their_task_and_answer_the_requests_t
 
     let calls = model.requests.lock().unwrap().clone();
     let paid: u64 = calls.iter().map(tokens).sum();
-    assert_eq!(ran.outcome.usage().input_tokens, paid, "every call is counted, those for summaries too");
+    assert_eq!(
+        ran.outcome.usage().input_tokens,
+        paid,
+        "every call is counted, those for summaries too"
+    );
     let team = setting.team().await;
     let journal = team.backend().journal(team.dir()).await.unwrap();
-    let noted = journal.iter().filter(|entry| matches!(entry.event, Noted::ConversationCompacted { .. })).count();
+    let noted = journal
+        .iter()
+        .filter(|entry| matches!(entry.event, Noted::ConversationCompacted { .. }))
+        .count();
     let told = ran.events.iter().filter(|event| matches!(event, RunEvent::Compacted(_))).count();
     assert_eq!(noted, told);
     check_team(&setting).await;
@@ -228,7 +247,8 @@ async fn a_call_for_a_summary_offers_no_tools_and_holds_the_whole_conversation()
     let model = Narrow::new(SCRIPT, 5_000, true);
     setting.run(options(&setting, &model)).await.success();
     let requests = model.requests_of("worker");
-    let calls: Vec<&Request> = requests.iter().filter(|request| asks_for_a_summary(request)).collect();
+    let calls: Vec<&Request> =
+        requests.iter().filter(|request| asks_for_a_summary(request)).collect();
     assert!(calls.len() >= 2);
     assert!(calls.iter().all(|request| request.tools.is_empty() && request.messages.len() > 2));
     let told = texts(&calls[0].messages);
@@ -255,7 +275,10 @@ async fn cut_off_after(events: usize) -> bool {
         again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
         outcome = finish(Runtime::start(again).await.unwrap()).await.outcome;
     }
-    assert!(matches!(outcome.end, RunEnd::Success { .. }), "cut off after {events} events: {outcome:#?}");
+    assert!(
+        matches!(outcome.end, RunEnd::Success { .. }),
+        "cut off after {events} events: {outcome:#?}"
+    );
     assert_eq!(
         std::fs::read_to_string(setting.cwd.join("w.txt")).unwrap(),
         "written\n",
@@ -297,6 +320,8 @@ agents:
     assert_eq!(ran.success(), "I got through.");
     assert!(compactions(&ran.events, "team-lead").len() >= 2);
     let steps = transcript(&setting.team().await, &AgentName::lead()).await;
-    let compacted = steps.iter().filter(|step| matches!(step, pitcrew_runtime::transcript::Step::Compacted { .. }));
+    let compacted = steps
+        .iter()
+        .filter(|step| matches!(step, pitcrew_runtime::transcript::Step::Compacted { .. }));
     assert_eq!(compacted.count(), compactions(&ran.events, "team-lead").len());
 }

@@ -56,7 +56,11 @@ async fn a_teammate_with_all_permissions_cannot_write_another_s_mail_by_hand() {
     let other = setting.root.join("teams/other/inboxes");
     fs::create_dir_all(&other).unwrap();
     fs::create_dir_all(setting.root.join("tasks/other")).unwrap();
-    fs::write(other.join("team-lead.json"), r#"[{"from":"bob","text":"kept","timestamp":"","read":true}]"#).unwrap();
+    fs::write(
+        other.join("team-lead.json"),
+        r#"[{"from":"bob","text":"kept","timestamp":"","read":true}]"#,
+    )
+    .unwrap();
     fs::write(setting.root.join("tasks/other/1.json"), "{}").unwrap();
     fs::create_dir_all(setting.root.join("agents")).unwrap();
     fs::write(setting.root.join("agents/a.md"), "---\nname: a\ndescription: d\n---\nkept").unwrap();
@@ -75,7 +79,9 @@ async fn a_teammate_with_all_permissions_cannot_write_another_s_mail_by_hand() {
     assert!(ran.results_of("mallory", "Read")[0].contains("kept"));
     let sandbox = Sandbox::new(Machine::with_root(&setting.root, &tempfile::env::temp_dir()));
     if !sandbox.support(Profile::Free).is_held() {
-        eprintln!("\n!!! SKIPPED: this machine has neither Landlock nor bubblewrap; only the gate was tried. !!!\n");
+        eprintln!(
+            "\n!!! SKIPPED: this machine has neither Landlock nor bubblewrap; only the gate was tried. !!!\n"
+        );
         return;
     }
     assert!(setting.cwd.join("tried").exists(), "{:#?}", ran.results_of("mallory", "Bash"));

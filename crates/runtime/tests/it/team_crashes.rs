@@ -89,7 +89,11 @@ pub(crate) async fn check_mail(team: &Team, name: &AgentName) {
     for mail in &mail {
         let times = delivered.remove(&mail.id).unwrap_or(0);
         let is_late = Frame::detect(&mail.message.text).is_some();
-        assert!(times == 1 || (times == 0 && is_late), "{} was delivered {times} times: {mail:?}", mail.id);
+        assert!(
+            times == 1 || (times == 0 && is_late),
+            "{} was delivered {times} times: {mail:?}",
+            mail.id
+        );
     }
     assert!(delivered.is_empty(), "{name} was given mail that is in no inbox: {delivered:?}");
 }
@@ -99,7 +103,8 @@ async fn cut_off_after(events: usize) -> bool {
     let setting = TestRun::new();
     let options = || {
         let mut options = setting.options(SCRIPT);
-        (options.agent_options.asks, options.agent_options.mode) = (Asks::Allow, PermissionMode::Default);
+        (options.agent_options.asks, options.agent_options.mode) =
+            (Asks::Allow, PermissionMode::Default);
         options
     };
     let mut first = Runtime::start(options()).await.unwrap();
@@ -119,7 +124,10 @@ async fn cut_off_after(events: usize) -> bool {
         again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
         outcome = finish(Runtime::start(again).await.unwrap()).await.outcome;
     }
-    assert!(matches!(outcome.end, RunEnd::Success { .. }), "cut off after {events} events: {outcome:#?}");
+    assert!(
+        matches!(outcome.end, RunEnd::Success { .. }),
+        "cut off after {events} events: {outcome:#?}"
+    );
     let team = setting.team().await;
     let tasks = team.tasks().await.unwrap();
     let ends: Vec<_> = tasks.iter().map(|task| (task.subject.as_str(), task.status)).collect();
@@ -147,7 +155,8 @@ async fn two_processes_cannot_run_one_team() {
     let setting = TestRun::new();
     let (person, mut asks) = tokio::sync::mpsc::channel(1);
     let mut options = setting.options(SCRIPT);
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::Default);
     let mut first = Runtime::start(options).await.unwrap();
     until(&mut first, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let _unanswered = asks.recv().await.unwrap();

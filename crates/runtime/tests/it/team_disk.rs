@@ -42,14 +42,19 @@ fn team_folder(setting: &TestRun) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_thinks_while_its_transcript_is_on_its_way_to_the_disk_and_acts_when_it_is_there() {
+async fn an_agent_thinks_while_its_transcript_is_on_its_way_to_the_disk_and_acts_when_it_is_there()
+{
     let setting = TestRun::in_files();
     let transcript = team_folder(&setting).join("pitcrew/transcripts/bob.ndjson");
     let mut handle = before_bob(&setting, transcript.to_str().unwrap()).await;
     let held = File::create(&transcript).unwrap();
     held.lock().unwrap();
     go(&setting);
-    until(&mut handle, |event| matches!(event, RunEvent::Answered(answered) if answered.agent.as_str() == "bob")).await;
+    until(
+        &mut handle,
+        |event| matches!(event, RunEvent::Answered(answered) if answered.agent.as_str() == "bob"),
+    )
+    .await;
     assert_eq!(fs::read_to_string(&transcript).unwrap(), "");
     drop(held);
     let ran = finish(handle).await;
@@ -73,7 +78,11 @@ async fn an_agent_goes_on_while_its_mail_is_being_marked_read_and_rests_when_it_
         mail[0]["read"] == true
     };
     go(&setting);
-    until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str() == "bob")).await;
+    until(
+        &mut handle,
+        |event| matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str() == "bob"),
+    )
+    .await;
     assert!(!is_read(), "it was marked read under somebody else's lock");
     fs::remove_dir(&lock).expect("the lock was not waited for until it was stale");
     until(&mut handle, |event| {

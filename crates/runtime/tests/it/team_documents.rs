@@ -60,8 +60,7 @@ async fn an_idle_notice_says_what_was_written_last_to_a_peer_and_nothing_of_mail
     let to_bob = "{name: SendMessage, input: {type: message, recipient: bob@probe, content: the api is ready, summary: API is ready}}";
     let both = format!("{to_bob}, {to_lead}");
     assert_eq!(idle_summaries(&both).await, [Some("[to bob] API is ready".to_owned())]);
-    let refused =
-        "{name: SendMessage, input: {type: message, recipient: nobody, content: hello, summary: hello again}}";
+    let refused = "{name: SendMessage, input: {type: message, recipient: nobody, content: hello, summary: hello again}}";
     assert_eq!(idle_summaries(refused).await, [None]);
 }
 
@@ -100,9 +99,15 @@ async fn tools_at_start(mode: PermissionMode) -> Vec<String> {
 #[tokio::test]
 async fn a_run_begins_with_the_tools_that_its_mode_offers() {
     let tools = tools_at_start(PermissionMode::Default).await;
-    assert!(tools.contains(&"Bash".to_owned()) && !tools.contains(&"ExitPlanMode".to_owned()), "{tools:?}");
+    assert!(
+        tools.contains(&"Bash".to_owned()) && !tools.contains(&"ExitPlanMode".to_owned()),
+        "{tools:?}"
+    );
     let tools = tools_at_start(PermissionMode::Plan).await;
-    assert!(tools.contains(&"Bash".to_owned()) && tools.contains(&"ExitPlanMode".to_owned()), "{tools:?}");
+    assert!(
+        tools.contains(&"Bash".to_owned()) && tools.contains(&"ExitPlanMode".to_owned()),
+        "{tools:?}"
+    );
     let tools = tools_at_start(PermissionMode::Delegate).await;
     let expected = [
         "SendMessage",
@@ -153,7 +158,11 @@ agents:
     for refused in results.iter().filter(|result| result.contains("mistral/x")) {
         assert!(refused.contains("This run can open: ollama/qwen3, openai/NAME"), "{refused}");
     }
-    assert_eq!(results.iter().filter(|result| result.contains("mistral/x")).count(), 2, "{results:?}");
+    assert_eq!(
+        results.iter().filter(|result| result.contains("mistral/x")).count(),
+        2,
+        "{results:?}"
+    );
     assert!(results.iter().any(|result| result.contains("agent_id: ann@probe")), "{results:?}");
 }
 
@@ -174,8 +183,12 @@ agents:
     let results = ran.results_of("team-lead", "TeamDelete");
     assert!(results[0].contains("You lead the team \"probe\", not \"other\""), "{results:?}");
     let done = r#""message": "Cleaned up directories and worktrees for team \"probe\"","#;
-    assert!(results[1].contains(done) && results[1].contains("\"team_name\": \"probe\""), "{results:?}");
-    let nothing = "{\n  \"success\": true,\n  \"message\": \"No team name found, nothing to clean up\"\n}";
+    assert!(
+        results[1].contains(done) && results[1].contains("\"team_name\": \"probe\""),
+        "{results:?}"
+    );
+    let nothing =
+        "{\n  \"success\": true,\n  \"message\": \"No team name found, nothing to clean up\"\n}";
     assert_eq!(results[2..], [nothing, nothing]);
 }
 
@@ -209,5 +222,8 @@ agents:
     let deleted = &ran.results_of("team-lead", "TeamDelete")[0];
     let path = &ran.outcome.kept[0].path;
     let kept = format!("Not cleaned up: the worktree of busy, {} (branch ", path.display());
-    assert!(deleted.contains(&kept) && deleted.contains("1 file is changed or new and not committed"), "{deleted}");
+    assert!(
+        deleted.contains(&kept) && deleted.contains("1 file is changed or new and not committed"),
+        "{deleted}"
+    );
 }

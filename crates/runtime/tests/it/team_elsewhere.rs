@@ -5,18 +5,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, Frame, Member, SendMessageInput, ShutdownRequest, TaskStatus, TeamCreateInput};
+use pitcrew_protocol::{
+    AgentName, Frame, Member, SendMessageInput, ShutdownRequest, TaskStatus, TeamCreateInput,
+};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::{
-    Hosting, Launch, LaunchSpec, LaunchStage, Program, TeammatePlace, member_bounds, root_word, rules_digest,
+    Hosting, Launch, LaunchSpec, LaunchStage, Program, TeammatePlace, member_bounds, root_word,
+    rules_digest,
 };
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::{NewPane, PaneId, PaneTag, Panes as _};
 use pitcrew_runtime::run::{Begin, RunEnd, RunOptions, Runtime, Shortfall};
 use pitcrew_team::store::Event;
 use pitcrew_team::{
-    Actor, CreateTeam, MadeBy, Mail, OnTaken, PaneHost, PanePlace, ProcessRef, SpawnMember, Started, Team,
+    Actor, CreateTeam, MadeBy, Mail, OnTaken, PaneHost, PanePlace, ProcessRef, SpawnMember,
+    Started, Team,
 };
 use rustix::process::Signal;
 
@@ -56,7 +60,11 @@ fn bob() -> AgentName {
 }
 
 /// Panes in which that argv runs, whatever is to be launched; and what was to be launched.
-pub(crate) fn hosting(panes: &ProcessPanes, program: Program, argv: &[&str]) -> (Hosting, Arc<Mutex<Vec<LaunchSpec>>>) {
+pub(crate) fn hosting(
+    panes: &ProcessPanes,
+    program: Program,
+    argv: &[&str],
+) -> (Hosting, Arc<Mutex<Vec<LaunchSpec>>>) {
     let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
     let placements = Arc::new(Mutex::new(Vec::new()));
     let seen = placements.clone();
@@ -107,7 +115,12 @@ impl Played {
 
     pub(crate) async fn is_done(&self) {
         let (content, summary) = ("my part is done".to_owned(), Some("done".to_owned()));
-        self.says(SendMessageInput::Message { recipient: "team-lead".to_owned(), content, summary }).await;
+        self.says(SendMessageInput::Message {
+            recipient: "team-lead".to_owned(),
+            content,
+            summary,
+        })
+        .await;
     }
 
     /// Takes the shutdown request, agrees, and says once more that it is idle, as the reference client does.
@@ -118,12 +131,18 @@ impl Played {
 
     async fn is_asked_to_go(&self) -> ShutdownRequest {
         let asked = self.mail().await;
-        let Some(Frame::ShutdownRequest(asked)) = asked.frame else { panic!("no shutdown request: {asked:?}") };
+        let Some(Frame::ShutdownRequest(asked)) = asked.frame else {
+            panic!("no shutdown request: {asked:?}")
+        };
         asked
     }
 
     async fn agrees_to_go(&self, asked: ShutdownRequest) {
-        let yes = SendMessageInput::ShutdownResponse { request_id: asked.request_id, approve: true, content: None };
+        let yes = SendMessageInput::ShutdownResponse {
+            request_id: asked.request_id,
+            approve: true,
+            content: None,
+        };
         self.says(yes).await;
         self.is_idle().await;
     }
@@ -159,7 +178,11 @@ impl Played {
 }
 
 /// Nothing of a teammate is left: no process, no pane, no entry, no record.
-async fn check_nothing_left(setting: &TestRun, panes: &ProcessPanes, processes: &[ProcessIdentity]) {
+async fn check_nothing_left(
+    setting: &TestRun,
+    panes: &ProcessPanes,
+    processes: &[ProcessIdentity],
+) {
     let team = setting.team().await;
     assert!(processes.iter().all(|process| !process.is_alive()), "a process is left");
     assert_eq!(panes.processes().len(), 0, "a pane is left");
@@ -183,11 +206,16 @@ async fn a_reference_client_in_a_pane_is_given_its_prompt_works_and_says_goodbye
         let (hosting, placements) = hosting(&panes, Program::Claude, &["sleep", "1000"]);
         options.hosting = hosting;
         let mut handle = Runtime::start(options).await.unwrap();
-        let mut events =
-            until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
+        let mut events = until(&mut handle, |event| {
+            stages(std::slice::from_ref(event)) == [LaunchStage::Started]
+        })
+        .await;
         let bob = Played::bob(&setting).await;
         let member = bob.0.member("bob").await.unwrap();
-        assert_eq!((member.backend_type.as_deref(), member.tmux_pane_id.as_deref()), (Some("pane"), Some("p0-bob")));
+        assert_eq!(
+            (member.backend_type.as_deref(), member.tmux_pane_id.as_deref()),
+            (Some("pane"), Some("p0-bob"))
+        );
         let started = bob.0.started().await.unwrap();
         let started = started.values().next().unwrap();
         assert_eq!((started.program.as_str(), started.owner.pid), ("claude", std::process::id()));
@@ -197,7 +225,8 @@ async fn a_reference_client_in_a_pane_is_given_its_prompt_works_and_says_goodbye
         assert_eq!((prompt.from.as_str(), prompt.text.as_str()), ("team-lead", "Do task 1."));
         assert_eq!(prompt.summary, None);
         bob.is_active(true).await;
-        let is_working = |event: &RunEvent| stages(std::slice::from_ref(event)) == [LaunchStage::Working];
+        let is_working =
+            |event: &RunEvent| stages(std::slice::from_ref(event)) == [LaunchStage::Working];
         events.extend(until(&mut handle, is_working).await);
         bob.is_done().await;
         bob.is_active(false).await;
@@ -207,10 +236,16 @@ async fn a_reference_client_in_a_pane_is_given_its_prompt_works_and_says_goodbye
         let ran = finish(handle).await;
         assert_eq!(ran.success(), "All is done.");
         events.extend(ran.events);
-        assert_eq!(stages(&events), [LaunchStage::Started, LaunchStage::PromptTaken, LaunchStage::Working]);
+        assert_eq!(
+            stages(&events),
+            [LaunchStage::Started, LaunchStage::PromptTaken, LaunchStage::Working]
+        );
         check_nothing_left(&setting, &panes, &processes).await;
         let placement = placements.lock().unwrap().remove(0);
-        assert_eq!((placement.agent_id.as_str(), placement.program), ("bob@probe", Program::Claude));
+        assert_eq!(
+            (placement.agent_id.as_str(), placement.program),
+            ("bob@probe", Program::Claude)
+        );
         assert_eq!(placement.session_id, "806a459e-20e5-4ee3-bf49-40e5333a7d9e");
     }
 }
@@ -249,7 +284,9 @@ async fn a_client_that_was_asked_to_shut_down_is_waited_for_and_its_end_is_told(
     // Of the turn before: it comes after the request, and before the answer.
     bob.is_idle().await;
     let is_seen = |event: &RunEvent| match event {
-        RunEvent::AgentChanged { agent, status, .. } => (agent.as_str(), *status) == ("bob", Status::Idle),
+        RunEvent::AgentChanged { agent, status, .. } => {
+            (agent.as_str(), *status) == ("bob", Status::Idle)
+        }
         _ => false,
     };
     until(&mut handle, is_seen).await;
@@ -257,7 +294,8 @@ async fn a_client_that_was_asked_to_shut_down_is_waited_for_and_its_end_is_told(
     bob.agrees_to_go(asked).await;
     // What makes the lead look whether all is done.
     let content = "how far are you?".to_owned();
-    let from_user = SendMessageInput::Message { recipient: "team-lead".to_owned(), content, summary: None };
+    let from_user =
+        SendMessageInput::Message { recipient: "team-lead".to_owned(), content, summary: None };
     bob.0.send(&Actor::User, from_user, None).await.unwrap();
     bob.is_told_nothing_more().await;
     for process in panes.processes() {
@@ -284,7 +322,12 @@ async fn a_process_that_is_killed_is_noticed_and_its_tasks_go_back() {
     let process = ProcessIdentity { pid: started.pid, start_ticks: started.start_ticks };
     let _either = process.signal(Signal::KILL).unwrap();
     let ran = running.await.unwrap();
-    assert_eq!(ran.unfinished(Shortfall::Stalled), "I lost it.", "{:#?}", overheard.told_to("team-lead"));
+    assert_eq!(
+        ran.unfinished(Shortfall::Stalled),
+        "I lost it.",
+        "{:#?}",
+        overheard.told_to("team-lead")
+    );
     let journal = bob.0.backend().journal(bob.0.dir()).await.unwrap();
     let is_noted = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == self::bob() && state == "failed");
     assert!(journal.iter().any(|entry| is_noted(&entry.event)), "{journal:#?}");
@@ -294,7 +337,10 @@ async fn a_process_that_is_killed_is_noticed_and_its_tasks_go_back() {
     let task = bob.0.tasks().await.unwrap().remove(0);
     assert_eq!((task.status, task.owner), (TaskStatus::Pending, None));
     assert_eq!(panes.tagged(&tag(&setting, None)).await.unwrap(), []);
-    assert!(matches!(panes.state(&theirs).await, Ok(pitcrew_runtime::panes::PaneState::Running { .. })));
+    assert!(matches!(
+        panes.state(&theirs).await,
+        Ok(pitcrew_runtime::panes::PaneState::Running { .. })
+    ));
     assert!(bob.0.config().await.unwrap().member("bob").is_none());
 }
 
@@ -321,10 +367,13 @@ async fn a_program_that_ends_at_once_is_reported_with_its_last_words() {
         "- wait_for: {contains: there is no key}",
     );
     let (mut options, overheard) = setting.overheard(&script);
-    options.hosting = hosting(&panes, Program::Pitcrew, &["sh", "-c", "echo there is no key; exit 3"]).0;
+    options.hosting =
+        hosting(&panes, Program::Pitcrew, &["sh", "-c", "echo there is no key; exit 3"]).0;
     let ran = setting.run(options).await;
     assert_eq!(ran.unfinished(Shortfall::FailedToStart), "I lost it.");
-    let said = [overheard.told_to("team-lead").join("\n"), ran.results_of("team-lead", "Task").join("\n")].join("\n");
+    let said =
+        [overheard.told_to("team-lead").join("\n"), ran.results_of("team-lead", "Task").join("\n")]
+            .join("\n");
     assert!(said.contains("The end of its screen:\nthere is no key"), "{said}");
     check_nothing_left(&setting, &panes, &[]).await;
 }
@@ -343,8 +392,12 @@ agents:
     - text: It is stopped.
 "#;
     let (mut options, overheard) = setting.overheard(script);
-    options.hosting =
-        hosting(&panes, Program::Claude, &["sh", "-c", "echo 'Do you trust this folder?'; exec sleep 1000"]).0;
+    options.hosting = hosting(
+        &panes,
+        Program::Claude,
+        &["sh", "-c", "echo 'Do you trust this folder?'; exec sleep 1000"],
+    )
+    .0;
     options.hosting.prompt_deadline = Duration::from_millis(300);
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "It is stopped.");
@@ -389,7 +442,11 @@ agents:
 
 fn tag(setting: &TestRun, agent: Option<&str>) -> PaneTag {
     let team = pitcrew_protocol::TeamDir::of("probe");
-    PaneTag { root: root_word(&setting.root), team, agent: agent.map(|agent| AgentName::new(agent).unwrap()) }
+    PaneTag {
+        root: root_word(&setting.root),
+        team,
+        agent: agent.map(|agent| AgentName::new(agent).unwrap()),
+    }
 }
 
 /// A team as a killed lead leaves it: its teammate lives in a pane.
@@ -398,7 +455,11 @@ pub(crate) async fn abandoned(setting: &TestRun, panes: &ProcessPanes) -> (Team,
 }
 
 /// The same, with what runs in the pane.
-pub(crate) async fn abandoned_with(setting: &TestRun, panes: &ProcessPanes, argv: Vec<String>) -> (Team, PaneId) {
+pub(crate) async fn abandoned_with(
+    setting: &TestRun,
+    panes: &ProcessPanes,
+    argv: Vec<String>,
+) -> (Team, PaneId) {
     let create = CreateTeam {
         input: TeamCreateInput { team_name: "probe".to_owned(), ..TeamCreateInput::default() },
         cwd: setting.cwd.display().to_string(),
@@ -439,7 +500,8 @@ pub(crate) async fn abandoned_with(setting: &TestRun, panes: &ProcessPanes, argv
 /// What bounds a member under the options of a resumed run.
 fn bounds_of(setting: &TestRun, member: &Member) -> String {
     let agent_options = setting.options(ONE).agent_options;
-    let rules = rules_digest(&agent_options.settings, &agent_options.root, &agent_options.project_agents);
+    let rules =
+        rules_digest(&agent_options.settings, &agent_options.root, &agent_options.project_agents);
     member_bounds(&rules, agent_options.limits, member)
 }
 
@@ -472,10 +534,14 @@ async fn a_lead_that_comes_back_minds_who_lives_and_closes_what_is_nobodys() {
     let lives = panes.processes();
     let theirs = panes.foreign().await;
     let ghost = panes.start(&sleeper(&setting, "ghost")).await.unwrap().id;
-    let always = |what: &str, lasts| Event::AllowedAlways { member: bob(), what: what.to_owned(), lasts };
+    let always =
+        |what: &str, lasts| Event::AllowedAlways { member: bob(), what: what.to_owned(), lasts };
     team.note([always("Bash(make:*)", true), always("this very call of Bash", false)]).await;
     let mut handle = Runtime::start(resumed(&setting, &panes)).await.unwrap();
-    let seen = until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::PromptTaken]).await;
+    let seen = until(&mut handle, |event| {
+        stages(std::slice::from_ref(event)) == [LaunchStage::PromptTaken]
+    })
+    .await;
     let allowed = seen.iter().filter_map(|event| match event {
         RunEvent::AllowedAlways { agent, what } => Some((agent.as_str(), what.as_str())),
         _ => None,
@@ -493,7 +559,10 @@ async fn a_lead_that_comes_back_minds_who_lives_and_closes_what_is_nobodys() {
     bob.says_goodbye().await;
     let _either = lives[0].signal(Signal::TERM).unwrap();
     assert_eq!(finish(handle).await.success(), "All is done.");
-    assert!(matches!(panes.state(&theirs).await, Ok(pitcrew_runtime::panes::PaneState::Running { .. })));
+    assert!(matches!(
+        panes.state(&theirs).await,
+        Ok(pitcrew_runtime::panes::PaneState::Running { .. })
+    ));
     assert_eq!(panes.processes().len(), 1, "only the user's own pane is left");
 }
 
@@ -518,7 +587,10 @@ async fn a_lead_that_comes_back_starts_who_died_again_under_the_same_name() {
         Some(5),
         "what it was spawned with is less than what the run has"
     );
-    assert!(matches!(panes.state(&old).await, Ok(pitcrew_runtime::panes::PaneState::Gone)), "the old pane is left");
+    assert!(
+        matches!(panes.state(&old).await, Ok(pitcrew_runtime::panes::PaneState::Gone)),
+        "the old pane is left"
+    );
     // It has no memory of its first life, so it is told once more what to do.
     assert_eq!(bob.mail().await.message.text, "Do it.");
     bob.is_done().await;
@@ -530,7 +602,10 @@ async fn a_lead_that_comes_back_starts_who_died_again_under_the_same_name() {
 }
 
 /// The team of [`abandoned`], whose teammate agreed to shut down before its lead crashed; and its process.
-async fn abandoned_after_a_goodbye(setting: &TestRun, panes: &ProcessPanes) -> (Played, Vec<ProcessIdentity>) {
+async fn abandoned_after_a_goodbye(
+    setting: &TestRun,
+    panes: &ProcessPanes,
+) -> (Played, Vec<ProcessIdentity>) {
     let (team, _) = abandoned(setting, panes).await;
     let lead = team.clone().sealed(pitcrew_team::LeadSigner::make(team.teams()).unwrap());
     let request = SendMessageInput::ShutdownRequest { recipient: "bob".to_owned(), content: None };
@@ -561,7 +636,8 @@ async fn a_lead_that_comes_back_stops_what_is_left_of_who_was_taken_out_before_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_in_a_stopped_run_ends_where_it_is_without_being_asked_and_is_started_anew_by_the_next() {
+async fn a_client_in_a_stopped_run_ends_where_it_is_without_being_asked_and_is_started_anew_by_the_next()
+ {
     let setting = TestRun::in_files();
     let panes = ProcessPanes::new();
     let mut options = setting.options(ONE);
@@ -586,7 +662,11 @@ async fn a_client_in_a_stopped_run_ends_where_it_is_without_being_asked_and_is_s
     options.agent_options.shutdown_grace = PATIENCE;
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
-    assert_eq!(bob.mail().await.message.text, "Do task 1.", "it is told what to do, and not to shut down");
+    assert_eq!(
+        bob.mail().await.message.text,
+        "Do task 1.",
+        "it is told what to do, and not to shut down"
+    );
     bob.is_told_nothing_more().await;
     let second = panes.processes();
     assert!(second[0].is_alive(), "the answer to the former run's request has ended it");

@@ -5,14 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use pitcrew_model::{Model, PriceTable, Request, Response, ResponseStream, Script, Scripted, StreamEvent, Usage};
+use pitcrew_model::{
+    Model, PriceTable, Request, Response, ResponseStream, Script, Scripted, StreamEvent, Usage,
+};
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
 use pitcrew_runtime::run::{
-    AgentOptions, Asks, Begin, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime, Shortfall,
+    AgentOptions, Asks, Begin, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime,
+    Shortfall,
 };
 use pitcrew_runtime::sandbox::Machine;
 use pitcrew_runtime::settings::Settings;
@@ -86,7 +89,10 @@ impl Overheard {
     pub(crate) fn told_to(&self, agent: &str) -> Vec<String> {
         let messages = self.last_request(agent).messages;
         let users = messages.iter().filter(|message| message.role == pitcrew_model::Role::User);
-        users.flat_map(|message| &message.blocks).filter_map(|block| block.as_text().map(str::to_owned)).collect()
+        users
+            .flat_map(|message| &message.blocks)
+            .filter_map(|block| block.as_text().map(str::to_owned))
+            .collect()
     }
 }
 
@@ -103,7 +109,9 @@ impl Model for Overheard {
         self.requests.lock().unwrap().push(request.clone());
         let usage = self.usage;
         Box::pin(self.model.respond(request).map(move |event| match event {
-            Ok(StreamEvent::Finished(response)) => Ok(StreamEvent::Finished(Response { usage, ..response })),
+            Ok(StreamEvent::Finished(response)) => {
+                Ok(StreamEvent::Finished(Response { usage, ..response }))
+            }
             other => other,
         }))
     }
@@ -211,7 +219,10 @@ pub(crate) async fn finish(mut handle: RunHandle) -> Ran {
 }
 
 /// Reads a run until something happens in it.
-pub(crate) async fn until(handle: &mut RunHandle, mut wanted: impl FnMut(&RunEvent) -> bool) -> Vec<RunEvent> {
+pub(crate) async fn until(
+    handle: &mut RunHandle,
+    mut wanted: impl FnMut(&RunEvent) -> bool,
+) -> Vec<RunEvent> {
     let mut events = Vec::new();
     let reading = async {
         while let Some(event) = handle.events.recv().await {
@@ -241,7 +252,9 @@ impl Ran {
     #[track_caller]
     pub(crate) fn unfinished(&self, reason: Shortfall) -> &str {
         match &self.outcome.end {
-            RunEnd::Unfinished { shortfall, text, .. } if *shortfall == reason => text.as_deref().unwrap_or_default(),
+            RunEnd::Unfinished { shortfall, text, .. } if *shortfall == reason => {
+                text.as_deref().unwrap_or_default()
+            }
             other => panic!("the run ended in {other:?} after {:#?}", self.results()),
         }
     }
@@ -249,7 +262,9 @@ impl Ran {
     /// The results of the tools, one line each.
     pub(crate) fn results(&self) -> Vec<String> {
         let line = |event: &RunEvent| match event {
-            RunEvent::ToolEnded(ended) => Some(format!("{} {}: {}", ended.agent, ended.tool, ended.text)),
+            RunEvent::ToolEnded(ended) => {
+                Some(format!("{} {}: {}", ended.agent, ended.tool, ended.text))
+            }
             RunEvent::Warning { text } => Some(format!("warning: {text}")),
             _ => None,
         };
@@ -259,6 +274,9 @@ impl Ran {
     /// The result of an agent's calls of a tool.
     pub(crate) fn results_of(&self, agent: &str, tool: &str) -> Vec<String> {
         let prefix = format!("{agent} {tool}: ");
-        self.results().iter().filter_map(|line| line.strip_prefix(&prefix).map(str::to_owned)).collect()
+        self.results()
+            .iter()
+            .filter_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
+            .collect()
     }
 }

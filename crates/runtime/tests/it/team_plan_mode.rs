@@ -24,7 +24,11 @@ const MAKE: &str = "git init -q && git config user.name probe && git config user
 const LOOK: &str = "git rev-parse HEAD; find . -type f -print0 | sort -z | xargs -0 sha256sum";
 
 fn in_repository(setting: &TestRun, command: &str) -> String {
-    let output = apart(&mut Command::new("sh")).args(["-c", command]).current_dir(&setting.cwd).output().unwrap();
+    let output = apart(&mut Command::new("sh"))
+        .args(["-c", command])
+        .current_dir(&setting.cwd)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -101,15 +105,26 @@ async fn a_teammate_in_plan_mode_changes_nothing_before_its_plan_is_approved() {
     }
     let commands = ran.results_of("planner", "Bash");
     for refused in &commands[..3] {
-        assert!(refused.starts_with("in plan mode only commands that surely read are run"), "{commands:?}");
+        assert!(
+            refused.starts_with("in plan mode only commands that surely read are run"),
+            "{commands:?}"
+        );
     }
     assert_eq!(commands.len(), 6, "{results:#?}");
 
-    assert_eq!(std::fs::read_to_string(setting.cwd.join("kept.txt")).unwrap(), "lost", "{results:#?}");
+    assert_eq!(
+        std::fs::read_to_string(setting.cwd.join("kept.txt")).unwrap(),
+        "lost",
+        "{results:#?}"
+    );
     for file in ["a.txt", "b.txt", "c.txt"] {
         assert!(setting.cwd.join(file).exists(), "{file}: {results:#?}");
     }
-    assert_eq!(in_repository(&setting, "git log --format=%s"), "vandalised\nbase\n", "{results:#?}");
+    assert_eq!(
+        in_repository(&setting, "git log --format=%s"),
+        "vandalised\nbase\n",
+        "{results:#?}"
+    );
     assert_eq!(in_repository(&setting, "git show HEAD:kept.txt"), "lost");
     let answers = ran.results_of("planner", "ExitPlanMode");
     assert!(answers[0].contains("Write your plan to"), "{answers:?}");

@@ -77,7 +77,11 @@ async fn a_lead_and_two_teammates_do_a_job_and_shut_down() {
 async fn the_same_job_is_done_by_a_team_that_is_kept_in_files() {
     let setting = TestRun::in_files();
     check_job(&setting).await;
-    assert_eq!(std::fs::read_dir(setting.root.join("teams")).unwrap().count(), 0, "something of the team is left");
+    assert_eq!(
+        std::fs::read_dir(setting.root.join("teams")).unwrap().count(),
+        0,
+        "something of the team is left"
+    );
 }
 
 async fn check_job(setting: &TestRun) {
@@ -86,7 +90,8 @@ async fn check_job(setting: &TestRun) {
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "hello.txt is written and checked.", "{:#?}", ran.results());
     assert!(ran.outcome.team_deleted);
-    let states: Vec<_> = ran.outcome.agents.iter().map(|agent| (agent.name.to_string(), agent.state)).collect();
+    let states: Vec<_> =
+        ran.outcome.agents.iter().map(|agent| (agent.name.to_string(), agent.state)).collect();
     let done = |name: &str| (name.to_owned(), Status::Completed);
     assert_eq!(states, [done("team-lead"), done("checker"), done("writer")]);
     assert_eq!(std::fs::read_to_string(setting.cwd.join("count.txt")).unwrap(), "1\n");
@@ -113,10 +118,9 @@ async fn a_lead_that_forgets_its_team_is_reminded_and_then_the_team_is_shut_down
     );
     let ran = setting.run(setting.options(&script)).await;
     ran.success();
-    let told = ran
-        .events
-        .iter()
-        .any(|event| matches!(event, RunEvent::ShuttingDown { reason } if reason == "the work is done"));
+    let told = ran.events.iter().any(
+        |event| matches!(event, RunEvent::ShuttingDown { reason } if reason == "the work is done"),
+    );
     assert!(told, "the team was not shut down by us");
     let config = setting.team().await.config().await.unwrap();
     assert_eq!(config.teammates().count(), 0);
@@ -146,8 +150,14 @@ agents:
     ran.success();
     let answers = ran.results_of("bob", "Bash");
     assert_eq!(answers.len(), 1);
-    assert!(answers[0].starts_with("Permission denied for Bash: nobody is there to ask"), "{answers:?}");
-    assert!(answers[0].contains("; --allow 'Bash(curl example.org)' would have allowed it"), "{answers:?}");
+    assert!(
+        answers[0].starts_with("Permission denied for Bash: nobody is there to ask"),
+        "{answers:?}"
+    );
+    assert!(
+        answers[0].contains("; --allow 'Bash(curl example.org)' would have allowed it"),
+        "{answers:?}"
+    );
     let requests = setting.team().await.requests().await.unwrap();
     assert!(requests.values().all(|request| request.answer.is_some()));
 }
@@ -172,11 +182,16 @@ agents:
 "#;
     let (person, mut asks) = tokio::sync::mpsc::channel(1);
     let mut options = setting.options(script);
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::Default);
     let answering = async {
         let mut asked = Vec::new();
         while let Some(ask) = asks.recv().await {
-            asked.push(format!("{} {}", ask.question.asker, ask.input["command"].as_str().unwrap()));
+            asked.push(format!(
+                "{} {}",
+                ask.question.asker,
+                ask.input["command"].as_str().unwrap()
+            ));
             let touch = Offer::Rule("Bash(touch by-bob:*)".to_owned());
             ask.reply(match asked.len() {
                 2 => Choice::Always { offer: touch, keep: Keep::Run },
@@ -214,17 +229,23 @@ agents:
     );
     assert!(ran.results_of("Explore#1", "Task")[0].contains("No such tool available: Task"));
     let works_for = |event: &RunEvent| match event {
-        RunEvent::ToolEnded(ended) if ended.agent.as_str() == "Explore#1" => ended.parent_call.clone(),
+        RunEvent::ToolEnded(ended) if ended.agent.as_str() == "Explore#1" => {
+            ended.parent_call.clone()
+        }
         _ => None,
     };
-    assert_eq!(ran.events.iter().find_map(works_for).as_deref(), Some("toolu_script_team-lead_0_0"));
+    assert_eq!(
+        ran.events.iter().find_map(works_for).as_deref(),
+        Some("toolu_script_team-lead_0_0")
+    );
 }
 
 #[tokio::test]
 async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
     let setting = TestRun::new();
-    let script =
-        with_waiter("    - repeat: {until: {contains: never}, at_most: 1000, turns: [{tools: [{name: TaskList}]}]}\n");
+    let script = with_waiter(
+        "    - repeat: {until: {contains: never}, at_most: 1000, turns: [{tools: [{name: TaskList}]}]}\n",
+    );
     let mut options = setting.options(&script);
     options.agent_options.limits.max_turns = Some(7);
     let ran = setting.run(options).await;
@@ -234,7 +255,11 @@ async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
 
     let usage = Usage { input_tokens: 1_000_000, output_tokens: 500_000, ..Usage::default() };
     let (mut options, _) = setting.with_usage(&script, usage);
-    options.agent_options.prices.override_with(&json!({"script:test.yaml": {"input": 1.0, "output": 2.0}})).unwrap();
+    options
+        .agent_options
+        .prices
+        .override_with(&json!({"script:test.yaml": {"input": 1.0, "output": 2.0}}))
+        .unwrap();
     options.agent_options.limits.max_cost_usd = Some(5.0);
     let ran = setting.run(options).await;
     let RunEnd::LimitReached { reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
@@ -255,7 +280,10 @@ async fn more_teammates_than_the_run_may_have_are_refused() {
     let ran = setting.run(options).await;
     let answers = ran.results_of("team-lead", "Task");
     assert!(answers[0].starts_with("Spawned successfully."), "{answers:?}");
-    assert!(answers[1].contains("The team has 1 teammate, as many as this run may have"), "{answers:?}");
+    assert!(
+        answers[1].contains("The team has 1 teammate, as many as this run may have"),
+        "{answers:?}"
+    );
 }
 
 #[tokio::test]
@@ -277,12 +305,21 @@ agents:
 "#;
     let (person, mut asks) = tokio::sync::mpsc::channel(1);
     let mut options = setting.options(script);
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let ask = asks.recv().await.unwrap();
-    setting.team_elsewhere().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
-    until(&mut handle, |event| matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })).await;
+    setting
+        .team_elsewhere()
+        .await
+        .set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan")
+        .await
+        .unwrap();
+    until(&mut handle, |event| {
+        matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })
+    })
+    .await;
     ask.reply(Choice::Once);
     finish(handle).await.success();
     assert!(setting.cwd.join("a.txt").exists());
@@ -309,14 +346,19 @@ agents:
 "#;
     let (person, mut asks) = tokio::sync::mpsc::channel(1);
     let mut options = setting.options(script);
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
     asks.recv().await.unwrap().reply(Choice::Once);
     // To look whether the trap is set is asked of nobody.
     let ask = asks.recv().await.unwrap();
-    setting.team_elsewhere().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
-    let stopped =
-        |event: &RunEvent| matches!(event, RunEvent::Warning { text } if text.contains("bob is in plan mode"));
+    setting
+        .team_elsewhere()
+        .await
+        .set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan")
+        .await
+        .unwrap();
+    let stopped = |event: &RunEvent| matches!(event, RunEvent::Warning { text } if text.contains("bob is in plan mode"));
     let events = until(&mut handle, stopped).await;
     let Some(RunEvent::Warning { text }) = events.last() else { panic!("{events:?}") };
     assert!(text.contains("background commands were stopped: `trap"), "{text}");
@@ -355,18 +397,19 @@ agents:
 #[tokio::test]
 async fn a_hook_keeps_a_teammate_from_going_idle() {
     let setting = TestRun::new();
-    let script = with_waiter("    - tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]\n");
+    let script =
+        with_waiter("    - tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]\n");
     let mut options = setting.options(&script);
     let command = "test -e once || { touch once; echo 'look again' >&2; exit 2; }";
-    let hooks = json!({"hooks": {"TeammateIdle": [{"hooks": [{"type": "command", "command": command}]}]}});
+    let hooks =
+        json!({"hooks": {"TeammateIdle": [{"hooks": [{"type": "command", "command": command}]}]}});
     options.agent_options.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
     let ran = setting.run(options).await;
     ran.success();
     assert!(setting.cwd.join("once").exists());
-    let said = ran
-        .events
-        .iter()
-        .filter(|event| matches!(event, RunEvent::Answered(answered) if answered.agent.as_str() == "bob"));
+    let said = ran.events.iter().filter(
+        |event| matches!(event, RunEvent::Answered(answered) if answered.agent.as_str() == "bob"),
+    );
     assert!(said.count() >= 3, "the hook did not keep bob going");
 }
 
@@ -379,7 +422,10 @@ async fn without_team_tools_there_are_plain_tools_and_subagents() {
     let ran = setting.run(options).await;
     let RunEvent::Started(started) = &ran.events[0] else { panic!("{:?}", ran.events[0]) };
     // ExitPlanMode is offered in plan mode only.
-    assert_eq!(started.tools, ["Task", "TaskStop", "Bash", "Read", "Write", "Edit", "Glob", "Grep"]);
+    assert_eq!(
+        started.tools,
+        ["Task", "TaskStop", "Bash", "Read", "Write", "Edit", "Glob", "Grep"]
+    );
 }
 
 #[tokio::test]
@@ -402,7 +448,10 @@ async fn a_failing_lead_ends_the_run_with_its_reason() {
     let setting = TestRun::new();
     let ran = setting.run(setting.options("agents: {nobody: [{text: x}]}")).await;
     let RunEnd::Failed { reason } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
-    assert!(reason.starts_with("the lead cannot go on") || reason.contains("team-lead"), "{reason}");
+    assert!(
+        reason.starts_with("the lead cannot go on") || reason.contains("team-lead"),
+        "{reason}"
+    );
 }
 
 #[tokio::test]
@@ -420,12 +469,24 @@ agents:
     let mut options = setting.options(script);
     options.agent_options.asks = Asks::Allow;
     let mut handle = Runtime::start(options).await.unwrap();
-    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob")).await;
+    until(
+        &mut handle,
+        |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob"),
+    )
+    .await;
     let team = setting.team().await;
     team.remove_member(&Actor::User, &AgentName::new("bob").unwrap()).await.unwrap();
     let ran = finish(handle).await;
     ran.success();
-    assert!(team.config().await.unwrap().teammates().map(|member: &Member| &member.name).next().is_none());
+    assert!(
+        team.config()
+            .await
+            .unwrap()
+            .teammates()
+            .map(|member: &Member| &member.name)
+            .next()
+            .is_none()
+    );
 }
 
 #[tokio::test]
@@ -458,7 +519,8 @@ agents:
     let ran = setting.run(setting.options(script)).await;
     ran.success();
     assert!(!setting.cwd.join("new.txt").exists());
-    let kept: Vec<_> = ran.outcome.kept.iter().map(|kept| (kept.agent.as_str(), kept.reason.as_str())).collect();
+    let kept: Vec<_> =
+        ran.outcome.kept.iter().map(|kept| (kept.agent.as_str(), kept.reason.as_str())).collect();
     assert_eq!(kept, [("busy", "1 file is changed or new and not committed")]);
     assert_eq!(std::fs::read_to_string(ran.outcome.kept[0].path.join("new.txt")).unwrap(), "new");
     assert!(!setting.root.join("pitcrew/worktrees/probe/clean").exists());
@@ -482,7 +544,11 @@ async fn a_stopped_run_waits_for_no_answer_of_the_leads_model_and_goes_on_from_t
     handle.stopper().stop();
     let ran = finish(handle).await;
     assert_eq!(ran.outcome.end, RunEnd::Interrupted);
-    assert_eq!(setting.team().await.config().await.unwrap().teammates().count(), 1, "the teammate stays");
+    assert_eq!(
+        setting.team().await.config().await.unwrap().teammates().count(),
+        1,
+        "the teammate stays"
+    );
 
     let mut again = setting.options(&script(0));
     again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
@@ -493,8 +559,9 @@ async fn a_stopped_run_waits_for_no_answer_of_the_leads_model_and_goes_on_from_t
 
     // A lead alone is gone at once.
     let alone = TestRun::new();
-    let mut options =
-        alone.options("agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}");
+    let mut options = alone.options(
+        "agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}",
+    );
     options.agent_options.shutdown_grace = Duration::from_secs(600);
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(_))).await;
@@ -516,15 +583,21 @@ agents:
     - repeat: {at_most: 1000, turns: [{tools: [{name: TaskList}]}]}
 "#;
     let mut options = setting.options(script);
-    (options.agent_options.asks, options.agent_options.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
+    (options.agent_options.asks, options.agent_options.shutdown_grace) =
+        (Asks::Allow, Duration::from_millis(300));
     let mut handle = Runtime::start(options).await.unwrap();
-    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob")).await;
+    until(
+        &mut handle,
+        |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob"),
+    )
+    .await;
     handle.stopper().stop();
     finish(handle).await;
     std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
     let mut again = setting.options(script);
     again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
-    (again.agent_options.asks, again.agent_options.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
+    (again.agent_options.asks, again.agent_options.shutdown_grace) =
+        (Asks::Allow, Duration::from_millis(300));
     let ran = setting.run(again).await;
     ran.success();
     // One call was cut off, one was made again, and one is left.

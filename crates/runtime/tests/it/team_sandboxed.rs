@@ -24,7 +24,9 @@ fn sandboxed(mut options: RunOptions, allows_clients: bool) -> Option<RunOptions
     options.agent_options.machine.inner = Some(vec![inner().into_os_string()]);
     let support = Sandbox::new(options.agent_options.machine.clone()).support(Profile::Work);
     if !support.is_held() {
-        eprintln!("\n!!! SKIPPED: {support:?}. Nothing was proved about --sandbox on this machine. !!!\n");
+        eprintln!(
+            "\n!!! SKIPPED: {support:?}. Nothing was proved about --sandbox on this machine. !!!\n"
+        );
         return None;
     }
     let user = json!({"sandbox": {"autoAllow": true, "allowOtherClients": allows_clients}});
@@ -51,7 +53,8 @@ async fn under_the_sandbox_another_client_is_no_teammate() {
 async fn another_client_is_a_teammate_under_the_sandbox_when_the_user_opts_in() {
     let setting = TestRun::new();
     let panes = ProcessPanes::new();
-    let mut options = setting.options(&CLIENT.replace("- text: I work alone.", "- wait_for: {contains: never}"));
+    let mut options =
+        setting.options(&CLIENT.replace("- text: I work alone.", "- wait_for: {contains: never}"));
     options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
     let Some(options) = sandboxed(options, true) else { return };
     let mut handle = Runtime::start(options).await.unwrap();

@@ -43,10 +43,15 @@ agents:
 "#;
     let mut options = setting.options(script);
     // Nobody uses it up.
-    (options.agent_options.asks, options.agent_options.shutdown_grace) = (Asks::Allow, Duration::from_secs(600));
+    (options.agent_options.asks, options.agent_options.shutdown_grace) =
+        (Asks::Allow, Duration::from_secs(600));
     let mut handle = Runtime::start(options).await.unwrap();
     let stopper = handle.stopper();
-    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "deaf")).await;
+    until(
+        &mut handle,
+        |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "deaf"),
+    )
+    .await;
     stopper.stop();
     let ran = finish(handle).await;
     assert_eq!(ran.outcome.end, RunEnd::Interrupted);
@@ -98,13 +103,18 @@ agents:
     std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
     let mut again = setting.options(script);
     again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
-    (again.agent_options.asks, again.agent_options.shutdown_grace) = (Asks::Allow, Duration::from_secs(600));
+    (again.agent_options.asks, again.agent_options.shutdown_grace) =
+        (Asks::Allow, Duration::from_secs(600));
     let ran = setting.run(again).await;
     let team = setting.team().await;
     ran.success();
     let sent = ran.results_of("bob", "SendMessage");
     assert!(sent.len() == 2 && sent[1].contains("Shutdown approved"), "{sent:?}");
-    assert_eq!(team.config().await.unwrap().teammates().count(), 0, "the second request was obeyed");
+    assert_eq!(
+        team.config().await.unwrap().teammates().count(),
+        0,
+        "the second request was obeyed"
+    );
 }
 
 #[tokio::test]
@@ -140,7 +150,8 @@ agents:
 "#;
     let (options, overheard) = setting.overheard(script);
     setting.run(options).await.success();
-    let has = |agent: &str, text: &str| overheard.told_to(agent).iter().any(|told| told.contains(text));
+    let has =
+        |agent: &str, text: &str| overheard.told_to(agent).iter().any(|told| told.contains(text));
     let is_told = has("ann", "to bob was not delivered: bob is no longer in the team");
     assert!(has("bob", "did you see it") || is_told, "it was neither seen nor told as dead");
 }
@@ -162,7 +173,8 @@ async fn a_run_that_is_asked_to_end_its_team_says_why_it_was_ending_already() {
         options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
         options.agent_options.shutdown_grace = PATIENCE;
         let mut handle = Runtime::start(options).await.unwrap();
-        until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
+        until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started])
+            .await;
         let bob = Played::bob(&setting).await;
         bob.mail().await;
         bob.is_active(true).await;
@@ -172,7 +184,8 @@ async fn a_run_that_is_asked_to_end_its_team_says_why_it_was_ending_already() {
             until(&mut handle, |event| matches!(event, RunEvent::ShuttingDown { .. })).await;
         }
         let ask = ControlRequest::EndTeam { wait_seconds: None };
-        let answer = control_request(&setting.root.join("teams/probe/pitcrew"), &ask).await.unwrap();
+        let answer =
+            control_request(&setting.root.join("teams/probe/pitcrew"), &ask).await.unwrap();
         let expected = if was_ending { json!("the work is done") } else { json!(null) };
         assert_eq!(answer[ENDING], expected);
         bob.says_goodbye().await;

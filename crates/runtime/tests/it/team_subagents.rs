@@ -33,7 +33,10 @@ fn check_teammate(results: &[String], teammates: &str) {
     assert!(results[0].starts_with("It is swordfish.\n\nagentId: bob/Explore#1"), "{results:?}");
     let refused = format!("<tool_use_error>{teammates} cannot spawn other teammates.");
     assert!(results[1].starts_with(&refused), "{results:?}");
-    assert!(results[2].contains(&format!("{teammates} cannot spawn background agents.")), "{results:?}");
+    assert!(
+        results[2].contains(&format!("{teammates} cannot spawn background agents.")),
+        "{results:?}"
+    );
     assert_eq!(results.len(), 3);
 }
 
@@ -51,7 +54,10 @@ async fn a_teammate_sends_out_subagents_and_spawns_no_teammates() {
     check_teammate(&ran.results_of("bob", "Task"), "In-process teammates");
     assert!(ran.results_of("bob/Explore#1", "Task")[0].contains("No such tool available: Task"));
     let tools = model.tools_of("bob");
-    assert!(tools.contains(&"Task".to_owned()) && !tools.contains(&"TeamCreate".to_owned()), "{tools:?}");
+    assert!(
+        tools.contains(&"Task".to_owned()) && !tools.contains(&"TeamCreate".to_owned()),
+        "{tools:?}"
+    );
 }
 
 #[tokio::test]
@@ -61,7 +67,8 @@ async fn a_teammate_in_a_process_of_its_own_sends_out_subagents_too() {
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     tell(&team, "bob", "Ask.").await;
-    let mut handle = start(setting.alone(&format!("agents:\n{LOOKS}  bob:{SENDS_OUT}{AGREES}"))).await;
+    let mut handle =
+        start(setting.alone(&format!("agents:\n{LOOKS}  bob:{SENDS_OUT}{AGREES}"))).await;
     let mut events = until_it_is(&mut handle, Status::Idle).await;
     dismiss(&team, "bob").await;
     let ran = finish(handle).await;
@@ -98,13 +105,19 @@ agents:
     );
     let mut options = setting.options(&script);
     // The run is freer than bob.
-    (options.agent_options.mode, options.agent_options.asks) = (PermissionMode::AcceptEdits, Asks::Deny);
+    (options.agent_options.mode, options.agent_options.asks) =
+        (PermissionMode::AcceptEdits, Asks::Deny);
     let ran = setting.run(options).await;
     let written = ran.results_of("bob/general-purpose#1", "Write");
-    assert!(written[0].contains("Permission denied") || written[0].contains("nobody"), "{written:?}");
+    assert!(
+        written[0].contains("Permission denied") || written[0].contains("nobody"),
+        "{written:?}"
+    );
     assert!(!setting.cwd.join("a.txt").exists());
     let started = ran.events.iter().find_map(|event| match event {
-        RunEvent::AgentStarted(started) if started.agent.as_str() == "bob/general-purpose#1" => Some(started.mode),
+        RunEvent::AgentStarted(started) if started.agent.as_str() == "bob/general-purpose#1" => {
+            Some(started.mode)
+        }
         _ => None,
     });
     assert_eq!(started, Some(PermissionMode::Default));
@@ -130,7 +143,10 @@ agents:
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "All is known.");
     let launched = &ran.results_of("team-lead", "Task")[0];
-    assert!(launched.starts_with("Async agent launched successfully.\nagentId: Explore#1\n"), "{launched}");
+    assert!(
+        launched.starts_with("Async agent launched successfully.\nagentId: Explore#1\n"),
+        "{launched}"
+    );
     let ended = |agent: &str, tool: &str| {
         let is_it = |event: &RunEvent| matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str() == agent && ended.tool == tool);
         ran.events.iter().position(is_it).unwrap()
@@ -185,9 +201,13 @@ agents:
     let results = ran.results_of("team-lead", "Task");
     assert!(results[1].starts_with("That word.\n\nagentId: Explore#1"), "{results:?}");
     assert_eq!(model.told_to("Explore#1"), ["Remember the word swordfish.", "Which word?"]);
-    assert!(results[2].contains("goes on as it was: give `subagent_type` \"Explore\""), "{results:?}");
     assert!(
-        results[3].contains("No subagent Explore#7 of yours") && results[3].contains("there are: Explore#1"),
+        results[2].contains("goes on as it was: give `subagent_type` \"Explore\""),
+        "{results:?}"
+    );
+    assert!(
+        results[3].contains("No subagent Explore#7 of yours")
+            && results[3].contains("there are: Explore#1"),
         "{results:?}"
     );
     assert!(results[4].contains("leave out `name`"), "{results:?}");
@@ -209,8 +229,10 @@ agents:
     until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(_))).await;
     handle.stopper().stop();
     finish(handle).await;
-    let goes_on =
-        script.replace("    - {delay_ms: 600000, text: Late.}\n  'Explore#1'", "    - text: I see.\n  'Explore#1'");
+    let goes_on = script.replace(
+        "    - {delay_ms: 600000, text: Late.}\n  'Explore#1'",
+        "    - text: I see.\n  'Explore#1'",
+    );
     let (mut options, model) = setting.overheard(&goes_on);
     options.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
     let ran = finish(Runtime::start(options).await.unwrap()).await;
@@ -240,8 +262,7 @@ agents:
     let mut options = setting.options(script);
     options.agent_options.asks = Asks::Allow;
     let mut handle = Runtime::start(options).await.unwrap();
-    let begins =
-        |event: &RunEvent| matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str().starts_with("bob/"));
+    let begins = |event: &RunEvent| matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str().starts_with("bob/"));
     until(&mut handle, begins).await;
     let from_outside = SendMessageInput::Message {
         recipient: "team-lead".to_owned(),
@@ -251,7 +272,8 @@ agents:
     setting.team().await.send(&Actor::User, from_outside, None).await.unwrap();
     let ran = finish(handle).await;
     assert_eq!(ran.success(), "Enough.");
-    let subagent = ran.outcome.agents.iter().find(|agent| agent.name.as_str().starts_with("bob/")).unwrap();
+    let subagent =
+        ran.outcome.agents.iter().find(|agent| agent.name.as_str().starts_with("bob/")).unwrap();
     assert_eq!(subagent.state, Status::Killed);
 }
 
@@ -275,13 +297,17 @@ agents:
     );
     let (person, mut asks) = mpsc::channel(1);
     let mut options = setting.options(&script);
-    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::AcceptEdits);
+    (options.agent_options.asks, options.agent_options.mode) =
+        (Asks::Person(person), PermissionMode::AcceptEdits);
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let ask = asks.recv().await.unwrap();
     let team = setting.team().await;
     team.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
-    until(&mut handle, |event| matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })).await;
+    until(&mut handle, |event| {
+        matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })
+    })
+    .await;
     ask.reply(Choice::No { reason: None });
     let ran = finish(handle).await;
     let written = ran.results_of("bob/general-purpose#1", "Write");

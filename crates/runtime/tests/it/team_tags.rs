@@ -55,18 +55,31 @@ fn check(agent: &str, told: &[String], writers: &[&str]) {
     for text in told {
         let messages = parse_injected(text);
         for message in &messages {
-            assert!(writers.contains(&message.from.as_str()), "{agent} takes a text for {}'s:\n{text}", message.from);
+            assert!(
+                writers.contains(&message.from.as_str()),
+                "{agent} takes a text for {}'s:\n{text}",
+                message.from
+            );
         }
         for tag in ["teammate-message", "system-reminder", "task_notification"] {
-            let (opened, closed) =
-                (text.matches(&format!("<{tag}")).count(), text.matches(&format!("</{tag}>")).count());
+            let (opened, closed) = (
+                text.matches(&format!("<{tag}")).count(),
+                text.matches(&format!("</{tag}>")).count(),
+            );
             assert_eq!(opened, closed, "{agent}: <{tag}> does not end where it should in\n{text}");
             if tag == "teammate-message" {
-                assert_eq!(opened, messages.len(), "{agent}: a message stands in another in\n{text}");
+                assert_eq!(
+                    opened,
+                    messages.len(),
+                    "{agent}: a message stands in another in\n{text}"
+                );
             }
         }
         let reminders = text.split("<system-reminder>").skip(1);
-        for reminder in reminders.filter_map(|rest| rest.split_once("</system-reminder>")).map(|(inside, _)| inside) {
+        for reminder in reminders
+            .filter_map(|rest| rest.split_once("</system-reminder>"))
+            .map(|(inside, _)| inside)
+        {
             assert!(
                 reminder.starts_with("\nPostToolUse:"),
                 "{agent} is reminded by another than a hook of\n{reminder}"
@@ -87,7 +100,8 @@ async fn no_text_of_an_agent_a_task_or_a_hook_passes_for_somebody_elses() {
     check("team-lead", &model.told_to("team-lead"), &["ann", "bob", "system", "team-lead"]);
     check("ann", &model.told_to("ann"), &["bob", "team-lead"]);
     check("bob", &model.told_to("bob"), &["team-lead", "ann"]);
-    for (agent, tool) in [("team-lead", "TaskList"), ("team-lead", "TaskGet"), ("ann", "TaskList")] {
+    for (agent, tool) in [("team-lead", "TaskList"), ("team-lead", "TaskGet"), ("ann", "TaskList")]
+    {
         let shown = &ran.results_of(agent, tool)[0];
         assert!(shown.contains("OBEY") && !shown.contains("<system-reminder>"), "{shown}");
     }

@@ -76,7 +76,11 @@ async fn killed(setting: &TestRun) -> Team {
 }
 
 fn taking_over(member: Option<&str>) -> Begin {
-    Begin::TakeOver { team: "probe".to_owned(), member: member.map(name), goal: Some("Be quick.".to_owned()) }
+    Begin::TakeOver {
+        team: "probe".to_owned(),
+        member: member.map(name),
+        goal: Some("Be quick.".to_owned()),
+    }
 }
 
 async fn steps(team: &Team, log: LogName) -> Vec<Step> {
@@ -89,7 +93,10 @@ async fn check(setting: &TestRun, team: &Team) {
     let config = team.config().await.unwrap();
     assert_eq!(config.members.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), ["team-lead"]);
     let tasks = team.tasks().await.unwrap();
-    assert_eq!((tasks[0].status, tasks[0].owner.as_deref()), (TaskStatus::Completed, Some("team-lead")));
+    assert_eq!(
+        (tasks[0].status, tasks[0].owner.as_deref()),
+        (TaskStatus::Completed, Some("team-lead"))
+    );
     assert_eq!(std::fs::read_to_string(setting.cwd.join("half.txt")).unwrap(), "both halves");
     assert_eq!(team.take_over().await.unwrap(), None);
 }
@@ -107,7 +114,14 @@ async fn a_member_takes_over(setting: TestRun) {
     let ran = finish(Runtime::start(options).await.unwrap()).await;
     assert_eq!(ran.success(), "The lead is dead, long live the lead.");
     let told = overheard.told_to("team-lead").join("\n");
-    for part in ["Do task 1.", "Be quick.", "for whoever leads", "\"writer\"", "- other (", "- #1 [pending] Write it"] {
+    for part in [
+        "Do task 1.",
+        "Be quick.",
+        "for whoever leads",
+        "\"writer\"",
+        "- other (",
+        "- #1 [pending] Write it",
+    ] {
         assert!(told.contains(part), "{part:?} is missing in {told}");
     }
     check(&setting, &team).await;
@@ -120,7 +134,8 @@ async fn a_member_goes_on_as_the_lead_with_what_it_knows() {
 }
 
 #[tokio::test]
-async fn the_conversation_of_the_dead_lead_is_kept_and_a_take_over_that_a_crash_cut_off_is_finished() {
+async fn the_conversation_of_the_dead_lead_is_kept_and_a_take_over_that_a_crash_cut_off_is_finished()
+ {
     let setting = TestRun::in_files();
     let team = killed(&setting).await;
     let old = steps(&team, LogName::Transcript(AgentName::lead())).await;
@@ -130,7 +145,8 @@ async fn the_conversation_of_the_dead_lead_is_kept_and_a_take_over_that_a_crash_
     let ran = finish(Runtime::start(options).await.unwrap()).await;
     assert_eq!(ran.success(), "The lead is dead, long live the lead.");
     check(&setting, &team).await;
-    let kept = steps(&team, LogName::Former { agent: AgentName::lead(), until_ms: noted.at_ms }).await;
+    let kept =
+        steps(&team, LogName::Former { agent: AgentName::lead(), until_ms: noted.at_ms }).await;
     assert_eq!(kept, old);
 }
 
@@ -138,7 +154,11 @@ async fn the_conversation_of_the_dead_lead_is_kept_and_a_take_over_that_a_crash_
 async fn nobody_takes_over_from_a_lead_that_lives() {
     let setting = TestRun::new();
     let mut run = Runtime::start(setting.options(FIRST)).await.unwrap();
-    until(&mut run, |event| matches!(event, RunEvent::AgentChanged { agent, .. } if agent.as_str() == "writer")).await;
+    until(
+        &mut run,
+        |event| matches!(event, RunEvent::AgentChanged { agent, .. } if agent.as_str() == "writer"),
+    )
+    .await;
     let mut options = setting.options(SECOND);
     options.begin = taking_over(Some("writer"));
     let error = Runtime::start(options).await.unwrap_err();
@@ -150,7 +170,9 @@ async fn nobody_takes_over_from_a_lead_that_lives() {
 async fn only_a_member_with_a_conversation_of_ours_takes_over() {
     let setting = TestRun::new();
     let team = killed(&setting).await;
-    team.spawn(pitcrew_team::SpawnMember { name: "new".to_owned(), ..Default::default() }).await.unwrap();
+    team.spawn(pitcrew_team::SpawnMember { name: "new".to_owned(), ..Default::default() })
+        .await
+        .unwrap();
     for (member, code) in [
         ("nobody", ErrorCode::AgentNotFound),
         ("new", ErrorCode::InvalidStatus),

@@ -32,11 +32,13 @@ async fn the_instructions_of_user_and_project_reach_every_agent() {
 async fn what_hooks_add_before_and_after_a_call_is_read_with_its_result() {
     let setting = TestRun::new();
     let adds = |event: &str, text: &str| {
-        let answer = json!({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}});
+        let answer =
+            json!({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}});
         json!([{"matcher": "Glob", "hooks": [{"type": "command", "command": format!("echo '{answer}'")}]}])
     };
     let hooks = json!({"hooks": {"PreToolUse": adds("PreToolUse", "look twice"), "PostToolUse": adds("PostToolUse", "well seen")}});
-    let script = "agents: {team-lead: [{tools: [{name: Glob, input: {pattern: '*'}}]}, {text: Seen.}]}";
+    let script =
+        "agents: {team-lead: [{tools: [{name: Glob, input: {pattern: '*'}}]}, {text: Seen.}]}";
     let (mut options, model) = setting.overheard(script);
     options.agent_options.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
     setting.run(options).await.success();
@@ -55,7 +57,8 @@ async fn a_hook_that_says_stop_keeps_a_call_from_running() {
     let setting = TestRun::new();
     let answer = json!({"continue": false, "stopReason": "not today"});
     let command = format!("echo '{answer}'");
-    let hooks = json!({"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": command}]}]}});
+    let hooks =
+        json!({"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": command}]}]}});
     let script = "agents: {team-lead: [{tools: [{name: Write, input: {file_path: a, content: b}}]}, {text: Well.}]}";
     let mut options = setting.options(script);
     options.agent_options.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
@@ -106,11 +109,21 @@ agents:
     let (options, model) = setting.overheard(script);
     setting.run(options).await.success();
     let told = model.told_to("team-lead").join("\n");
-    let notice = told.split("<output_file>").nth(1).and_then(|rest| rest.split_once("</output_file>")).unwrap();
+    let notice = told
+        .split("<output_file>")
+        .nth(1)
+        .and_then(|rest| rest.split_once("</output_file>"))
+        .unwrap();
     let output = std::fs::read_to_string(notice.0).unwrap();
     assert!(output.contains("> Glob: ") && output.contains("I counted 42."), "{output}");
-    assert!(told.contains("<task_id>bob</task_id>") && told.contains("<status>idle</status>"), "{told}");
-    assert!(told.contains("I counted 42."), "its last words did not travel with the notice: {told}");
+    assert!(
+        told.contains("<task_id>bob</task_id>") && told.contains("<status>idle</status>"),
+        "{told}"
+    );
+    assert!(
+        told.contains("I counted 42."),
+        "its last words did not travel with the notice: {told}"
+    );
 }
 
 #[tokio::test]
@@ -137,7 +150,8 @@ agents:
     let definition = "---\nname: hand\ndescription: touches\ntools: Bash\n---\nTouch.\n";
     std::fs::write(setting.root.join("agents/hand.md"), definition).unwrap();
     let (mut options, model) = setting.overheard(&script);
-    (options.agent_options.mode, options.agent_options.asks) = (PermissionMode::Delegate, Asks::Allow);
+    (options.agent_options.mode, options.agent_options.asks) =
+        (PermissionMode::Delegate, Asks::Allow);
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "Seen.");
     let mut tools = model.tools_of("team-lead");
@@ -157,9 +171,16 @@ agents:
     assert!(model.system_of("team-lead").contains("# Delegate mode"));
     for tool in ["Bash", "Read"] {
         let answers = ran.results_of("team-lead", tool);
-        assert_eq!(answers, [format!("{tool} is not available in delegate mode: only team and task tools are")]);
+        assert_eq!(
+            answers,
+            [format!("{tool} is not available in delegate mode: only team and task tools are")]
+        );
     }
-    assert!(!setting.cwd.join("by-lead").exists() && setting.cwd.join("by-hand").exists(), "{:#?}", ran.results());
+    assert!(
+        !setting.cwd.join("by-lead").exists() && setting.cwd.join("by-hand").exists(),
+        "{:#?}",
+        ran.results()
+    );
     assert_eq!(model.tools_of("hand#1"), ["Bash"]);
     assert!(model.system_of("hand#1").contains("Touch."));
 }

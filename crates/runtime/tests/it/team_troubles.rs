@@ -46,7 +46,11 @@ agents:
         assert!(answers[0].contains(&format!("No such tool available: {tool}")), "{answers:?}");
     }
     let asked = |event: &&RunEvent| matches!(event, RunEvent::PermissionAsked { .. });
-    assert_eq!(ran.events.iter().filter(asked).count(), 0, "somebody was asked about a tool that is not there");
+    assert_eq!(
+        ran.events.iter().filter(asked).count(),
+        0,
+        "somebody was asked about a tool that is not there"
+    );
     assert_eq!(std::fs::read_dir(&setting.cwd).unwrap().count(), 1);
     assert_eq!(std::fs::read_to_string(setting.cwd.join("a.txt")).unwrap(), "a");
 }
@@ -66,7 +70,10 @@ agents:
 "#;
     let ran = setting.run(setting.options(script)).await;
     assert_eq!(ran.success(), "I see.");
-    assert!(ran.results_of("team-lead", "Frobnicate")[0].contains("No such tool available: Frobnicate. There are: "));
+    assert!(
+        ran.results_of("team-lead", "Frobnicate")[0]
+            .contains("No such tool available: Frobnicate. There are: ")
+    );
     for tool in ["Glob", "TaskUpdate", "SendMessage"] {
         let answers = ran.results_of("team-lead", tool);
         assert!(answers[0].contains("InputValidationError"), "{answers:?}");
@@ -125,7 +132,10 @@ impl Model for Buggy {
     }
 
     fn respond(&self, request: Request) -> ResponseStream {
-        assert!(request.agent.name == "team-lead" || request.messages.len() < 2, "the second call is too much");
+        assert!(
+            request.agent.name == "team-lead" || request.messages.len() < 2,
+            "the second call is too much"
+        );
         self.0.respond(request)
     }
 }
@@ -148,13 +158,17 @@ agents:
 "#,
     );
     let open = options.agent_options.open_model.clone();
-    options.agent_options.open_model = Arc::new(move |name| Ok(Arc::new(Buggy(open(name)?)) as Arc<dyn Model>));
+    options.agent_options.open_model =
+        Arc::new(move |name| Ok(Arc::new(Buggy(open(name)?)) as Arc<dyn Model>));
     let ran = setting.run(options).await;
     assert_eq!(ran.unfinished(Shortfall::Stalled), "Nobody does it.");
     let bob = ran.outcome.agents.iter().find(|agent| agent.name.as_str() == "bob").unwrap();
     assert_eq!(bob.state, Status::Failed);
     let reason = bob.reason.as_deref().unwrap();
-    assert!(reason.starts_with("a bug in pitcrew ended it: the second call is too much"), "{reason}");
+    assert!(
+        reason.starts_with("a bug in pitcrew ended it: the second call is too much"),
+        "{reason}"
+    );
     let team = setting.team().await;
     let task = team.task("1").await.unwrap();
     assert_eq!((task.owner, task.status), (None, TaskStatus::Pending));
@@ -170,7 +184,9 @@ async fn a_lead_whose_model_fails_ends_the_run_and_the_team_can_go_on_later() {
              {then}\n{WAITER}"
         )
     };
-    let ran = setting.run(setting.options(&lead("{capture: {x: {regex: never said}}, text: '${x}'}"))).await;
+    let ran = setting
+        .run(setting.options(&lead("{capture: {x: {regex: never said}}, text: '${x}'}")))
+        .await;
     let RunEnd::Failed { reason } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
     assert!(reason.contains("team-lead"), "{reason}");
     let members = setting.team().await.config().await.unwrap();
@@ -196,22 +212,30 @@ async fn who_does_not_shut_down_in_time_is_told() {
     ] {
         let setting = TestRun::in_files();
         let spawns = "- tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]";
-        let script =
-            format!("agents:\n  team-lead:\n    {spawns}\n    - wait_for: {{contains: what never comes}}\n{bob}");
+        let script = format!(
+            "agents:\n  team-lead:\n    {spawns}\n    - wait_for: {{contains: what never comes}}\n{bob}"
+        );
         let mut options = setting.options(&script);
         options.agent_options.shutdown_grace = grace;
         let mut handle = Runtime::start(options).await.unwrap();
         let is_idle = |event: &RunEvent| match event {
-            RunEvent::AgentChanged { agent, status, .. } => agent.as_str() == "bob" && *status == Status::Idle,
+            RunEvent::AgentChanged { agent, status, .. } => {
+                agent.as_str() == "bob" && *status == Status::Idle
+            }
             _ => false,
         };
         until(&mut handle, is_idle).await;
-        control_request(&setting.root.join("teams/probe/pitcrew"), &ControlRequest::EndTeam { wait_seconds })
-            .await
-            .unwrap();
+        control_request(
+            &setting.root.join("teams/probe/pitcrew"),
+            &ControlRequest::EndTeam { wait_seconds },
+        )
+        .await
+        .unwrap();
         let ran = finish(handle).await;
         let told = ran.events.iter().filter_map(|event| match event {
-            RunEvent::Warning { text } => Some(text.as_str()).filter(|text| text.contains("bob did not")),
+            RunEvent::Warning { text } => {
+                Some(text.as_str()).filter(|text| text.contains("bob did not"))
+            }
             _ => None,
         });
         let mut told: Vec<&str> = told.collect();
@@ -235,7 +259,9 @@ async fn mail_that_was_delivered_and_is_marked_late_does_not_keep_a_run_from_its
     let mut handle = Runtime::start(setting.options(&script)).await.unwrap();
     let idle = |who: &'static str| {
         move |event: &RunEvent| match event {
-            RunEvent::AgentChanged { agent, status, .. } => agent.as_str() == who && *status == Status::Idle,
+            RunEvent::AgentChanged { agent, status, .. } => {
+                agent.as_str() == who && *status == Status::Idle
+            }
             _ => false,
         }
     };
@@ -250,7 +276,8 @@ async fn mail_that_was_delivered_and_is_marked_late_does_not_keep_a_run_from_its
     until(&mut handle, idle("bob")).await;
     // As after a crash between delivery and mark, with another client that holds the inbox meanwhile.
     let inboxes = setting.root.join("teams/probe/inboxes");
-    let (inbox, held, new) = (inboxes.join("bob.json"), inboxes.join("bob.json.lock"), setting.root.join("by-hand"));
+    let (inbox, held, new) =
+        (inboxes.join("bob.json"), inboxes.join("bob.json.lock"), setting.root.join("by-hand"));
     std::fs::create_dir(&held).unwrap();
     let text = std::fs::read_to_string(&inbox).unwrap();
     assert_eq!(text.matches("\"read\": true").count(), 1, "{text}");

@@ -86,7 +86,8 @@ async fn each_command_starts_afresh_in_the_working_folder() {
     let variables = [("GREETING", "hello"), ("GIT_DIR", "/elsewhere")];
     setting.context.env.extend(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
     setting.done("Bash", json!({"command": "cd / && export GREETING=changed"})).await;
-    let text = setting.done("Bash", json!({"command": "pwd; echo $GREETING ${GIT_DIR-unset}"})).await;
+    let text =
+        setting.done("Bash", json!({"command": "pwd; echo $GREETING ${GIT_DIR-unset}"})).await;
     assert_eq!(text, "ROOT/project\nhello unset");
 }
 
@@ -125,7 +126,8 @@ async fn the_deadline_ends_everything_a_command_started() {
         let mut setting = TestEnv::new();
         setting.context.limits.stop_grace = std::time::Duration::from_millis(200);
         let command = format!("{FAMILY}; echo never");
-        let outcome = setting.call("Bash", json!({"command": command, "timeout": timeout_ms})).await;
+        let outcome =
+            setting.call("Bash", json!({"command": command, "timeout": timeout_ms})).await;
         assert!(outcome.is_error);
         let words = format!("The command was stopped after {timeout_ms} ms");
         assert!(outcome.text.starts_with(&words), "{}", outcome.text);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::sandbox::{Profile, Sandbox};
-use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools};
+use pitcrew_runtime::tools::{
+    PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -71,7 +73,12 @@ impl TestEnv {
         self.call_as(&self.context, tool, input).await
     }
 
-    pub(crate) async fn call_as(&self, context: &ToolContext, tool: &str, input: Value) -> ToolOutcome {
+    pub(crate) async fn call_as(
+        &self,
+        context: &ToolContext,
+        tool: &str,
+        input: Value,
+    ) -> ToolOutcome {
         let call = self.tools.call(tool, input, context);
         let outcome = in_time("the call has ended", call).await;
         let root = self.folder.path().canonicalize().unwrap();
@@ -100,8 +107,10 @@ pub(crate) fn pids_in(file: &Path) -> Vec<i32> {
 
 /// The process numbers in a file, once there are so many.
 pub(crate) async fn pids(file: &Path, count: usize) -> Vec<i32> {
-    until("all processes have told their numbers", async || Some(pids_in(file)).filter(|pids| pids.len() == count))
-        .await
+    until("all processes have told their numbers", async || {
+        Some(pids_in(file)).filter(|pids| pids.len() == count)
+    })
+    .await
 }
 
 /// Whether a process runs; a zombie does not.
@@ -111,5 +120,8 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 }
 
 pub(crate) async fn until_gone(pids: &[i32]) {
-    until("all processes are gone", async || (!pids.iter().any(|pid| is_alive(*pid))).then_some(())).await;
+    until("all processes are gone", async || {
+        (!pids.iter().any(|pid| is_alive(*pid))).then_some(())
+    })
+    .await;
 }

@@ -27,7 +27,10 @@ async fn lines_are_shown_with_their_numbers() {
     let text = setting.done("Read", read("a.txt")).await;
     assert_eq!(text, "     1\tone\n     2\ttwo\n     3\t\n     4\tfour\n");
     let part = json!({"file_path": "a.txt", "offset": 2, "limit": 1.0});
-    assert_eq!(setting.done("Read", part).await, "     2\ttwo\n\n[2 more lines; go on with offset 3]");
+    assert_eq!(
+        setting.done("Read", part).await,
+        "     2\ttwo\n\n[2 more lines; go on with offset 3]"
+    );
     let past = json!({"file_path": "a.txt", "offset": 9});
     insta::assert_snapshot!(setting.done("Read", past).await, @"ROOT/project/a.txt has 4 lines; line 9 is past its end.");
 }
@@ -88,7 +91,8 @@ async fn a_new_file_is_created_with_its_folders() {
 async fn a_file_that_was_not_read_is_not_overwritten() {
     let setting = TestEnv::new();
     setting.write("a.txt", "precious");
-    for (tool, input) in [("Write", write("a.txt", "x")), ("Edit", edit("a.txt", "precious", "x"))] {
+    for (tool, input) in [("Write", write("a.txt", "x")), ("Edit", edit("a.txt", "precious", "x"))]
+    {
         let text = setting.refused(tool, input).await;
         assert!(text.contains("has not been read yet"), "{text}");
     }
@@ -144,10 +148,9 @@ async fn of_many_agents_that_create_one_file_at_once_exactly_one_wins() {
     let setting = TestEnv::new();
     // Not even the same locks: as if they were in different processes.
     let agents: Vec<_> = (0..16).map(|_| setting.colleague(&PathLocks::new())).collect();
-    let writes = agents
-        .iter()
-        .enumerate()
-        .map(|(number, agent)| setting.call_as(agent, "Write", write("new/a.txt", &number.to_string())));
+    let writes = agents.iter().enumerate().map(|(number, agent)| {
+        setting.call_as(agent, "Write", write("new/a.txt", &number.to_string()))
+    });
     let outcomes = futures_util::future::join_all(writes).await;
     let winners: Vec<_> = (0..agents.len()).filter(|n| !outcomes[*n].is_error).collect();
     assert_eq!(winners.len(), 1);
@@ -221,7 +224,8 @@ async fn an_edit_that_is_not_clear_changes_nothing() {
     check(edit("latin.txt", "caf", "y"), "binary").await;
     assert_eq!(setting.content("a.txt"), "x = 1\nx = 1\n");
     assert!(!setting.path("new.txt").exists());
-    let all = json!({"file_path": "a.txt", "old_string": "x", "new_string": "y", "replace_all": true});
+    let all =
+        json!({"file_path": "a.txt", "old_string": "x", "new_string": "y", "replace_all": true});
     setting.done("Edit", all).await;
     assert_eq!(setting.content("a.txt"), "y = 1\ny = 1\n");
     setting.done("Edit", edit("new.txt", "", "made\n")).await;

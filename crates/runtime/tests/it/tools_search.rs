@@ -47,7 +47,10 @@ async fn files_are_found_newest_first_without_what_git_ignores() {
 #[tokio::test]
 async fn a_star_stays_in_its_folder() {
     assert_eq!(check("Glob", json!({"pattern": "src/*.rs"})).await, "src/main.rs");
-    assert_eq!(check("Glob", json!({"pattern": "*.rs", "path": "src/deep"})).await, "src/deep/er.rs");
+    assert_eq!(
+        check("Glob", json!({"pattern": "*.rs", "path": "src/deep"})).await,
+        "src/deep/er.rs"
+    );
     assert_eq!(check("Glob", json!({"pattern": "*.rs"})).await, "No files found");
 }
 
@@ -169,34 +172,50 @@ async fn what_may_not_be_read_is_not_found() {
     setting.context.gate = Arc::new(Gate::from_settings(&settings, None).unwrap());
     let found = setting.done("Glob", json!({"pattern": "**/*.{rs,md}"})).await;
     assert_eq!(found, "src/deep/er.rs\nsrc/main.rs");
-    assert_eq!(setting.done("Glob", json!({"pattern": "*.rs", "path": "src/innocent"})).await, "No files found");
+    assert_eq!(
+        setting.done("Glob", json!({"pattern": "*.rs", "path": "src/innocent"})).await,
+        "No files found"
+    );
     for mode in ["files_with_matches", "content", "count"] {
         let input = json!({"pattern": "greet", "output_mode": mode, "-i": true});
         let found = setting.done("Grep", input).await;
-        assert!(found.contains("src/main.rs") && !found.contains("key") && !found.contains("readme"), "{found}");
+        assert!(
+            found.contains("src/main.rs") && !found.contains("key") && !found.contains("readme"),
+            "{found}"
+        );
     }
     let found = setting.done("Grep", json!({"pattern": "key", "path": "src/innocent"})).await;
     assert_eq!(found, "No files found");
-    assert_eq!(setting.done("Grep", json!({"pattern": "greet", "path": "readme.md"})).await, "No files found");
+    assert_eq!(
+        setting.done("Grep", json!({"pattern": "greet", "path": "readme.md"})).await,
+        "No files found"
+    );
 }
 
 #[tokio::test]
 async fn an_ignore_file_that_is_no_plain_file_is_not_read() {
     for name in [".gitignore", ".ignore", ".git/info/exclude"] {
-        for (tool, input) in [("Glob", json!({"pattern": "**/*.md"})), ("Grep", json!({"pattern": "greet"}))] {
+        for (tool, input) in
+            [("Glob", json!({"pattern": "**/*.md"})), ("Grep", json!({"pattern": "greet"}))]
+        {
             let setting = project();
             let place = |below: &str| setting.path(below).join(name);
             for below in ["", "sub"] {
                 std::fs::create_dir_all(place(below).parent().unwrap()).unwrap();
             }
             setting.write("sub/a.md", b"greet");
-            assert!(std::process::Command::new("mkfifo").arg(place("sub")).status().unwrap().success());
+            assert!(
+                std::process::Command::new("mkfifo").arg(place("sub")).status().unwrap().success()
+            );
             let found = setting.done(tool, input.clone()).await;
             assert!(found.contains("readme.md") && !found.contains("sub"), "{name}: {found}");
             let _either = std::fs::remove_file(place(""));
             std::os::unix::fs::symlink("/dev/zero", place("")).unwrap();
             let refused = setting.refused(tool, input).await;
-            assert!(refused.contains("it is a device, and only plain files are read"), "{name}: {refused}");
+            assert!(
+                refused.contains("it is a device, and only plain files are read"),
+                "{name}: {refused}"
+            );
         }
     }
 }

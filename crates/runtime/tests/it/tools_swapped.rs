@@ -76,7 +76,10 @@ fn calls(folder: &str, nth: usize) -> Vec<(&'static str, Value)> {
     vec![
         ("Read", json!({"file_path": at("file")})),
         ("Edit", json!({"file_path": at("file"), "old_string": "inside", "new_string": "changed"})),
-        ("Edit", json!({"file_path": at(&format!("edited{nth}")), "old_string": "", "new_string": "x"})),
+        (
+            "Edit",
+            json!({"file_path": at(&format!("edited{nth}")), "old_string": "", "new_string": "x"}),
+        ),
         ("Write", json!({"file_path": at(&format!("new{nth}")), "content": "x"})),
         ("Write", json!({"file_path": at(&format!("more{nth}/deep/new")), "content": "x"})),
         ("Write", json!({"file_path": at("file"), "content": "inside\n"})),
@@ -89,7 +92,9 @@ fn calls(folder: &str, nth: usize) -> Vec<(&'static str, Value)> {
 }
 
 fn is_secret(outcome: &ToolOutcome) -> bool {
-    outcome.text.contains(CANARY) || outcome.text.contains("only-there") || outcome.data.to_string().contains(CANARY)
+    outcome.text.contains(CANARY)
+        || outcome.text.contains("only-there")
+        || outcome.data.to_string().contains(CANARY)
 }
 
 #[tokio::test]
@@ -107,7 +112,12 @@ async fn a_folder_that_is_swapped_for_a_link_after_the_judgement_is_not_followed
             assert_eq!(fs::read_dir(setting.path("secret")).unwrap().count(), 1, "{tool} {input}");
             // A search of the whole project leaves the link out.
             let names_folder = input.to_string().contains("d/") || input["path"] == "d";
-            assert_eq!(outcome.text.contains(SWAPPED), names_folder, "{tool} {input}: {}", outcome.text);
+            assert_eq!(
+                outcome.text.contains(SWAPPED),
+                names_folder,
+                "{tool} {input}: {}",
+                outcome.text
+            );
         }
     }
 }
@@ -139,7 +149,10 @@ async fn a_file_that_is_swapped_for_something_else_after_the_judgement_is_not_fo
             assert_eq!(outside(&setting), before, "{tool} {kind}");
             // That a hard link shows another file is known and documented; commands in the sandbox can make none.
             assert!(kind == "hard link" || !is_secret(&outcome), "{tool} {kind}: {outcome:?}");
-            assert!(outcome.is_error || tool == "Grep" || kind == "hard link", "{tool} {kind}: {outcome:?}");
+            assert!(
+                outcome.is_error || tool == "Grep" || kind == "hard link",
+                "{tool} {kind}: {outcome:?}"
+            );
         }
     }
 }

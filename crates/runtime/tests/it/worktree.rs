@@ -28,7 +28,10 @@ impl TestEnv {
         // meant for this one.
         git(&repository, "config maintenance.auto false");
         git(&repository, "config core.autocrlf false");
-        git(&repository, &format!("config core.hooksPath {}", repository.join(".git/hooks").display()));
+        git(
+            &repository,
+            &format!("config core.hooksPath {}", repository.join(".git/hooks").display()),
+        );
         let worktrees = Worktrees::new(&repository, root.join("worktrees"));
         Self { _folder: folder, repository, folder: root.join("worktrees"), worktrees }
     }
@@ -104,7 +107,13 @@ async fn no_program_that_a_repository_names_is_run_by_our_calls() {
     for hook in ["post-checkout", "reference-transaction", "post-index-change", "pre-commit"] {
         fs::copy(program(hook), hooks.join(hook)).unwrap();
     }
-    for key in ["core.fsmonitor", "filter.evil.smudge", "filter.evil.clean", "filter.evil.process", "core.sshCommand"] {
+    for key in [
+        "core.fsmonitor",
+        "filter.evil.smudge",
+        "filter.evil.clean",
+        "filter.evil.process",
+        "core.sshCommand",
+    ] {
         git(&repository, &format!("config {key} {}", program(key)));
     }
     git(&repository, "config filter.evil.required true");
@@ -114,7 +123,8 @@ async fn no_program_that_a_repository_names_is_run_by_our_calls() {
     assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed");
     fs::write(worktree.path.join("x.dat"), "x.dat").unwrap();
     assert_eq!(setting.finish(&worktree).await, "removed");
-    let run: Vec<_> = fs::read_dir(&canary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let run: Vec<_> =
+        fs::read_dir(&canary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(run.is_empty(), "{run:?}");
 }
 
@@ -148,7 +158,11 @@ async fn work_in_files_that_git_was_told_not_to_look_at_keeps_a_worktree() {
         let worktree = setting.worker().await;
         git(&worktree.path, &format!("update-index {flag} known"));
         fs::write(worktree.path.join("known"), "work of a day").unwrap();
-        assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed", "{flag}");
+        assert_eq!(
+            setting.finish(&worktree).await,
+            "1 file is changed or new and not committed",
+            "{flag}"
+        );
         assert_eq!(fs::read_to_string(worktree.path.join("known")).unwrap(), "work of a day");
     }
 }
@@ -161,7 +175,10 @@ async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays
     git(&library, "init --quiet --initial-branch=main");
     commit(&library, "library");
     let allow = "-c protocol.file.allow=always";
-    git(&setting.repository, &format!("{allow} submodule --quiet add {} vendor", library.display()));
+    git(
+        &setting.repository,
+        &format!("{allow} submodule --quiet add {} vendor", library.display()),
+    );
     git(&setting.repository, "commit --quiet -m vendor");
     let worktree = setting.worker().await;
     git(&worktree.path, &format!("{allow} submodule --quiet update --init"));
@@ -170,7 +187,10 @@ async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays
     // As if the lead had merged the commit that names it.
     git(&worktree.path, "commit --quiet --all -m vendor-more");
     git(&setting.repository, "merge --quiet --no-edit pitcrew/probe/worker");
-    assert_eq!(setting.finish(&worktree).await, "its submodule vendor has 1 commit that is nowhere else");
+    assert_eq!(
+        setting.finish(&worktree).await,
+        "its submodule vendor has 1 commit that is nowhere else"
+    );
     git(&worktree.path.join("vendor"), "push --quiet origin HEAD:refs/heads/more");
     git(&worktree.path.join("vendor"), "fetch --quiet");
     fs::write(worktree.path.join("vendor/new"), "x").unwrap();
@@ -211,7 +231,8 @@ async fn a_forged_turn_removes_nothing_outside_the_folder_of_worktrees() {
     fs::write(victim.join("notes"), "mine").unwrap();
     let inside = setting.folder.join("notes");
     fs::create_dir(&inside).unwrap();
-    for path in [setting.folder.join("probe/../../victim"), inside.clone(), setting.folder.clone()] {
+    for path in [setting.folder.join("probe/../../victim"), inside.clone(), setting.folder.clone()]
+    {
         let forged = format!(r#"{{"path": {path:?}, "branch": "pitcrew/x"}}"#);
         fs::write(setting.repository.join(".git/pitcrew-worktrees.lock"), forged).unwrap();
         setting.worktrees.recover().await.unwrap();
@@ -280,7 +301,11 @@ async fn a_worktree_whose_folder_is_gone_is_made_again_for_a_member_that_goes_on
     fs::remove_dir_all(&worktree.path).unwrap();
     assert!(setting.worktrees.reopen(&worktree.path).await.unwrap());
     assert!(worktree.path.join("work").exists(), "its commits are there");
-    assert_eq!(setting.worktrees.open(&worktree.path).await.unwrap(), worktree, "it is still known as ours");
+    assert_eq!(
+        setting.worktrees.open(&worktree.path).await.unwrap(),
+        worktree,
+        "it is still known as ours"
+    );
     // A plain folder, as a tool makes one that writes a file there.
     fs::remove_dir_all(&worktree.path).unwrap();
     fs::create_dir(&worktree.path).unwrap();
@@ -394,7 +419,8 @@ async fn a_removal_that_was_cut_off_is_ended_and_a_worktree_that_still_stands_is
     };
     let worktree = setting.worktrees.create("probe", "worker").await.unwrap();
     let marker = setting.repository.join(".git/worktrees/worker/pitcrew-worktree");
-    let marker: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(marker).unwrap()).unwrap();
+    let marker: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(marker).unwrap()).unwrap();
     said(&worktree, &marker);
     setting.worktrees.recover().await.unwrap();
     assert!(worktree.path.exists(), "somebody may have come to need it");

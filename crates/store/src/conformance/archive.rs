@@ -17,7 +17,11 @@ async fn archived(backend: &Arc<dyn Backend>) -> Result<ArchiveName, Failure> {
     backend.append_log(&dir, &log(), &["{}".to_owned()]).await?;
     backend.archive_team(&dir).await?;
     let new = backend.archives().await?.into_iter().find(|archive| !before.contains(archive));
-    new.ok_or(Failure::Differs { what: "archives", expected: "one more".into(), found: "none".into() })
+    new.ok_or(Failure::Differs {
+        what: "archives",
+        expected: "one more".into(),
+        found: "none".into(),
+    })
 }
 
 fn entry() -> JournalEntry {
@@ -28,18 +32,32 @@ fn log() -> LogName {
     LogName::Transcript(pitcrew_protocol::AgentName::foreign("bob"))
 }
 
-pub(super) async fn an_archived_team_is_shown_and_comes_back_whole(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+pub(super) async fn an_archived_team_is_shown_and_comes_back_whole(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let archive = archived(&backend).await?;
     let shown = backend.archived_team(&archive).await?;
-    let shown = shown.ok_or(Failure::Differs { what: "it", expected: "shown".into(), found: "nothing".into() })?;
+    let shown = shown.ok_or(Failure::Differs {
+        what: "it",
+        expected: "shown".into(),
+        found: "nothing".into(),
+    })?;
     same("its name", shown.config.name.as_str(), "Probe Team")?;
-    same("its tasks", shown.tasks.iter().map(|task| task.id.to_string()).collect(), vec!["1".to_owned(), "2".into()])?;
+    same(
+        "its tasks",
+        shown.tasks.iter().map(|task| task.id.to_string()).collect(),
+        vec!["1".to_owned(), "2".into()],
+    )?;
     let dir = team(&backend).await?;
     let refused = backend.restore_team(&archive).await;
     same("a taken name", matches!(refused, Err(StoreError::TeamTaken { .. })), true)?;
     backend.archive_team(&dir).await?;
     same("its folder", backend.restore_team(&archive).await?, dir.clone())?;
-    same("not twice", matches!(backend.restore_team(&archive).await, Err(StoreError::NoTeam { .. })), true)?;
+    same(
+        "not twice",
+        matches!(backend.restore_team(&archive).await, Err(StoreError::NoTeam { .. })),
+        true,
+    )?;
     same("out of the archive", backend.archived_team(&archive).await?.is_none(), true)?;
     same("mail", ids(&backend, &dir).await?, vec!["a-1".to_owned()])?;
     same("tasks", task_ids(&backend, &dir).await?, vec!["1".to_owned(), "2".into()])?;
@@ -49,17 +67,25 @@ pub(super) async fn an_archived_team_is_shown_and_comes_back_whole(backend: Arc<
     same("ids go on", task_ids(&backend, &dir).await?.len(), 3)
 }
 
-pub(super) async fn a_removed_archive_is_gone_for_good(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+pub(super) async fn a_removed_archive_is_gone_for_good(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let (first, second) = (archived(&backend).await?, archived(&backend).await?);
     same("removed", backend.remove_archive(&first).await?, true)?;
     same("once", backend.remove_archive(&first).await?, false)?;
     same("the other stays", backend.archives().await?, vec![second])?;
     same("not shown", backend.archived_team(&first).await?.is_none(), true)?;
     same("not restored", backend.restore_team(&first).await.is_err(), true)?;
-    same("no message", backend.archived_journal(&first, &MessageId("any".into())).await?, Vec::new())
+    same(
+        "no message",
+        backend.archived_journal(&first, &MessageId("any".into())).await?,
+        Vec::new(),
+    )
 }
 
-pub(super) async fn a_team_is_made_with_logs_of_one_in_the_archive(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+pub(super) async fn a_team_is_made_with_logs_of_one_in_the_archive(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let archive = archived(&backend).await?;
     let config = config("Probe Team")?;
     let dir = config.name.dir();
@@ -71,7 +97,11 @@ pub(super) async fn a_team_is_made_with_logs_of_one_in_the_archive(backend: Arc<
     same("tasks", task_ids(&backend, &dir).await?, Vec::new())?;
     same("journal", backend.journal(&dir).await?, Vec::new())?;
     backend.append_log(&dir, &log(), &["[]".to_owned()]).await?;
-    same("the log goes on", backend.log(&dir, &log()).await?, vec!["{}".to_owned(), "[]".to_owned()])?;
+    same(
+        "the log goes on",
+        backend.log(&dir, &log()).await?,
+        vec!["{}".to_owned(), "[]".to_owned()],
+    )?;
     let refused = backend.create_team_with_logs(&config, &archive, &[log()]).await;
     same("a taken name", matches!(refused, Err(StoreError::TeamTaken { .. })), true)?;
     backend.archive_team(&dir).await?;
@@ -81,9 +111,12 @@ pub(super) async fn a_team_is_made_with_logs_of_one_in_the_archive(backend: Arc<
     same("no team then", backend.teams().await?, Vec::new())
 }
 
-pub(super) async fn the_journal_of_an_archived_team_can_be_read(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+pub(super) async fn the_journal_of_an_archived_team_can_be_read(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     same("no archives", backend.archives().await?, Vec::new())?;
-    let entry = |at_ms| JournalEntry { at_ms, event: Event::TeamDeleted { team: "Probe Team".into() } };
+    let entry =
+        |at_ms| JournalEntry { at_ms, event: Event::TeamDeleted { team: "Probe Team".into() } };
     for at_ms in 1..3 {
         let dir = team(&backend).await?;
         backend.record(&dir, &[entry(at_ms)]).await?;

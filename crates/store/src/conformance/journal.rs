@@ -19,7 +19,9 @@ pub(super) async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Re
     same("journal", backend.journal(&dir).await?, vec![entry(1), entry(2), entry(3)])
 }
 
-pub(super) async fn the_journal_is_followed_from_a_position(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+pub(super) async fn the_journal_is_followed_from_a_position(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let entry = |at_ms| JournalEntry {
         at_ms,
@@ -46,7 +48,15 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     let entry = |at_ms, event| JournalEntry { at_ms, event };
     let sent = |nth: i64, frame: Option<&str>| {
         let frame = frame.map(str::to_owned);
-        entry(nth, Event::MessagePersisted { id: id(nth), from: "bob".into(), to: AgentName::lead(), frame })
+        entry(
+            nth,
+            Event::MessagePersisted {
+                id: id(nth),
+                from: "bob".into(),
+                to: AgentName::lead(),
+                frame,
+            },
+        )
     };
     let read = entry(3, Event::MessageInjected { id: id(1), to: lead.clone() });
     let changed = |at_ms, state: &str, detail: Option<&str>| {
@@ -54,20 +64,33 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
         entry(at_ms, Event::MemberChanged { member: AgentName::lead(), state, detail })
     };
     let turn = |at_ms| {
-        let of_lead =
-            Turn { input_tokens: 5, tool_calls: 2, cost_usd: Some(0.25), ..Turn::new(AgentName::lead(), "m") };
+        let of_lead = Turn {
+            input_tokens: 5,
+            tool_calls: 2,
+            cost_usd: Some(0.25),
+            ..Turn::new(AgentName::lead(), "m")
+        };
         entry(at_ms, Event::TurnEnded(of_lead))
     };
     let idle = changed(5, "idle", Some(&id(1).0));
     let assigned = sent(7, Some("task_assignment"));
     let always = |at_ms, lasts| {
-        entry(at_ms, Event::AllowedAlways { member: lead.clone(), what: format!("lasts: {lasts}"), lasts })
+        entry(
+            at_ms,
+            Event::AllowedAlways { member: lead.clone(), what: format!("lasts: {lasts}"), lasts },
+        )
     };
-    let changes = [turn(4), idle, changed(6, "running", None), assigned, always(7, true), always(7, false)];
-    let first: Vec<_> = [sent(1, None), sent(2, None), read.clone()].into_iter().chain(changes).collect();
+    let changes =
+        [turn(4), idle, changed(6, "running", None), assigned, always(7, true), always(7, false)];
+    let first: Vec<_> =
+        [sent(1, None), sent(2, None), read.clone()].into_iter().chain(changes).collect();
     backend.record(&dir, &first).await?;
     let (_, end) = backend.journal_since(&dir, 0).await?;
-    same("the way of a message", backend.message_journal(&dir, &id(1)).await?, vec![sent(1, None), read])?;
+    same(
+        "the way of a message",
+        backend.message_journal(&dir, &id(1)).await?,
+        vec![sent(1, None), read],
+    )?;
     same("nobody's", backend.message_journal(&dir, &id(9)).await?, Vec::new())?;
     let (summary, position) = backend.journal_summary(&dir).await?;
     same("the position", position, end)?;
@@ -81,12 +104,20 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     };
     let expected = vec![("idle".to_owned(), Some(id(1).0)), ("running".to_owned(), None)];
     same("the states", states(&summary), expected)?;
-    backend.record(&dir, &[turn(8), changed(9, "spawned", None), changed(10, "idle", None), turn(11)]).await?;
+    backend
+        .record(&dir, &[turn(8), changed(9, "spawned", None), changed(10, "idle", None), turn(11)])
+        .await?;
     let (summary, _) = backend.journal_summary(&dir).await?;
     let another = summary.members.get(&lead).map(|member| (member.turns, member.always.len()));
     same("the turns of another of that name, and what lasts", another, Some((1, 0)))?;
     let spent = summary.members.get(&lead).and_then(|member| member.spent.get("m")).copied();
-    let both = Spent { turns: 3, tool_calls: 6, input_tokens: 15, cost_nano_usd: 750_000_000, ..Spent::default() };
+    let both = Spent {
+        turns: 3,
+        tool_calls: 6,
+        input_tokens: 15,
+        cost_nano_usd: 750_000_000,
+        ..Spent::default()
+    };
     same("what both of that name took", spent, Some(both))?;
     let expected = ["running", "spawned", "idle"].map(|state| (state.to_owned(), None)).to_vec();
     same("the states since", states(&summary), expected)?;

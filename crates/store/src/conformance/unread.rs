@@ -11,7 +11,9 @@ use crate::{Appended, Backend, UnreadLimit};
 /// What an inbox of two unread messages answers at a limit of two.
 const FULL: Appended = Appended::Full { unread: 2, most: 2 };
 
-pub(super) async fn a_full_inbox_takes_no_more_and_stays_as_it_is(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+pub(super) async fn a_full_inbox_takes_no_more_and_stays_as_it_is(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let send = |from: &'static str, nth: usize, limit: UnreadLimit| {
         let (backend, dir) = (Arc::clone(&backend), dir.clone());
@@ -21,7 +23,11 @@ pub(super) async fn a_full_inbox_takes_no_more_and_stays_as_it_is(backend: Arc<d
         async move { backend.append_within(&dir, &bob(), message, limit).await }
     };
     let (all, own) = (UnreadLimit::OfAll(2), UnreadLimit::OfSender(2));
-    same("no room at all", send("a", 0, UnreadLimit::OfAll(0)).await?, Appended::Full { unread: 0, most: 0 })?;
+    same(
+        "no room at all",
+        send("a", 0, UnreadLimit::OfAll(0)).await?,
+        Appended::Full { unread: 0, most: 0 },
+    )?;
     for nth in 1..3 {
         same("room", send("a", nth, all).await?, Appended::New)?;
     }
@@ -40,7 +46,9 @@ pub(super) async fn a_full_inbox_takes_no_more_and_stays_as_it_is(backend: Arc<d
     same("no room again", send("a", 4, all).await?, FULL)
 }
 
-pub(super) async fn concurrent_sends_do_not_exceed_a_limit_together(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+pub(super) async fn concurrent_sends_do_not_exceed_a_limit_together(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
     let (dir, inbox) = (team(&backend).await?, bob());
     let send = |nth| backend.append_within(&dir, &inbox, message("a", nth), UnreadLimit::OfAll(7));
     let sent = join_all((0..20).map(send)).await.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -32,7 +32,10 @@ const PARTS_BEHIND: usize = 2;
 
 impl Files {
     /// A team of the archive; `None` when there is no such archive.
-    pub(crate) fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError> {
+    pub(crate) fn archived_team(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<Option<ArchivedTeam>, StoreError> {
         let place = self.paths.archive().join(&archive.0);
         if !is_whole(&place)? {
             return Ok(None);
@@ -72,7 +75,8 @@ impl Files {
             self.disk.force_dir(&self.paths.all_tasks())?;
         }
         let from = place.join("team");
-        rename::folder_to_free_place(&from, &self.paths.team(&team)).map_err(|e| failed("restore", &from)(e.into()))?;
+        rename::folder_to_free_place(&from, &self.paths.team(&team))
+            .map_err(|e| failed("restore", &from)(e.into()))?;
         self.disk.crash_point("team restored");
         self.disk.force_dir(&self.paths.teams())?;
         // Anything else in it is somebody's, and stays.
@@ -82,7 +86,12 @@ impl Files {
     }
 
     /// Copies logs of a team of the archive to the folder that is ours of another one.
-    pub(super) fn copy_logs(&self, archive: &ArchiveName, logs: &[LogName], ours: &Path) -> Result<(), StoreError> {
+    pub(super) fn copy_logs(
+        &self,
+        archive: &ArchiveName,
+        logs: &[LogName],
+        ours: &Path,
+    ) -> Result<(), StoreError> {
         let place = self.paths.archive().join(&archive.0);
         if !is_whole(&place)? {
             return Err(StoreError::NoTeam { team: TeamDir::of(&archive.0) });
@@ -122,7 +131,8 @@ impl Files {
         self.disk.force_dir(&folder)?;
         for entry in fs::read_dir(&folder).map_err(failed("list", &folder))? {
             let entry = entry.map_err(failed("list", &folder))?;
-            let is_removed = entry.file_name().to_str().is_some_and(|name| name.starts_with(REMOVED));
+            let is_removed =
+                entry.file_name().to_str().is_some_and(|name| name.starts_with(REMOVED));
             if is_removed && Stands::at(&entry.path())? == Stands::Folder {
                 match fs::remove_dir_all(entry.path()) {
                     // Another process removes the same one.
@@ -155,7 +165,9 @@ fn to_the_millisecond(at_ms: i64, place: &Path) -> i64 {
     let filled = place.metadata().and_then(|folder| folder.modified()).ok();
     let filled = filled.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let filled_ms = filled.and_then(|since| i64::try_from(since.as_millis()).ok());
-    filled_ms.filter(|filled_ms| (at_ms..at_ms + FILLED_WITHIN_MS).contains(filled_ms)).unwrap_or(at_ms)
+    filled_ms
+        .filter(|filled_ms| (at_ms..at_ms + FILLED_WITHIN_MS).contains(filled_ms))
+        .unwrap_or(at_ms)
 }
 
 /// When a team came into the archive, by the archive's name.

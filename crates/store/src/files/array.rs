@@ -34,7 +34,9 @@ impl<'a> Entries<'a> {
 
     /// The entries that are messages, with their places.
     pub(crate) fn messages(&self) -> Vec<(usize, Message)> {
-        let read = |text: &str| Message::from_json(text).or_else(|_| pitcrew_protocol::from_text(text)).ok();
+        let read = |text: &str| {
+            Message::from_json(text).or_else(|_| pitcrew_protocol::from_text(text)).ok()
+        };
         self.iter().enumerate().filter_map(|(at, text)| Some((at, read(text)?))).collect()
     }
 
@@ -54,8 +56,12 @@ impl<'a> Entries<'a> {
 
     /// The text without the named entries.
     pub(crate) fn without(&self, places: &[usize]) -> String {
-        let kept: Vec<&str> =
-            self.iter().enumerate().filter(|(at, _)| places.binary_search(at).is_err()).map(|(_, text)| text).collect();
+        let kept: Vec<&str> = self
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| places.binary_search(at).is_err())
+            .map(|(_, text)| text)
+            .collect();
         if kept.is_empty() { "[]".to_owned() } else { format!("[\n  {}\n]", kept.join(",\n  ")) }
     }
 }
@@ -70,10 +76,19 @@ pub(crate) fn senders_of_unread(text: &str) -> Vec<Cow<'_, str>> {
     }
     // Mostly all entries are plain messages, and then their texts need not be decoded.
     if let Ok(envelopes) = serde_json::from_str::<Vec<Envelope<'_>>>(text) {
-        return envelopes.into_iter().filter(|it| it.read != Some(true)).map(|it| it.from).collect();
+        return envelopes
+            .into_iter()
+            .filter(|it| it.read != Some(true))
+            .map(|it| it.from)
+            .collect();
     }
-    let messages = Entries::parse(text.as_bytes()).map(|entries| entries.messages()).unwrap_or_default();
-    messages.into_iter().filter(|(_, message)| !message.is_read()).map(|(_, message)| message.from.into()).collect()
+    let messages =
+        Entries::parse(text.as_bytes()).map(|entries| entries.messages()).unwrap_or_default();
+    messages
+        .into_iter()
+        .filter(|(_, message)| !message.is_read())
+        .map(|(_, message)| message.from.into())
+        .collect()
 }
 
 /// Checks that `bytes` are one JSON array, at less cost than taking it apart.
@@ -124,12 +139,16 @@ pub(crate) fn appended(text: &str, messages: &[&Message]) -> Result<String, Stri
 ///
 /// # Errors
 /// As [`appended`], and for a text that is no array.
-pub(crate) fn inserted(text: &str, messages: &[(Option<usize>, Message)]) -> Result<String, String> {
+pub(crate) fn inserted(
+    text: &str,
+    messages: &[(Option<usize>, Message)],
+) -> Result<String, String> {
     let entries = Entries::parse(text.as_bytes())?;
     let mut out = String::with_capacity(text.len() + messages.len() * 512);
     let mut from = 0;
     for (at, entry) in entries.iter().enumerate() {
-        let before: Vec<&Message> = messages.iter().filter(|(place, _)| *place == Some(at)).map(|(_, m)| m).collect();
+        let before: Vec<&Message> =
+            messages.iter().filter(|(place, _)| *place == Some(at)).map(|(_, m)| m).collect();
         if before.is_empty() {
             continue;
         }
@@ -142,7 +161,8 @@ pub(crate) fn inserted(text: &str, messages: &[(Option<usize>, Message)]) -> Res
         from = span.start;
     }
     out.push_str(text.get(from..).unwrap_or_default());
-    let last: Vec<&Message> = messages.iter().filter(|(place, _)| place.is_none()).map(|(_, m)| m).collect();
+    let last: Vec<&Message> =
+        messages.iter().filter(|(place, _)| place.is_none()).map(|(_, m)| m).collect();
     if last.is_empty() { Ok(out) } else { appended(&out, &last) }
 }
 
@@ -155,16 +175,20 @@ fn indented(message: &Message) -> Result<String, String> {
 /// One entry's text with `read` true.
 fn marked_read(entry: &str) -> Result<String, String> {
     let (mut before, mut after) = match value_of_read(entry)?.and_then(|raw| span_in(entry, raw)) {
-        Some(span) => {
-            (entry.get(..span.start).unwrap_or_default().to_owned(), entry.get(span.end..).unwrap_or_default())
-        }
+        Some(span) => (
+            entry.get(..span.start).unwrap_or_default().to_owned(),
+            entry.get(span.end..).unwrap_or_default(),
+        ),
         None => {
             let body = entry.strip_suffix('}').ok_or("not an object")?;
             let kept = body.trim_ascii_end();
             let space = body.get(kept.len()..).unwrap_or_default();
             let (comma, indent) = if kept.ends_with('{') { ("", "") } else { (",", space) };
             let inner = if indent.contains('\n') { "  " } else { "" };
-            (format!("{kept}{comma}{indent}{inner}\"read\": "), entry.get(kept.len()..).unwrap_or_default())
+            (
+                format!("{kept}{comma}{indent}{inner}\"read\": "),
+                entry.get(kept.len()..).unwrap_or_default(),
+            )
         }
     };
     before.push_str("true");
@@ -191,7 +215,9 @@ fn value_of_read(entry: &str) -> Result<Option<&str>, String> {
             Ok(found)
         }
     }
-    let found = serde_json::Deserializer::from_str(entry).deserialize_map(Find).map_err(|e| e.to_string())?;
+    let found = serde_json::Deserializer::from_str(entry)
+        .deserialize_map(Find)
+        .map_err(|e| e.to_string())?;
     Ok(found.map(RawValue::get))
 }
 
@@ -205,14 +231,16 @@ fn span_in(whole: &str, part: &str) -> Option<Range<usize>> {
 /// An inbox of the entries that stand whole at the beginning of a torn one.
 pub(crate) fn whole(bytes: &[u8]) -> String {
     let end = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
-    let text = bytes.get(..end).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+    let text =
+        bytes.get(..end).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
     let mut entries = Vec::new();
     let mut rest = text.split_once('[').map(|(_, rest)| rest);
     while let Some(from) = rest {
         let mut values = serde_json::Deserializer::from_str(from).into_iter::<&RawValue>();
         let Some(Ok(entry)) = values.next() else { break };
         entries.push(entry.get());
-        rest = from.get(values.byte_offset()..).and_then(|after| after.trim_start().strip_prefix(','));
+        rest =
+            from.get(values.byte_offset()..).and_then(|after| after.trim_start().strip_prefix(','));
     }
     if entries.is_empty() { "[]".to_owned() } else { format!("[\n  {}\n]", entries.join(",\n  ")) }
 }
@@ -229,7 +257,8 @@ mod tests {
 
     #[test]
     fn an_append_changes_no_byte_of_what_was_there() {
-        let text = appended(check(FOREIGN.as_bytes()).unwrap(), &[&message("c"), &message("d")]).unwrap();
+        let text =
+            appended(check(FOREIGN.as_bytes()).unwrap(), &[&message("c"), &message("d")]).unwrap();
         assert!(text.starts_with(FOREIGN.strip_suffix("\n]\n").unwrap()));
         let read = Entries::parse(text.as_bytes()).unwrap();
         assert_eq!(
@@ -268,7 +297,8 @@ mod tests {
 
     #[test]
     fn messages_are_put_in_before_their_places_and_change_no_byte_of_the_others() {
-        let lost = [(Some(0), message("first")), (Some(2), message("second")), (None, message("last"))];
+        let lost =
+            [(Some(0), message("first")), (Some(2), message("second")), (None, message("last"))];
         let text = inserted(FOREIGN, &lost).unwrap();
         let read = Entries::parse(text.as_bytes()).unwrap();
         let texts: Vec<String> = read.messages().into_iter().map(|(_, m)| m.text.clone()).collect();
@@ -282,8 +312,7 @@ mod tests {
         let plain = r#"[{"from":"a","read":false},{"from":"\u0062","read":true},{"read":null,"from":"c\"","n":{}}]"#;
         assert_eq!(senders_of_unread(plain), ["a", "c\""]);
         // `read` of another type, and an entry that is no message.
-        let odd =
-            r#"[{"from":"a","text":"t","read":"yes"},7,{"from":"b","text":"t","read":true},{"from":"c","text":"t"}]"#;
+        let odd = r#"[{"from":"a","text":"t","read":"yes"},7,{"from":"b","text":"t","read":true},{"from":"c","text":"t"}]"#;
         assert_eq!(senders_of_unread(odd), ["a", "c"]);
         assert_eq!(senders_of_unread(FOREIGN), ["x", "y"]);
     }

@@ -25,9 +25,9 @@ use super::watch::Watchers;
 use super::written_log::WrittenLogs;
 use crate::journal::{is_on_way_of, texts_on_way_of};
 use crate::{
-    Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, Event, JournalEntry, JournalSummary, Lease,
-    LeaseHolder, LeaseName, LogName, Overwritten, Past, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit,
-    UnreadLimit, Watch, dialect,
+    Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, Event, JournalEntry,
+    JournalSummary, Lease, LeaseHolder, LeaseName, LogName, Overwritten, Past, RateScope, Slot,
+    StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch, dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -139,7 +139,9 @@ impl Files {
     /// meanwhile, to the archive for one, which its lead's `TeamDelete` may do at any moment.
     fn as_gone(&self, team: Option<&TeamDir>, error: StoreError) -> StoreError {
         match (team, error) {
-            (Some(team), StoreError::Io { source, .. }) if is_absent(&source) && !self.paths.team(team).exists() => {
+            (Some(team), StoreError::Io { source, .. })
+                if is_absent(&source) && !self.paths.team(team).exists() =>
+            {
                 StoreError::NoTeam { team: team.clone() }
             }
             (_, error) => error,
@@ -176,7 +178,10 @@ impl Backend for FileBackend {
         logs: &[LogName],
     ) -> Result<(), StoreError> {
         let (config, archive, logs) = (config.clone(), archive.clone(), logs.to_vec());
-        self.run_in(config.name.dir(), move |files| files.create_team(&config, Some((&archive, &logs)))).await
+        self.run_in(config.name.dir(), move |files| {
+            files.create_team(&config, Some((&archive, &logs)))
+        })
+        .await
     }
 
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
@@ -213,12 +218,19 @@ impl Backend for FileBackend {
         self.run(|files| files.archives()).await
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+    async fn archived_journal(
+        &self,
+        archive: &ArchiveName,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
         let (path, id) = (self.files.paths.archived_journal(archive), id.clone());
         self.run(move |files| message_journal(&files.disk, &path, &id)).await
     }
 
-    async fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError> {
+    async fn archived_team(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<Option<ArchivedTeam>, StoreError> {
         let archive = archive.clone();
         self.run(move |files| files.archived_team(&archive)).await
     }
@@ -241,7 +253,11 @@ impl Backend for FileBackend {
         Some(self.files.paths.ours(team))
     }
 
-    async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+    async fn inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         let (team, inbox) = (team.clone(), inbox.clone());
         self.run_in(team.clone(), move |files| files.inbox(&team, &inbox)).await
     }
@@ -280,12 +296,22 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.acknowledge(&team, &inbox, &ids)).await
     }
 
-    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile, past: Past) -> Result<Vec<StoredMessage>, StoreError> {
+    async fn past_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        past: Past,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         let (team, inbox) = (team.clone(), inbox.clone());
         self.run_in(team.clone(), move |files| files.past_mail(&team, &inbox, past)).await
     }
 
-    async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
+    async fn trim_inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        keep: usize,
+    ) -> Result<usize, StoreError> {
         let (team, inbox) = (team.clone(), inbox.clone());
         self.run_in(team.clone(), move |files| files.trim_inbox(&team, &inbox, keep)).await
     }
@@ -310,12 +336,20 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.journal(&team)).await
     }
 
-    async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+    async fn journal_since(
+        &self,
+        team: &TeamDir,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
         let team = team.clone();
         self.run_in(team.clone(), move |files| files.journal_since(&team, position)).await
     }
 
-    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+    async fn message_journal(
+        &self,
+        team: &TeamDir,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
         let (team, id) = (team.clone(), id.clone());
         self.run_in(team.clone(), move |files| {
             files.must_exist(&team)?;
@@ -333,7 +367,12 @@ impl Backend for FileBackend {
         .await
     }
 
-    async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
+    async fn take_slot(
+        &self,
+        scope: &RateScope,
+        rate: Rate,
+        now_ms: i64,
+    ) -> Result<Slot, StoreError> {
         let path = self.files.paths.rate(scope);
         self.run(move |files| {
             let slot = rates::take_slot(&files.disk, &path, rate, now_ms)?;
@@ -343,23 +382,39 @@ impl Backend for FileBackend {
         .await
     }
 
-    async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError> {
+    async fn edit_document(
+        &self,
+        team: &TeamDir,
+        name: &'static str,
+        edit: DocumentEdit,
+    ) -> Result<(), StoreError> {
         let team = team.clone();
         self.run_in(team.clone(), move |files| files.edit_document(&team, name, edit)).await
     }
 
-    async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError> {
+    async fn append_log(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        lines: &[String],
+    ) -> Result<(), StoreError> {
         let (team, path, lines) = (team.clone(), self.log_file(team, log), lines.to_vec());
         let force = match log {
             LogName::Transcript(_) | LogName::Former { .. } => Force::Now,
             LogName::Output(_) => Force::Later,
         };
-        self.run_in(team.clone(), move |files| files.append_lines(&team, &path, &lines, force).map(|_| ())).await
+        self.run_in(team.clone(), move |files| {
+            files.append_lines(&team, &path, &lines, force).map(|_| ())
+        })
+        .await
     }
 
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError> {
         let (team, path) = (team.clone(), self.log_file(team, log));
-        self.run_in(team.clone(), move |files| files.must_exist(&team).and_then(|_| lines::read(&path))).await
+        self.run_in(team.clone(), move |files| {
+            files.must_exist(&team).and_then(|_| lines::read(&path))
+        })
+        .await
     }
 
     fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf {
@@ -396,17 +451,30 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.take_lease(&team, &lease, &holder)).await
     }
 
-    async fn name_holder(&self, team: &TeamDir, lease: &LeaseName, holder: &LeaseHolder) -> Result<(), StoreError> {
+    async fn name_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<(), StoreError> {
         let (team, lease, holder) = (team.clone(), lease.clone(), holder.clone());
         self.run_in(team.clone(), move |files| files.name_holder(&team, &lease, &holder)).await
     }
 
-    async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+    async fn lease_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError> {
         let (team, lease) = (team.clone(), lease.clone());
         self.run_in(team.clone(), move |files| files.lease_holder(&team, &lease)).await
     }
 
-    async fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+    async fn last_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError> {
         let (team, lease) = (team.clone(), lease.clone());
         self.run_in(team.clone(), move |files| files.last_holder(&team, &lease)).await
     }
@@ -423,12 +491,17 @@ impl Files {
         Checkpoint::new(&self.disk, self.paths.journal(team), self.paths.document(team, CHECKPOINT))
     }
 
-    pub(crate) fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
+    pub(crate) fn record(
+        &self,
+        team: &TeamDir,
+        entries: &[JournalEntry],
+    ) -> Result<(), StoreError> {
         let path = self.paths.journal(team);
         let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|e| super::disk::failed("write", &path)(e.into()))?;
         // A dead message is marked as read next, and then nothing else tells of it.
-        let is_last_word = entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
+        let is_last_word =
+            entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
         let force = if is_last_word { Force::Now } else { Force::Later };
         let appended = self.append_lines(team, &path, &lines, force);
         let appended = appended.inspect_err(|error| {
@@ -446,7 +519,11 @@ impl Files {
         Ok(entries(&lines::read(&self.paths.journal(team))?))
     }
 
-    fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+    fn journal_since(
+        &self,
+        team: &TeamDir,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
         self.must_exist(team)?;
         let (lines, end) = lines::read_since(&self.disk, &self.paths.journal(team), position)?;
         Ok((entries(&lines), end))
@@ -471,7 +548,11 @@ impl Files {
 }
 
 /// The entries on the way of a message.
-fn message_journal(disk: &Disk, path: &Path, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+fn message_journal(
+    disk: &Disk,
+    path: &Path,
+    id: &MessageId,
+) -> Result<Vec<JournalEntry>, StoreError> {
     let mut found = Vec::new();
     let mut is_sent = false;
     lines::search_back(disk, path, &texts_on_way_of(id), |step| {

@@ -78,12 +78,18 @@ impl<'a> Checkpoint<'a> {
     pub(crate) fn summary(&self) -> Result<(JournalSummary, u64), StoreError> {
         let file = match plain::open(&self.journal) {
             Ok(file) => file,
-            Err(Unopened::Failed(error)) if is_absent(&error) => return Ok((JournalSummary::default(), 0)),
+            Err(Unopened::Failed(error)) if is_absent(&error) => {
+                return Ok((JournalSummary::default(), 0));
+            }
             Err(error) => return Err(error.at("read", &self.journal)),
         };
         let stamp = Stamp::of(&file.metadata().map_err(failed("read", &self.journal))?);
         let (mut covered, length) = self.read(&file, &stamp).unwrap_or_default();
-        plain::check_length(&self.journal, stamp.size.saturating_sub(covered.position), plain::LOG_MOST)?;
+        plain::check_length(
+            &self.journal,
+            stamp.size.saturating_sub(covered.position),
+            plain::LOG_MOST,
+        )?;
         let end = lines::settled_end(self.disk, &file, &self.journal)?;
         let unread = covered.position..end;
         lines::search_on(&file, &self.journal, unread.clone(), &JournalSummary::texts(), |line| {
@@ -91,7 +97,9 @@ impl<'a> Checkpoint<'a> {
                 covered.summary.add(entry);
             }
         })?;
-        if unread.end.saturating_sub(unread.start) >= self.interval.max(length.saturating_mul(LENGTHS)) {
+        if unread.end.saturating_sub(unread.start)
+            >= self.interval.max(length.saturating_mul(LENGTHS))
+        {
             covered = Covered { file: Some(stamp), position: end, ..covered };
             if let Err(error) = self.write(&file, &mut covered) {
                 // Nothing is lost: the next reading takes longer.
@@ -121,7 +129,8 @@ impl<'a> Checkpoint<'a> {
         let covered: Covered = serde_json::from_str(document.covered.get()).ok()?;
         let is_same = covered.file.is_some_and(|file| file.is_same_file(stamp))
             && covered.position <= stamp.size
-            && bytes_before(journal, covered.position).is_some_and(|before| before == covered.before);
+            && bytes_before(journal, covered.position)
+                .is_some_and(|before| before == covered.before);
         is_same.then_some((covered, bytes.len() as u64))
     }
 
@@ -129,7 +138,11 @@ impl<'a> Checkpoint<'a> {
         let failed_to_write = failed("write", &self.document);
         covered.before = bytes_before(journal, covered.position).unwrap_or_default();
         let document = serde_json::value::to_raw_value(&covered).and_then(|covered| {
-            serde_json::to_vec(&Document { form: FORM, checksum: checksum(covered.get()), covered: &covered })
+            serde_json::to_vec(&Document {
+                form: FORM,
+                checksum: checksum(covered.get()),
+                covered: &covered,
+            })
         });
         let document = document.map_err(|error| failed_to_write(error.into()))?;
         self.disk.force(journal).map_err(failed("force to disk", &self.journal))?;
@@ -179,7 +192,11 @@ mod tests {
 
     impl Scene {
         fn new() -> Self {
-            Self { folder: tempfile::tempdir().unwrap(), disk: Disk::new(FileOptions::default()), lines: 0 }
+            Self {
+                folder: tempfile::tempdir().unwrap(),
+                disk: Disk::new(FileOptions::default()),
+                lines: 0,
+            }
         }
 
         fn journal(&self) -> PathBuf {
@@ -191,7 +208,10 @@ mod tests {
         }
 
         fn checkpoint(&self) -> Checkpoint<'_> {
-            Checkpoint { interval: SHORT, ..Checkpoint::new(&self.disk, self.journal(), self.document()) }
+            Checkpoint {
+                interval: SHORT,
+                ..Checkpoint::new(&self.disk, self.journal(), self.document())
+            }
         }
 
         /// Appends lines as a store does, of one kind of event for each number.
@@ -201,7 +221,8 @@ mod tests {
                 self.lines += 1;
                 lines.push(serde_json::to_string(&entry(self.lines, *kind)).unwrap());
             }
-            let appended = lines::append(&self.disk, &self.journal(), &lines, Force::Later).unwrap();
+            let appended =
+                lines::append(&self.disk, &self.journal(), &lines, Force::Later).unwrap();
             self.checkpoint().follow(&appended);
         }
 
@@ -233,7 +254,12 @@ mod tests {
             2 => changed("running"),
             3 => {
                 let cost_usd = (at_ms % 3 == 0).then_some(0.1);
-                Event::TurnEnded(Turn { input_tokens: 3, cost_usd, took_ms: 7, ..Turn::new(member, "model") })
+                Event::TurnEnded(Turn {
+                    input_tokens: 3,
+                    cost_usd,
+                    took_ms: 7,
+                    ..Turn::new(member, "model")
+                })
             }
             4 => sent(Some(TaskAssignment::TYPE)),
             _ if kind / 6 == 1 => Event::RunStarted,

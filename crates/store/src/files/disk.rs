@@ -153,7 +153,9 @@ pub(crate) struct Disk {
 }
 
 /// What tells one state of a file from another without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub(crate) struct Stamp {
     pub(crate) dev: u64,
     pub(crate) ino: u64,
@@ -224,14 +226,20 @@ impl Disk {
     }
 
     /// A place where a crash must lose and double nothing. Does nothing unless built with `crash-points`.
-    #[cfg_attr(not(feature = "crash-points"), expect(clippy::unused_self, reason = "counts with `crash-points` only"))]
+    #[cfg_attr(
+        not(feature = "crash-points"),
+        expect(clippy::unused_self, reason = "counts with `crash-points` only")
+    )]
     pub(crate) fn crash_point(&self, name: &'static str) {
         #[cfg(feature = "crash-points")]
         {
             let nth = self.passed.fetch_add(1, Ordering::SeqCst) + 1;
             tracing::trace!(name, nth, "crash point");
             if self.options.crash_at == Some(nth) {
-                let killed = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+                let killed = rustix::process::kill_process(
+                    rustix::process::getpid(),
+                    rustix::process::Signal::KILL,
+                );
                 tracing::error!(?killed, "the process outlived its kill");
             }
         }
@@ -282,7 +290,9 @@ impl Disk {
 
     /// Tells of a file that is about to be looked at when that takes long.
     pub(crate) fn tell_reading(&self, path: &Path, bytes: u64) {
-        if let Some(OnLongRead(tell)) = self.options.on_long_read.as_ref().filter(|_| bytes > LONG_READ) {
+        if let Some(OnLongRead(tell)) =
+            self.options.on_long_read.as_ref().filter(|_| bytes > LONG_READ)
+        {
             tell(&LongRead { path: path.to_owned(), bytes });
         }
     }
@@ -325,10 +335,22 @@ impl Disk {
     ///
     /// # Errors
     /// [`StoreError::Io`]; also for more bytes than anybody would read back.
-    pub(crate) fn write_temp(&self, target: &Path, bytes: &[u8], mode: Option<u32>) -> Result<Temp, StoreError> {
+    pub(crate) fn write_temp(
+        &self,
+        target: &Path,
+        bytes: &[u8],
+        mode: Option<u32>,
+    ) -> Result<Temp, StoreError> {
         if bytes.len() as u64 > plain::FILE_MOST {
-            let message = format!("it would be {} bytes long; at most {} are read", bytes.len(), plain::FILE_MOST);
-            return Err(failed("write", target)(io::Error::new(io::ErrorKind::FileTooLarge, message)));
+            let message = format!(
+                "it would be {} bytes long; at most {} are read",
+                bytes.len(),
+                plain::FILE_MOST
+            );
+            return Err(failed("write", target)(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                message,
+            )));
         }
         let dir = target.parent().unwrap_or(target);
         let (path, mut file, guard) = make_temp(dir).map_err(failed("create a file in", dir))?;
@@ -411,7 +433,11 @@ impl Snapshot {
     }
 
     /// Reads a file of an open folder, which spares the way there; `folder` is that folder's path.
-    pub(crate) fn read_in(dir: &File, folder: &Path, name: &str) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn read_in(
+        dir: &File,
+        folder: &Path,
+        name: &str,
+    ) -> Result<Option<Self>, StoreError> {
         let flags = OFlags::RDONLY | plain::CAREFUL;
         let file = openat(dir, name, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
         Self::of(plain::checked(file), &folder.join(name))
@@ -475,7 +501,10 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 }
 
 /// Makes a [`StoreError::Io`] of what the system said.
-pub(crate) fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> StoreError + 'a {
+pub(crate) fn failed<'a>(
+    action: &'static str,
+    path: &'a Path,
+) -> impl Fn(io::Error) -> StoreError + 'a {
     move |source| StoreError::Io { action, path: path.to_owned(), source }
 }
 
@@ -501,8 +530,11 @@ mod tests {
     fn nothing_is_written_that_nobody_would_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let most = usize::try_from(plain::FILE_MOST).unwrap();
-        let refused =
-            Disk::new(FileOptions::default()).write_temp(&dir.path().join("a.json"), &vec![0; most + 1], None);
+        let refused = Disk::new(FileOptions::default()).write_temp(
+            &dir.path().join("a.json"),
+            &vec![0; most + 1],
+            None,
+        );
         let Err(StoreError::Io { source, .. }) = refused else { panic!("{refused:?}") };
         assert_eq!(source.kind(), io::ErrorKind::FileTooLarge);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -93,6 +93,9 @@ mod tests {
         let turn = Turn::take(&path, Duration::ZERO, |_| ());
         assert!(turn.is_some());
         drop(old);
-        assert!(Turn::take(&path, Duration::ZERO, |_| ()).is_none(), "the new file's turn is still had");
+        assert!(
+            Turn::take(&path, Duration::ZERO, |_| ()).is_none(),
+            "the new file's turn is still had"
+        );
     }
 }

@@ -50,7 +50,12 @@ impl Access {
 ///
 /// # Errors
 /// [`StoreError::Locked`] after 10 s, [`StoreError::Io`] when the system refuses.
-pub(crate) fn lock(file: &File, path: &Path, access: Access, tell: impl Fn(&LockWait)) -> Result<(), StoreError> {
+pub(crate) fn lock(
+    file: &File,
+    path: &Path,
+    access: Access,
+    tell: impl Fn(&LockWait),
+) -> Result<(), StoreError> {
     lock_within(file, path, access, [TELL_AFTER, WAIT_AT_MOST.saturating_sub(TELL_AFTER)], tell)
 }
 
@@ -122,7 +127,9 @@ mod tests {
         ours.unlock().unwrap();
         let told = std::cell::RefCell::new(Vec::new());
         let tell = |wait: &LockWait| told.borrow_mut().extend(wait.holder.clone());
-        let error = lock_within(&ours, &path, Access::Exclusive, [Duration::from_millis(20); 2], tell).unwrap_err();
+        let error =
+            lock_within(&ours, &path, Access::Exclusive, [Duration::from_millis(20); 2], tell)
+                .unwrap_err();
         let StoreError::Locked { holder: Some(holder), .. } = &error else { panic!("{error:?}") };
         assert!(holder.starts_with(&format!("process {} (", std::process::id())), "{holder}");
         assert!(error.to_string().contains(holder), "{error}");

@@ -34,7 +34,9 @@ mod linux {
     use std::os::unix::fs::MetadataExt as _;
 
     use super::{Changed, Folders, HashSet, Path, TeamDir};
-    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch};
+    use rustix::fs::inotify::{
+        CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch,
+    };
 
     /// Room for the kernel's events at one reading; each takes 16 bytes and a file name.
     const QUEUE_BYTES: usize = 16 * 1024;
@@ -118,8 +120,12 @@ mod linux {
                     continue;
                 }
                 let Some(team) = self.names.get(&event.wd()) else { continue };
-                let is_gone = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
-                match (event.file_name().and_then(|n| n.to_str().ok()), self.changed.get_mut(team)) {
+                let is_gone = ReadFlags::DELETE_SELF
+                    | ReadFlags::MOVE_SELF
+                    | ReadFlags::IGNORED
+                    | ReadFlags::UNMOUNT;
+                match (event.file_name().and_then(|n| n.to_str().ok()), self.changed.get_mut(team))
+                {
                     (Some(name), Some(names)) => _ = names.insert(name.to_owned()),
                     (_, None) => {}
                     (None, Some(_)) if flags.intersects(is_gone) => lost.push(team.clone()),

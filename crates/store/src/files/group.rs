@@ -49,10 +49,15 @@ impl Queues {
     }
 
     /// Writes all that waits, in order, with `write`, which gets a batch and says what became of each message.
-    pub(crate) fn lead(&self, inbox: &Path, mut write: impl FnMut(&[Limited]) -> Result<Vec<Appended>, StoreError>) {
+    pub(crate) fn lead(
+        &self,
+        inbox: &Path,
+        mut write: impl FnMut(&[Limited]) -> Result<Vec<Appended>, StoreError>,
+    ) {
         let _given_up_with_us = Leader { queues: self, inbox };
         while let Some(batch) = self.next_batch(inbox) {
-            let (messages, callers): (Vec<_>, Vec<_>) = batch.into_iter().map(|w| (w.letter, w.done)).unzip();
+            let (messages, callers): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|w| (w.letter, w.done)).unzip();
             let mut done = match write(&messages) {
                 Ok(done) => done.into_iter().map(Ok).collect::<Vec<_>>(),
                 Err(error) => messages.iter().map(|_| Err(error.again())).collect(),

@@ -31,14 +31,19 @@ impl FileBackend {
         let mut found = Vec::new();
         for team in list(&paths.teams())? {
             found.extend(read(Written::Config, team.join("config.json")));
-            let inboxes = list(&team.join("inboxes"))?.into_iter().filter(|path| has_stem(path, |_| true));
+            let inboxes =
+                list(&team.join("inboxes"))?.into_iter().filter(|path| has_stem(path, |_| true));
             found.extend(inboxes.filter_map(|path| read(Written::Inbox, path)));
             // What members of ours have taken is out of the inboxes of a session.
             let kept = list(&team.join("pitcrew/read"))?.into_iter();
-            found.extend(kept.filter(|path| name_of(path).ends_with(".ndjson")).filter_map(read_lines));
+            found.extend(
+                kept.filter(|path| name_of(path).ends_with(".ndjson")).filter_map(read_lines),
+            );
         }
         for tasks in list(&paths.all_tasks())? {
-            let tasks = list(&tasks)?.into_iter().filter(|path| has_stem(path, |stem| TaskId::parse(stem).is_some()));
+            let tasks = list(&tasks)?
+                .into_iter()
+                .filter(|path| has_stem(path, |stem| TaskId::parse(stem).is_some()));
             found.extend(tasks.filter_map(|path| read(Written::Task, path)));
         }
         found.sort_by(|a, b| a.path.cmp(&b.path));
@@ -55,7 +60,8 @@ fn read_lines(path: PathBuf) -> Option<WrittenFile> {
     let bytes = plain::read(&path, plain::LOG_MOST).ok()??;
     let lines = String::from_utf8(bytes).ok()?;
     // A torn line is passed over, as everywhere.
-    let whole = lines.lines().filter(|line| serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok());
+    let whole =
+        lines.lines().filter(|line| serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok());
     let text = format!("[{}]", whole.collect::<Vec<_>>().join(","));
     Some(WrittenFile { written: Written::Inbox, text, path })
 }

@@ -119,7 +119,9 @@ impl Keep {
         let kept = self.name(files, path)?;
         let moved = match Stands::at(path)? {
             Stands::Folder => rename::folder(path, &kept),
-            Stands::File | Stands::Link | Stands::Other | Stands::Nothing => fs::rename(path, &kept),
+            Stands::File | Stands::Link | Stands::Other | Stands::Nothing => {
+                fs::rename(path, &kept)
+            }
         };
         moved.map_err(failed("keep", path))?;
         self.force(files, &kept, path)?;
@@ -127,7 +129,12 @@ impl Keep {
     }
 
     /// Keeps these bytes of the file at `path`, which stays.
-    pub(crate) fn copy(&mut self, files: &Files, path: &Path, bytes: &[u8]) -> Result<PathBuf, StoreError> {
+    pub(crate) fn copy(
+        &mut self,
+        files: &Files,
+        path: &Path,
+        bytes: &[u8],
+    ) -> Result<PathBuf, StoreError> {
         let kept = self.name(files, path)?;
         files.disk.create(&kept, bytes)?;
         self.force(files, &kept, &kept)?;
@@ -148,7 +155,9 @@ impl Keep {
         for folder in [files.paths.common(), files.paths.archive()] {
             match Stands::at(&folder)? {
                 Stands::Folder => {}
-                Stands::Nothing => own_mode::create_folder(&folder).map_err(failed("create", &folder))?,
+                Stands::Nothing => {
+                    own_mode::create_folder(&folder).map_err(failed("create", &folder))?
+                }
                 Stands::File | Stands::Link | Stands::Other => {
                     let reason = "nothing is kept there, since it is no folder".to_owned();
                     return Err(StoreError::Corrupt { path: folder, reason });
@@ -157,7 +166,10 @@ impl Keep {
         }
         let now = jiff::Timestamp::now();
         let short: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
-        let place = files.paths.archive().join(format!("{PREFIX}{}-{short}", now.strftime("%Y%m%dT%H%M%SZ")));
+        let place = files
+            .paths
+            .archive()
+            .join(format!("{PREFIX}{}-{short}", now.strftime("%Y%m%dT%H%M%SZ")));
         own_mode::create_folder(&place).map_err(failed("create", &place))?;
         add_line(files, &place, &Line::Repair { v: FORMAT_VERSION, at_ms: now.as_millisecond() })?;
         files.disk.force_dir(&place)?;
@@ -170,14 +182,19 @@ impl Keep {
 impl Files {
     fn old_keeps(&self, now_ms: i64) -> Result<Vec<PathBuf>, StoreError> {
         let archive = self.paths.archive();
-        if Stands::at(&self.paths.common())? != Stands::Folder || Stands::at(&archive)? != Stands::Folder {
+        if Stands::at(&self.paths.common())? != Stands::Folder
+            || Stands::at(&archive)? != Stands::Folder
+        {
             return Ok(Vec::new());
         }
         let kept_for = i64::try_from(KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
         let mut old = Vec::new();
         for place in list(&archive)? {
             let is_keep = is_keep_name(name_of(&place)) && Stands::at(&place)? == Stands::Folder;
-            if is_keep && read_list(&place)?.is_some_and(|(at_ms, _)| now_ms.saturating_sub(at_ms) > kept_for) {
+            if is_keep
+                && read_list(&place)?
+                    .is_some_and(|(at_ms, _)| now_ms.saturating_sub(at_ms) > kept_for)
+            {
                 old.push(place);
             }
         }
@@ -188,7 +205,9 @@ impl Files {
 
 /// `.repair-20261120T134500Z-12345678`
 fn is_keep_name(name: &str) -> bool {
-    let Some((time, id)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else { return false };
+    let Some((time, id)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else {
+        return false;
+    };
     let is_time = time.len() == "20261120T134500Z".len() && time.as_bytes().get(8) == Some(&b'T');
     is_time && id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -201,7 +220,9 @@ fn read_list(place: &Path) -> Result<Option<(i64, Vec<PathBuf>)>, StoreError> {
         Err(error) => return Err(error),
     };
     let (mut at, mut kept) = (None, Vec::new());
-    for line in bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()) {
+    for line in
+        bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
+    {
         match line {
             Line::Repair { v, at_ms } => at = (v <= FORMAT_VERSION).then_some(at_ms),
             Line::Kept { path } => kept.push(path),
@@ -218,7 +239,8 @@ fn is_inside(path: &Path) -> bool {
 
 fn add_line(files: &Files, place: &Path, line: &Line) -> Result<(), StoreError> {
     let path = place.join(LIST);
-    let mut text = serde_json::to_vec(line).map_err(|error| failed("write", &path)(error.into()))?;
+    let mut text =
+        serde_json::to_vec(line).map_err(|error| failed("write", &path)(error.into()))?;
     text.push(b'\n');
     let opened = plain::open_with(OpenOptions::new().append(true).create(true), &path);
     let mut file = opened.map_err(|error| error.at("open", &path))?;

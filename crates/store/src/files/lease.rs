@@ -72,7 +72,8 @@ impl Files {
         let folders = self.swept_by(team, lease);
         sweep(&folders);
         let locked = Mutex::new(Locked { file, holder: holder.clone() });
-        let held = Arc::new(HeldLease { team: team.clone(), lease: lease.clone(), locked, folders });
+        let held =
+            Arc::new(HeldLease { team: team.clone(), lease: lease.clone(), locked, folders });
         let mut all = self.leases.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|held| held.strong_count() > 0);
         all.push(Arc::downgrade(&held));
@@ -94,8 +95,15 @@ impl Files {
     }
 
     /// Locks the file of a lease and writes its holder into it.
-    fn lock_lease(&self, path: &Path, holder: &LeaseHolder) -> Result<Result<File, LeaseHolder>, StoreError> {
-        let open = plain::open_with(OpenOptions::new().read(true).write(true).create(true).truncate(false), path);
+    fn lock_lease(
+        &self,
+        path: &Path,
+        holder: &LeaseHolder,
+    ) -> Result<Result<File, LeaseHolder>, StoreError> {
+        let open = plain::open_with(
+            OpenOptions::new().read(true).write(true).create(true).truncate(false),
+            path,
+        );
         let file = open.map_err(|error| error.at("open", path))?;
         for tried in 1.. {
             match file.try_lock() {
@@ -103,7 +111,8 @@ impl Files {
                 Err(TryLockError::WouldBlock) if tried < TRIES => thread::sleep(PAUSE),
                 Err(TryLockError::WouldBlock) => {
                     let reason = "somebody holds the lease without a name".to_owned();
-                    return Ok(Err(read_holder(path)?.ok_or(StoreError::Corrupt { path: path.to_owned(), reason })?));
+                    return Ok(Err(read_holder(path)?
+                        .ok_or(StoreError::Corrupt { path: path.to_owned(), reason })?));
                 }
                 Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
             }
@@ -143,7 +152,10 @@ impl Files {
         for held in self.held_leases(team) {
             let path = self.paths.lease(team, &held.lease);
             let mut locked = held.locked.lock().unwrap_or_else(PoisonError::into_inner);
-            if is_at(&locked.file, &path) || !self.has_config(team) || self.must_have_folders(Some(team)).is_err() {
+            if is_at(&locked.file, &path)
+                || !self.has_config(team)
+                || self.must_have_folders(Some(team)).is_err()
+            {
                 continue;
             }
             let again = self.make_ours(team).and_then(|()| self.lock_lease(&path, &locked.holder));
@@ -153,14 +165,22 @@ impl Files {
                     locked.file = file;
                     renewed += 1;
                 }
-                Ok(Err(other)) => tracing::error!(path = %path.display(), ?other, "a removed lease has another holder"),
-                Err(error) => tracing::warn!(path = %path.display(), %error, "a removed lease cannot be taken again"),
+                Ok(Err(other)) => {
+                    tracing::error!(path = %path.display(), ?other, "a removed lease has another holder")
+                }
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "a removed lease cannot be taken again")
+                }
             }
         }
         renewed
     }
 
-    pub(crate) fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+    pub(crate) fn lease_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError> {
         self.must_exist(team)?;
         let path = self.paths.lease(team, lease);
         let file = match plain::open(&path) {
@@ -184,7 +204,11 @@ impl Files {
     }
 
     /// What the lease's file says, which outlives the lease.
-    pub(crate) fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+    pub(crate) fn last_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError> {
         self.must_exist(team)?;
         read_holder(&self.paths.lease(team, lease))
     }
@@ -199,7 +223,9 @@ fn write_holder(mut file: &File, path: &Path, holder: &LeaseHolder) -> Result<()
 
 /// Whether the open file is the one at the path.
 fn is_at(file: &File, path: &Path) -> bool {
-    let (Ok(open), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else { return false };
+    let (Ok(open), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
+        return false;
+    };
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 

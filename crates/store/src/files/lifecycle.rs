@@ -55,7 +55,9 @@ impl Files {
             Err(StoreError::NoTeam { .. }) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => {
-                let name = self.team(team).map_or_else(|_| team.to_string(), |config| config.name.to_string());
+                let name = self
+                    .team(team)
+                    .map_or_else(|_| team.to_string(), |config| config.name.to_string());
                 Err(StoreError::TeamTaken { team: team.clone(), name })
             }
         }
@@ -64,7 +66,9 @@ impl Files {
     fn fill(&self, unborn: &Path, config: &TeamConfig) -> Result<(), StoreError> {
         let ours = unborn.join("pitcrew");
         let dirs = [unborn.to_owned(), unborn.join("inboxes"), ours.clone()];
-        for dir in dirs.iter().chain(&[ours.join("transcripts"), ours.join("output"), ours.join("read")]) {
+        for dir in
+            dirs.iter().chain(&[ours.join("transcripts"), ours.join("output"), ours.join("read")])
+        {
             own_mode::create_folder(dir).map_err(failed("create", dir))?;
         }
         let path = unborn.join("config.json");
@@ -107,7 +111,8 @@ impl Files {
                 Some(unfinished) => unfinished,
                 None => self.archive_place(team)?,
             };
-            rename::folder(&tasks, &archive.join("tasks")).map_err(failed("move leftovers from", &tasks))?;
+            rename::folder(&tasks, &archive.join("tasks"))
+                .map_err(failed("move leftovers from", &tasks))?;
             self.disk.crash_point("leftovers moved");
         }
         if is_filled(&place) {
@@ -126,9 +131,10 @@ impl Files {
         let is_whole = self.must_have_config(team);
         let unfinished = match is_whole {
             Ok(_) => None,
-            Err(StoreError::NoTeam { .. }) => {
-                Some(self.unfinished_archive(team)?.ok_or_else(|| StoreError::NoTeam { team: team.clone() })?)
-            }
+            Err(StoreError::NoTeam { .. }) => Some(
+                self.unfinished_archive(team)?
+                    .ok_or_else(|| StoreError::NoTeam { team: team.clone() })?,
+            ),
             Err(error) => return Err(error),
         };
         let _alone = self.lock_lifecycle()?;
@@ -169,7 +175,8 @@ impl Files {
     pub(crate) fn clear_away(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let places = [(self.paths.team(team), "team"), (self.paths.tasks(team), "tasks")];
         let _alone = self.lock_lifecycle()?;
-        let there: Vec<_> = places.iter().filter(|(place, _)| fs::symlink_metadata(place).is_ok()).collect();
+        let there: Vec<_> =
+            places.iter().filter(|(place, _)| fs::symlink_metadata(place).is_ok()).collect();
         if there.is_empty() || is_nameless(team) {
             return Ok(None);
         }
@@ -223,8 +230,12 @@ impl Files {
         let mut newest = None;
         for entry in fs::read_dir(&archive).map_err(failed("list", &archive))? {
             let path = entry.map_err(failed("list", &archive))?.path();
-            let is_ours = path.file_name().and_then(|n| n.to_str()).is_some_and(|n| is_archive_of(n, team));
-            if is_ours && is_folder(&path.join("team"))? && Stands::at(&path.join("tasks"))? == Stands::Nothing {
+            let is_ours =
+                path.file_name().and_then(|n| n.to_str()).is_some_and(|n| is_archive_of(n, team));
+            if is_ours
+                && is_folder(&path.join("team"))?
+                && Stands::at(&path.join("tasks"))? == Stands::Nothing
+            {
                 newest = newest.max(Some(path));
             }
         }
@@ -258,7 +269,8 @@ impl Files {
     pub(super) fn lock_lifecycle(&self) -> Result<Alone, StoreError> {
         make_dir(&self.paths.common())?;
         let path = self.paths.lifecycle();
-        let open = plain::open_with(OpenOptions::new().write(true).create(true).truncate(false), &path);
+        let open =
+            plain::open_with(OpenOptions::new().write(true).create(true).truncate(false), &path);
         let file = open.map_err(|error| error.at("open", &path))?;
         match file.lock() {
             Ok(()) => Ok(Alone::ByTheSystem(file)),
@@ -279,13 +291,16 @@ pub(super) enum Alone {
 
 /// Whether a file system says that it knows no locks on files.
 fn has_no_locks(error: &io::Error) -> bool {
-    Errno::from_io_error(error).is_some_and(|errno| errno == Errno::NOLCK || rename::is_missing(errno))
+    Errno::from_io_error(error)
+        .is_some_and(|errno| errno == Errno::NOLCK || rename::is_missing(errno))
 }
 
 /// Whether an archive's name is that of `team` with a time and a short id after it.
 pub(super) fn is_archive_of(name: &str, team: &TeamDir) -> bool {
     let rest = name.strip_prefix(team.as_str()).and_then(|rest| rest.strip_prefix('-'));
-    rest.is_some_and(|rest| rest.len() == "20261120T134500Z-12345678".len() && rest.as_bytes().get(8) == Some(&b'T'))
+    rest.is_some_and(|rest| {
+        rest.len() == "20261120T134500Z-12345678".len() && rest.as_bytes().get(8) == Some(&b'T')
+    })
 }
 
 /// Removes what is of no use in an archive: empty locks, temporary files, leases. One that stays harms nobody. A link that
@@ -306,7 +321,9 @@ fn drop_damages(archive: &Path) {
             let is_lease = place == Place::Ours && lease_in(name).is_some();
             let dropped = match (meaning(place, name), Stands::at(&path)) {
                 (FileMeaning::Lock, Ok(Stands::Folder)) => fs::remove_dir(&path),
-                (FileMeaning::Lock | FileMeaning::Temporary, Ok(Stands::File)) => fs::remove_file(&path),
+                (FileMeaning::Lock | FileMeaning::Temporary, Ok(Stands::File)) => {
+                    fs::remove_file(&path)
+                }
                 (_, Ok(Stands::File)) if is_lease => fs::remove_file(&path),
                 _ => continue,
             };

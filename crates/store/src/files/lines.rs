@@ -85,7 +85,9 @@ fn append_to<S: AsRef<str>>(
     // Nobody would read it, and the end of its last line may be far.
     plain::check_length(path, length, plain::LOG_MOST)?;
     let is_new = length == 0;
-    let end = whole_end(file).and_then(|end| file.set_len(end).map(|()| end)).map_err(failed("write", path))?;
+    let end = whole_end(file)
+        .and_then(|end| file.set_len(end).map(|()| end))
+        .map_err(failed("write", path))?;
     disk.crash_point("line to append");
     if let Err(error) = file.write_all(text.as_bytes()) {
         let cut = file.set_len(end);
@@ -106,7 +108,8 @@ fn append_to<S: AsRef<str>>(
 /// Opens the file for appending, alone; makes it when it is not there.
 fn open_locked(disk: &Disk, path: &Path) -> Result<File, StoreError> {
     loop {
-        let opened = plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
+        let opened =
+            plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
         let file = opened.map_err(|error| error.at("open", path))?;
         disk.flock(&file, path, Access::Exclusive)?;
         // While we waited for the lock, another process may have renamed a shorter file over this one.
@@ -140,7 +143,12 @@ pub(crate) fn shorten(
 }
 
 /// Puts lines in the place of a file's, which are kept in another one. What is kept is on disk before anything is replaced.
-pub(crate) fn replace(disk: &Disk, path: &Path, lines: &[String], kept: &Path) -> Result<(), StoreError> {
+pub(crate) fn replace(
+    disk: &Disk,
+    path: &Path,
+    lines: &[String],
+    kept: &Path,
+) -> Result<(), StoreError> {
     let before = plain::read(path, plain::LOG_MOST)?.unwrap_or_default();
     let mut text = lines.join("\n");
     if !lines.is_empty() {
@@ -171,7 +179,11 @@ pub(crate) fn blank<'a>(
     let opened = plain::open_with(OpenOptions::new().read(true).write(true), path);
     let mut file = opened.map_err(|error| error.at("open", path))?;
     disk.flock(&file, path, Access::Exclusive)?;
-    plain::check_length(path, file.metadata().map_err(failed("read", path))?.len(), plain::LOG_MOST)?;
+    plain::check_length(
+        path,
+        file.metadata().map_err(failed("read", path))?.len(),
+        plain::LOG_MOST,
+    )?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(failed("read", path))?;
     let mut places = Vec::new();
@@ -201,7 +213,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
 /// The whole lines of a file from a position on, and the position after them. Positions are bytes; `u64::MAX` is the end,
 /// and any other past the end was one in a file that is no more, so that this one is read whole. Nothing, at 0, when the
 /// file is not there.
-pub(crate) fn read_since(disk: &Disk, path: &Path, position: u64) -> Result<(Vec<String>, u64), StoreError> {
+pub(crate) fn read_since(
+    disk: &Disk,
+    path: &Path,
+    position: u64,
+) -> Result<(Vec<String>, u64), StoreError> {
     let file = match plain::open(path) {
         Ok(file) => file,
         Err(Unopened::Failed(error)) if is_absent(&error) => return Ok((Vec::new(), 0)),
@@ -212,7 +228,8 @@ pub(crate) fn read_since(disk: &Disk, path: &Path, position: u64) -> Result<(Vec
     check_torn(&file, path, position)?;
     let end = whole_end(&file).map_err(failed("read", path))?;
     let position = if position == u64::MAX { end } else { position };
-    let (position, length) = end.checked_sub(position).map_or((0, end), |length| (position, length));
+    let (position, length) =
+        end.checked_sub(position).map_or((0, end), |length| (position, length));
     plain::check_length(path, length, plain::LOG_MOST)?;
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     file.read_exact_at(&mut bytes, position).map_err(failed("read", path))?;
@@ -232,14 +249,22 @@ pub(crate) fn search_back(
         Err(Unopened::Failed(error)) if is_absent(&error) => return Ok(()),
         Err(error) => return Err(error.at("read", path)),
     };
-    plain::check_length(path, file.metadata().map_err(failed("read", path))?.len(), plain::LOG_MOST)?;
+    plain::check_length(
+        path,
+        file.metadata().map_err(failed("read", path))?.len(),
+        plain::LOG_MOST,
+    )?;
     let (mut to, mut step) = (settled_end(disk, &file, path)?, SEARCH_STEP);
     let mut bytes = Vec::new();
     while to > 0 {
         let from = to.saturating_sub(step);
         bytes.resize(usize::try_from(to - from).unwrap_or(0), 0);
         file.read_exact_at(&mut bytes, from).map_err(failed("read", path))?;
-        let cut = if from == 0 { Some(0) } else { bytes.iter().position(|b| *b == b'\n').map(|at| at + 1) };
+        let cut = if from == 0 {
+            Some(0)
+        } else {
+            bytes.iter().position(|b| *b == b'\n').map(|at| at + 1)
+        };
         let Some(cut) = cut.filter(|cut| *cut < bytes.len()) else {
             step *= 2;
             continue;
@@ -274,7 +299,11 @@ pub(crate) fn search_on(
         bytes.resize(usize::try_from(to - from).unwrap_or(0), 0);
         file.read_exact_at(&mut bytes, from).map_err(failed("read", path))?;
         let is_last = to == range.end;
-        let cut = if is_last { Some(bytes.len()) } else { bytes.iter().rposition(|b| *b == b'\n').map(|at| at + 1) };
+        let cut = if is_last {
+            Some(bytes.len())
+        } else {
+            bytes.iter().rposition(|b| *b == b'\n').map(|at| at + 1)
+        };
         let Some(cut) = cut else {
             step *= 2;
             continue;
@@ -314,7 +343,8 @@ pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
     };
     let bytes = read().map_err(failed("read", path))?;
     // Only a tail that begins within a character is copied.
-    Ok(String::from_utf8(bytes).unwrap_or_else(|odd| String::from_utf8_lossy(odd.as_bytes()).into_owned()))
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|odd| String::from_utf8_lossy(odd.as_bytes()).into_owned()))
 }
 
 /// Refuses what is longer than anybody reads, from a position on: the end of its last line may be far.
@@ -364,7 +394,10 @@ mod tests {
         let disk = Disk::new(FileOptions::default());
         assert_eq!(read_since(&disk, &path, 0).unwrap(), (Vec::new(), 0));
         fs::write(&path, "one\ntwo\nthr").unwrap();
-        assert_eq!(read_since(&disk, &path, 0).unwrap(), (vec!["one".to_owned(), "two".to_owned()], 8));
+        assert_eq!(
+            read_since(&disk, &path, 0).unwrap(),
+            (vec!["one".to_owned(), "two".to_owned()], 8)
+        );
         assert_eq!(read_since(&disk, &path, 8).unwrap(), (Vec::new(), 8));
         fs::write(&path, "one\ntwo\nthree\n").unwrap();
         assert_eq!(read_since(&disk, &path, 8).unwrap(), (vec!["three".to_owned()], 14));
@@ -381,7 +414,9 @@ mod tests {
         let search = |stop: &str| {
             let mut seen = Vec::new();
             let searched = search_back(&disk, &path, &["a".to_owned()], |lines| {
-                seen.extend(lines.iter().map(|line| line.chars().filter(|c| *c != 'x').collect::<String>()));
+                seen.extend(
+                    lines.iter().map(|line| line.chars().filter(|c| *c != 'x').collect::<String>()),
+                );
                 if lines.iter().any(|line| line.starts_with(stop)) {
                     ControlFlow::Break(())
                 } else {
@@ -399,7 +434,8 @@ mod tests {
         assert_eq!(end, fs::metadata(&path).unwrap().len() - 6);
         let search_on = |from: u64| {
             let mut seen = Vec::new();
-            let keep = |line: &str| seen.push(line.chars().filter(|c| *c != 'x').collect::<String>());
+            let keep =
+                |line: &str| seen.push(line.chars().filter(|c| *c != 'x').collect::<String>());
             search_on(&file, &path, from..end, &["a".to_owned()], keep).unwrap();
             seen
         };

@@ -84,7 +84,10 @@ impl Sign {
     }
 
     fn of(meta: &fs::Metadata) -> Self {
-        Self { ino: meta.ino(), mtime_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()) }
+        Self {
+            ino: meta.ino(),
+            mtime_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
+        }
     }
 
     /// How old the lock is by the clock.
@@ -249,7 +252,9 @@ fn back_off() -> Duration {
 /// Removes a stale lock, an empty folder or a file. What is in a folder is somebody's: such a lock is for a person to look at.
 fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
     if !is_free(path)? {
-        let reason = "a lock is an empty folder, and there is something in this one; see whose it is".to_owned();
+        let reason =
+            "a lock is an empty folder, and there is something in this one; see whose it is"
+                .to_owned();
         return Err(StoreError::Corrupt { path: path.to_owned(), reason });
     }
     let aside = path.with_extension(format!("stale-{}", uuid::Uuid::new_v4().simple()));
@@ -309,7 +314,9 @@ mod tests {
 
     #[test]
     fn a_stale_lock_is_broken_whether_it_is_a_folder_or_a_file() {
-        for make in [|p: &Path| fs::create_dir(p).unwrap(), |p: &Path| fs::write(p, "4711").unwrap()] {
+        for make in
+            [|p: &Path| fs::create_dir(p).unwrap(), |p: &Path| fs::write(p, "4711").unwrap()]
+        {
             let dir = tempfile::tempdir().unwrap();
             let file = dir.path().join("a.json");
             make(&lock_path(&file));

@@ -132,7 +132,8 @@ impl Look<'_> {
     fn too_open(&mut self, team: Option<&TeamDir>) {
         let open = self.files.too_open(team, Treatment::Name);
         if !open.is_empty() {
-            let path = team.map_or_else(|| self.files.paths.common(), |team| self.files.paths.team(team));
+            let path =
+                team.map_or_else(|| self.files.paths.common(), |team| self.files.paths.team(team));
             self.found(Damage::TooOpen { team: team.cloned(), path, open });
         }
     }
@@ -179,7 +180,10 @@ impl Look<'_> {
             return;
         }
         let is_folder = self.is_folder(path);
-        if is_folder && !is_named_so && !matches!(Stands::at(&path.join(CONFIG)), Ok(Stands::Nothing)) {
+        if is_folder
+            && !is_named_so
+            && !matches!(Stands::at(&path.join(CONFIG)), Ok(Stands::Nothing))
+        {
             let reason = "no team has a folder of this name".to_owned();
             self.found(Damage::BadConfig { path: path.join(CONFIG), reason });
         }
@@ -200,9 +204,12 @@ impl Look<'_> {
             (self.files.paths.tasks(&team), Place::Tasks),
         ];
         let mut is_sound = has_tasks;
-        for (folder, place) in places.into_iter().filter(|(_, place)| has_tasks || *place != Place::Tasks) {
+        for (folder, place) in
+            places.into_iter().filter(|(_, place)| has_tasks || *place != Place::Tasks)
+        {
             // What is below a link is not there to us.
-            let is_reached = folder.parent().is_some_and(|it| matches!(Stands::at(it), Ok(Stands::Folder)));
+            let is_reached =
+                folder.parent().is_some_and(|it| matches!(Stands::at(it), Ok(Stands::Folder)));
             if !is_reached || self.is_nothing(&folder) {
                 continue;
             }
@@ -234,13 +241,16 @@ impl Look<'_> {
         };
         let reason = match self.settled_config(&path, bytes) {
             Err(Fault::Torn(reason)) if self.is_being_written(&path) => {
-                let reason =
-                    format!("{reason}; it changed only moments ago, and a client may be writing it: look again");
+                let reason = format!(
+                    "{reason}; it changed only moments ago, and a client may be writing it: look again"
+                );
                 self.found(Damage::Unseen { path, reason });
                 return false;
             }
             Err(Fault::Torn(reason)) if self.has_end_of_a_longer(&path) => {
-                format!("{reason}: the end of a longer write, which `pitcrew team show {team}` cuts off")
+                format!(
+                    "{reason}: the end of a longer write, which `pitcrew team show {team}` cuts off"
+                )
             }
             Err(Fault::Torn(reason)) => reason,
             Err(Fault::Failed(error)) => {
@@ -248,7 +258,11 @@ impl Look<'_> {
                 return false;
             }
             Ok(config) if config.name.dir() == *team => return true,
-            Ok(config) => format!("it is the config of team {}, whose folder is {}", config.name, config.name.dir()),
+            Ok(config) => format!(
+                "it is the config of team {}, whose folder is {}",
+                config.name,
+                config.name.dir()
+            ),
         };
         self.found(Damage::BadConfig { path, reason });
         false
@@ -257,7 +271,9 @@ impl Look<'_> {
     /// Whether a text that is no JSON may be what a client has written of it so far.
     fn is_being_written(&self, path: &Path) -> bool {
         let is_json = plain::read(path, plain::FILE_MOST).is_ok_and(|read| {
-            read.is_some_and(|bytes| serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok())
+            read.is_some_and(|bytes| {
+                serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok()
+            })
         });
         !is_json && !is_older(path, WRITING_MOST)
     }
@@ -285,9 +301,13 @@ impl Look<'_> {
         for path in self.listed(folder) {
             let name = name_of(&path);
             match meaning(place, name) {
-                FileMeaning::Foreign if place == Place::Ours && lease_in(name).is_some() => self.at_own_file(&path),
+                FileMeaning::Foreign if place == Place::Ours && lease_in(name).is_some() => {
+                    self.at_own_file(&path)
+                }
                 FileMeaning::Foreign => self.at_foreign(&path, place),
-                FileMeaning::Temporary if is_older(&path, TEMP_DEAD_AFTER) => self.found(Damage::Unfinished { path }),
+                FileMeaning::Temporary if is_older(&path, TEMP_DEAD_AFTER) => {
+                    self.found(Damage::Unfinished { path })
+                }
                 FileMeaning::Lock if is_stale(&path) => match is_free(&path) {
                     Ok(true) => self.found(Damage::StaleLock { path }),
                     Ok(false) => self.found(Damage::Occupied { path }),
@@ -303,7 +323,9 @@ impl Look<'_> {
     }
 
     fn at_json(&mut self, path: &Path, place: Place) {
-        if matches!(Stands::at(path), Ok(Stands::Folder)) && !list(path).is_ok_and(|inside| inside.is_empty()) {
+        if matches!(Stands::at(path), Ok(Stands::Folder))
+            && !list(path).is_ok_and(|inside| inside.is_empty())
+        {
             return self.found(Damage::Occupied { path: path.to_owned() });
         }
         // What changes between the looks is not the state that was seen, and a repair leaves it.
@@ -313,7 +335,9 @@ impl Look<'_> {
             (Ok(Some(_)), Ok(Some(Wrong::Torn(reason)))) => {
                 self.found(Damage::Torn { path: path.to_owned(), reason, seen });
             }
-            (Ok(Some(_)), Ok(Some(Wrong::NoTask))) => self.found(Damage::NoTask { path: path.to_owned() }),
+            (Ok(Some(_)), Ok(Some(Wrong::NoTask))) => {
+                self.found(Damage::NoTask { path: path.to_owned() })
+            }
             (Ok(Some(_)), Ok(Some(Wrong::Newer(version)))) => {
                 self.found(Damage::Newer { path: path.to_owned(), version });
             }
@@ -324,7 +348,8 @@ impl Look<'_> {
 
     /// Whoever lists tasks reads each `.json` file, and says so of one that cannot be read.
     fn at_foreign(&mut self, path: &Path, place: Place) {
-        let is_read = place == Place::Tasks && path.extension().is_some_and(|ending| ending == "json");
+        let is_read =
+            place == Place::Tasks && path.extension().is_some_and(|ending| ending == "json");
         if !is_read {
             return;
         }
@@ -347,12 +372,17 @@ impl Look<'_> {
         }
         let lines = match lines::read_bytes(path) {
             Ok(lines) => lines,
-            Err(error) => return self.failed(path, error, |path, reason| Damage::Torn { path, reason, seen }),
+            Err(error) => {
+                return self.failed(path, error, |path, reason| Damage::Torn { path, reason, seen });
+            }
         };
         let (mut bad, mut newest) = (Vec::new(), None);
         for (number, line) in (1..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
             // A last line that a crash tore is cut off by the next append.
-            let Some(line) = line.strip_suffix(b"\n").filter(|line| !line.trim_ascii().is_empty()) else { continue };
+            let Some(line) = line.strip_suffix(b"\n").filter(|line| !line.trim_ascii().is_empty())
+            else {
+                continue;
+            };
             let read = match is_journal {
                 // Quicker for the many that are well.
                 true if serde_json::from_slice::<JournalEntry>(line).is_ok() => continue,
@@ -398,7 +428,9 @@ impl Look<'_> {
             Ok(Stands::Folder) => return true,
             Ok(Stands::Nothing) => {}
             Ok(Stands::Link) => self.found(Damage::Link { path: path.to_owned() }),
-            Ok(Stands::File | Stands::Other) => self.found(Damage::NoFolder { path: path.to_owned() }),
+            Ok(Stands::File | Stands::Other) => {
+                self.found(Damage::NoFolder { path: path.to_owned() })
+            }
             Err(error) => self.unseen(path, &error),
         }
         false
@@ -423,7 +455,12 @@ impl Look<'_> {
         self.found(Damage::Unseen { path: path.to_owned(), reason: chain(error) });
     }
 
-    fn failed(&mut self, path: &Path, error: StoreError, corrupt: impl FnOnce(PathBuf, String) -> Damage) {
+    fn failed(
+        &mut self,
+        path: &Path,
+        error: StoreError,
+        corrupt: impl FnOnce(PathBuf, String) -> Damage,
+    ) {
         match error {
             StoreError::Corrupt { reason, .. } => self.found(corrupt(path.to_owned(), reason)),
             error => self.unseen(path, &error),
@@ -473,15 +510,17 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
 /// reference client remove the file of a deleted task; a program that keeps to that document may leave it so.
 pub(crate) fn is_marked_deleted(bytes: &[u8], id: &str) -> bool {
     let Ok(task) = serde_json::from_slice::<serde_json::Value>(bytes) else { return false };
-    let is = |key: &str, text: &str| task.get(key).and_then(serde_json::Value::as_str) == Some(text);
+    let is =
+        |key: &str, text: &str| task.get(key).and_then(serde_json::Value::as_str) == Some(text);
     is("status", "deleted") && (is("id", id) || task.get("id").is_none() && is("taskId", id))
 }
 
 /// Whether the holder of a lock gave no sign for so long that it is nobody's.
 pub(crate) fn is_stale(lock: &Path) -> bool {
     let changed = fs::symlink_metadata(lock).and_then(|meta| meta.modified());
-    let is_from_future =
-        |time: SystemTime| time.duration_since(SystemTime::now()).is_ok_and(|ahead| ahead > FUTURE_MOST);
+    let is_from_future = |time: SystemTime| {
+        time.duration_since(SystemTime::now()).is_ok_and(|ahead| ahead > FUTURE_MOST)
+    };
     is_older(lock, STALE_AFTER) || changed.is_ok_and(is_from_future)
 }
 
@@ -505,7 +544,9 @@ pub(crate) fn name_of(path: &Path) -> &str {
 
 pub(crate) fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     match fs::read_dir(dir) {
-        Ok(entries) => entries.map(|entry| entry.map(|e| e.path()).map_err(failed("list", dir))).collect(),
+        Ok(entries) => {
+            entries.map(|entry| entry.map(|e| e.path()).map_err(failed("list", dir))).collect()
+        }
         Err(error) if is_absent(&error) => Ok(Vec::new()),
         Err(error) => Err(failed("list", dir)(error)),
     }

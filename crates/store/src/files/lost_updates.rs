@@ -71,7 +71,12 @@ pub(crate) fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     found
 }
 
-fn compare(path: &mut Vec<String>, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
+fn compare(
+    path: &mut Vec<String>,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    found: &mut Vec<FieldChange>,
+) {
     let (before, after) = (before.filter(|v| !v.is_null()), after.filter(|v| !v.is_null()));
     if before == after {
         return;
@@ -84,11 +89,18 @@ fn compare(path: &mut Vec<String>, before: Option<&Value>, after: Option<&Value>
         (None, _) | (_, None) => None,
     };
     let Some((mut keys, more)) = keys else {
-        return found.push(FieldChange { path: path.clone(), before: before.cloned(), after: after.cloned() });
+        return found.push(FieldChange {
+            path: path.clone(),
+            before: before.cloned(),
+            after: after.cloned(),
+        });
     };
-    keys.extend(more.into_iter().filter(|key| before.is_none_or(|before| child(before, key).is_none())));
+    keys.extend(
+        more.into_iter().filter(|key| before.is_none_or(|before| child(before, key).is_none())),
+    );
     for key in keys {
-        let (before, after) = (before.and_then(|v| child(v, key)), after.and_then(|v| child(v, key)));
+        let (before, after) =
+            (before.and_then(|v| child(v, key)), after.and_then(|v| child(v, key)));
         path.push(key.to_owned());
         compare(path, before, after, found);
         path.pop();
@@ -100,7 +112,9 @@ fn keys_of(value: &Value) -> Option<Vec<&str>> {
     match value {
         Value::Object(map) => Some(map.keys().map(String::as_str).collect()),
         Value::Array(items) if !items.is_empty() => items.iter().map(name_of).collect(),
-        Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            None
+        }
     }
 }
 
@@ -172,8 +186,13 @@ fn is_mark(change: &FieldChange) -> bool {
 
 /// Whether the task has the mark that the last of `writes` with one put on it. A file may be written back so soon after
 /// us, at the same length, that its stamp does not tell.
-pub(crate) fn has_last_mark<'a>(writes: impl DoubleEndedIterator<Item = &'a FieldWrite>, task: &Task) -> bool {
-    let Some(last) = writes.rev().find(|write| write.fields.iter().any(is_mark)) else { return true };
+pub(crate) fn has_last_mark<'a>(
+    writes: impl DoubleEndedIterator<Item = &'a FieldWrite>,
+    task: &Task,
+) -> bool {
+    let Some(last) = writes.rev().find(|write| write.fields.iter().any(is_mark)) else {
+        return true;
+    };
     last.fields.iter().filter(|change| is_mark(change)).all(|change| {
         let [_metadata, key, rest @ ..] = change.path.as_slice() else { return true };
         let ours = task.metadata.as_ref().and_then(|metadata| metadata.get(key));
@@ -185,7 +204,12 @@ pub(crate) fn has_last_mark<'a>(writes: impl DoubleEndedIterator<Item = &'a Fiel
 ///
 /// A field with a third value was changed by the other program, and stays. In a file that is not known by a mark a write
 /// is put back only if all of it was undone; those of the config, whose fields are independent, one by one.
-pub(crate) fn put_back(writes: &[&FieldWrite], stamp: &Stamp, is_config: bool, now: &mut Value) -> Outcome {
+pub(crate) fn put_back(
+    writes: &[&FieldWrite],
+    stamp: &Stamp,
+    is_config: bool,
+    now: &mut Value,
+) -> Outcome {
     let last = writes.iter().rev().find_map(|write| write.stamp);
     let is_suspect = last.is_some_and(|ours| is_overtaken(&ours, stamp));
     let original = now.clone();
@@ -202,23 +226,31 @@ pub(crate) fn put_back(writes: &[&FieldWrite], stamp: &Stamp, is_config: bool, n
         };
         let is_after = |change: &FieldChange| get(now, &change.path) == change.after.as_ref();
         let is_proven = write.fields.iter().any(|change| is_mark(change) && is_before(change));
-        let is_recent = write.stamp.is_some_and(|ours| stamp.mtime_ns - ours.mtime_ns <= nanos(UNDONE_WITHIN));
-        let is_undone = is_proven || (is_suspect && is_recent && (is_config || write.fields.iter().all(&is_before)));
+        let is_recent =
+            write.stamp.is_some_and(|ours| stamp.mtime_ns - ours.mtime_ns <= nanos(UNDONE_WITHIN));
+        let is_undone = is_proven
+            || (is_suspect && is_recent && (is_config || write.fields.iter().all(&is_before)));
         if !is_undone {
             earlier.extend(&write.fields);
             continue;
         }
-        let (undone, others): (Vec<&FieldChange>, Vec<&FieldChange>) = write
-            .fields
-            .iter()
-            .partition(|change| is_before(change) || (is_proven && !is_after(change) && is_older(change)));
-        third.extend(others.into_iter().filter(|change| is_proven && !is_after(change)).map(|c| c.path.join(".")));
+        let (undone, others): (Vec<&FieldChange>, Vec<&FieldChange>) =
+            write.fields.iter().partition(|change| {
+                is_before(change) || (is_proven && !is_after(change) && is_older(change))
+            });
+        third.extend(
+            others
+                .into_iter()
+                .filter(|change| is_proven && !is_after(change))
+                .map(|c| c.path.join(".")),
+        );
         for change in undone {
             set(now, &change.path, change.after.as_ref());
         }
         earlier.extend(&write.fields);
     }
-    outcome.put_back = changes(&original, now).into_iter().map(|change| change.path.join(".")).collect();
+    outcome.put_back =
+        changes(&original, now).into_iter().map(|change| change.path.join(".")).collect();
     if !outcome.put_back.is_empty() {
         third.sort();
         third.dedup();
@@ -236,7 +268,10 @@ pub(crate) fn is_back_again(writes: &[&FieldWrite], now: &Value) -> bool {
 /// The fields by which a removed task is known, should a program write it back.
 pub(crate) fn identity_of(task: &Value) -> Vec<FieldChange> {
     let paths = [vec!["subject".to_owned()], vec!["metadata".to_owned(), "pitcrew".to_owned()]];
-    paths.into_iter().map(|path| FieldChange { before: get(task, &path).cloned(), after: None, path }).collect()
+    paths
+        .into_iter()
+        .map(|path| FieldChange { before: get(task, &path).cloned(), after: None, path })
+        .collect()
 }
 
 #[cfg(test)]
@@ -278,7 +313,8 @@ mod tests {
 
     #[test]
     fn without_a_mark_only_a_quick_change_in_place_is_suspect() {
-        let (before, after) = (task("pending", None, "s", None), task("in_progress", Some("bob"), "s", None));
+        let (before, after) =
+            (task("pending", None, "s", None), task("in_progress", Some("bob"), "s", None));
         let renamed_over = Stamp { born_ns: Some(2), ..stamp(7, 1500) };
         for (seen, is_suspect) in [
             (stamp(7, 1000), false),
@@ -294,7 +330,8 @@ mod tests {
 
     #[test]
     fn with_a_mark_an_older_reading_is_known_however_late_it_was_written() {
-        let (before, after) = (task("pending", None, "s", Some(1)), task("in_progress", Some("bob"), "s", Some(2)));
+        let (before, after) =
+            (task("pending", None, "s", Some(1)), task("in_progress", Some("bob"), "s", Some(2)));
         let (now, outcome) = check(&[write(&before, &after)], stamp(8, 9_999_999), &before);
         assert_eq!(now, after);
         assert_eq!(outcome.put_back, ["status", "metadata.pitcrew.updatedAt", "owner"]);
@@ -317,13 +354,21 @@ mod tests {
 
     #[test]
     fn a_field_that_the_other_changed_as_well_stays_and_is_named() {
-        let (before, after) = (task("pending", None, "s", Some(1)), task("in_progress", Some("bob"), "s", Some(2)));
+        let (before, after) =
+            (task("pending", None, "s", Some(1)), task("in_progress", Some("bob"), "s", Some(2)));
         let theirs = task("in_progress", Some("carol"), "s", Some(1));
         let (now, outcome) = check(&[write(&before, &after)], stamp(7, 1500), &theirs);
         assert_eq!(now, task("in_progress", Some("carol"), "s", Some(2)));
-        assert_eq!((outcome.put_back, outcome.kept), (vec!["metadata.pitcrew.updatedAt".into()], vec!["owner".into()]));
+        assert_eq!(
+            (outcome.put_back, outcome.kept),
+            (vec!["metadata.pitcrew.updatedAt".into()], vec!["owner".into()])
+        );
         let (now, outcome) = check(&[write(&before, &after)], stamp(7, 1600), &now);
-        assert_eq!((now["owner"].as_str(), outcome), (Some("carol"), Outcome::default()), "it is said once");
+        assert_eq!(
+            (now["owner"].as_str(), outcome),
+            (Some("carol"), Outcome::default()),
+            "it is said once"
+        );
     }
 
     #[test]
@@ -334,7 +379,8 @@ mod tests {
             task("pending", None, "s", Some(3)),
             task("completed", Some("ann"), "s", Some(4)),
         ];
-        let writes: Vec<FieldWrite> = states.windows(2).map(|pair| write(&pair[0], &pair[1])).collect();
+        let writes: Vec<FieldWrite> =
+            states.windows(2).map(|pair| write(&pair[0], &pair[1])).collect();
         for older in &states {
             assert_eq!(check(&writes, stamp(9, 50_000), older).0, states[3]);
         }
@@ -342,13 +388,14 @@ mod tests {
 
     #[test]
     fn members_of_a_config_are_told_apart_by_their_names() {
-        let before = json!({"name": "x", "members": [{"name": "lead"}, {"name": "ann", "mode": "plan"}]});
-        let after = json!({"name": "x", "members": [{"name": "lead"}, {"name": "ann"}, {"name": "bob"}]});
+        let before =
+            json!({"name": "x", "members": [{"name": "lead"}, {"name": "ann", "mode": "plan"}]});
+        let after =
+            json!({"name": "x", "members": [{"name": "lead"}, {"name": "ann"}, {"name": "bob"}]});
         let write = FieldWrite { file: "config.json".into(), ..write(&before, &after) };
         let paths: Vec<String> = write.fields.iter().map(|change| change.path.join(".")).collect();
         assert_eq!(paths, ["members.ann.mode", "members.bob"]);
-        let mut now =
-            json!({"name": "x", "members": [{"name": "lead"}, {"name": "ann", "mode": "plan"}, {"name": "cy"}]});
+        let mut now = json!({"name": "x", "members": [{"name": "lead"}, {"name": "ann", "mode": "plan"}, {"name": "cy"}]});
         put_back(&[&write], &stamp(7, 1500), true, &mut now);
         let names = json!([{"name": "lead"}, {"name": "ann"}, {"name": "cy"}, {"name": "bob"}]);
         assert_eq!(now["members"], names);
@@ -357,7 +404,12 @@ mod tests {
     #[test]
     fn a_removed_task_that_is_written_back_is_known() {
         let task = task("pending", None, "s", Some(1));
-        let removed = FieldWrite { stamp: None, fields: identity_of(&task), is_removed: true, file: "1.json".into() };
+        let removed = FieldWrite {
+            stamp: None,
+            fields: identity_of(&task),
+            is_removed: true,
+            file: "1.json".into(),
+        };
         assert!(is_back_again(&[&removed], &task));
         assert!(!is_back_again(&[&removed], &json!({"id": "1", "subject": "a new one"})));
         assert!(!is_back_again(&[&removed, &write(&json!({}), &task)], &task), "it was made anew");

@@ -21,7 +21,11 @@ use crate::{Appended, Past, StoreError, StoredMessage, UnreadLimit, dialect, own
 pub(super) const ARCHIVE_TAIL: u64 = 256 * 1024;
 
 impl Files {
-    pub(crate) fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+    pub(crate) fn inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         self.must_exist(team)?;
         let path = self.paths.inbox(team, inbox);
         self.verify_mail(team, inbox)?;
@@ -52,7 +56,9 @@ impl Files {
         let archived = ids.into_iter().zip(archived).filter(|(_, message)| is_wanted(message));
         let log = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
         let sent = log.iter().filter_map(|line| match line {
-            InboxLine::Sent { message, .. } => pitcrew_protocol::from_text::<Message>(message.get()).ok(),
+            InboxLine::Sent { message, .. } => {
+                pitcrew_protocol::from_text::<Message>(message.get()).ok()
+            }
             InboxLine::Read(_) | InboxLine::Stamp(_) => None,
         });
         let sent = sent.filter_map(|message| Some((message.id()?, message)));
@@ -75,7 +81,8 @@ impl Files {
     ) -> Result<Vec<Appended>, StoreError> {
         let is_session = self.readers(team)?.is_session;
         let in_form = |m: Message| if is_session { dialect::in_session_form(m) } else { m };
-        let messages: Vec<Limited> = messages.iter().cloned().map(|(m, limit)| (in_form(m), limit)).collect();
+        let messages: Vec<Limited> =
+            messages.iter().cloned().map(|(m, limit)| (in_form(m), limit)).collect();
         let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
         let appended = match self.splice(team, inbox, &messages, &archived) {
             Err(StoreError::Io { source, .. }) if is_absent(&source) => {
@@ -141,9 +148,11 @@ impl Files {
         let plan = |text: Option<&str>| {
             let Some(text) = text else { return Ok(Plan::Keep(Vec::new())) };
             let entries = Entries::parse(text.as_bytes()).map_err(Fault::Torn)?;
-            let is_due = |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
+            let is_due =
+                |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
             let due = stored(&entries).into_iter().filter(|(_, stored)| is_due(stored));
-            let (places, marked): (Vec<usize>, Vec<MessageId>) = due.map(|(at, stored)| (at, stored.id)).unzip();
+            let (places, marked): (Vec<usize>, Vec<MessageId>) =
+                due.map(|(at, stored)| (at, stored.id)).unzip();
             if places.is_empty() {
                 return Ok(Plan::Keep(marked));
             }
@@ -159,14 +168,23 @@ impl Files {
         Ok(self.update_mail(team, inbox, plan, lines)?.value)
     }
 
-    pub(crate) fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
+    pub(crate) fn trim_inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        keep: usize,
+    ) -> Result<usize, StoreError> {
         self.must_exist(team)?;
         let archive = self.paths.read_mail(team, inbox);
         let plan = |text: Option<&str>| {
             let Some(text) = text else { return Ok(Plan::Keep(0)) };
             let entries = Entries::parse(text.as_bytes()).map_err(Fault::Torn)?;
-            let read: Vec<usize> =
-                entries.messages().into_iter().filter(|(_, m)| m.is_read()).map(|(at, _)| at).collect();
+            let read: Vec<usize> = entries
+                .messages()
+                .into_iter()
+                .filter(|(_, m)| m.is_read())
+                .map(|(at, _)| at)
+                .collect();
             let surplus = read.get(..read.len().saturating_sub(keep)).unwrap_or_default();
             if surplus.is_empty() {
                 return Ok(Plan::Keep(0));
@@ -178,7 +196,12 @@ impl Files {
 
     /// Writes the entries at `places`, sorted, into the archive, unless they are in it already since the inbox could not be
     /// written after; gives the inbox without them.
-    fn moved_out(&self, entries: &Entries<'_>, places: &[usize], archive: &Path) -> Result<Vec<u8>, StoreError> {
+    fn moved_out(
+        &self,
+        entries: &Entries<'_>,
+        places: &[usize],
+        archive: &Path,
+    ) -> Result<Vec<u8>, StoreError> {
         let folder = archive.parent().unwrap_or(archive);
         if !folder.is_dir() {
             make_dir(folder)?;
@@ -213,7 +236,9 @@ impl<'a> Unread<'a> {
     /// Adds a message, unless its limit is reached: then answers with that.
     fn add(&mut self, sender: &'a str, limit: UnreadLimit) -> Option<Appended> {
         let text = self.text;
-        let mut at_most = || *self.at_most.get_or_insert_with(|| text.bytes().filter(|byte| *byte == b'{').count());
+        let mut at_most = || {
+            *self.at_most.get_or_insert_with(|| text.bytes().filter(|byte| *byte == b'{').count())
+        };
         if limit.most().is_some_and(|most| at_most() + self.added.len() >= most) {
             let there = self.senders.get_or_insert_with(|| array::senders_of_unread(text));
             let unread = there.iter().map(|from| &**from).chain(self.added.iter().copied());
@@ -229,15 +254,20 @@ impl<'a> Unread<'a> {
 pub(super) fn stored(entries: &Entries<'_>) -> Vec<(usize, StoredMessage)> {
     let messages = entries.messages();
     let ids = message_ids(messages.iter().map(|(_, m)| m));
-    messages.into_iter().zip(ids).map(|((at, message), id)| (at, StoredMessage { id, message })).collect()
+    messages
+        .into_iter()
+        .zip(ids)
+        .map(|((at, message), id)| (at, StoredMessage { id, message }))
+        .collect()
 }
 
 /// Whether the inbox holds a message of the same id. Its text is searched first; only a text that names the id is read.
 fn holds(text: &str, message: &Message) -> bool {
     let Some(id) = message.id() else { return false };
     names(text, &id)
-        && Entries::parse(text.as_bytes())
-            .is_ok_and(|entries| entries.messages().iter().any(|(_, m)| m.id().as_ref() == Some(&id)))
+        && Entries::parse(text.as_bytes()).is_ok_and(|entries| {
+            entries.messages().iter().any(|(_, m)| m.id().as_ref() == Some(&id))
+        })
 }
 
 /// Whether the text has the id as a JSON string. Its end is looked for first: so short a text is found much faster.

@@ -40,7 +40,9 @@ mod written_log;
 
 pub use backend::FileBackend;
 pub use damage::{BadLine, Damage, FileState};
-pub use disk::{Durability, FileOptions, LongRead, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver};
+pub use disk::{
+    Durability, FileOptions, LongRead, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver,
+};
 pub use inventory::WrittenFile;
 pub use keep::Keep;
 pub use lock::LockWait;

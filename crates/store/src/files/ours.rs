@@ -49,7 +49,9 @@ pub(crate) enum FileMeaning {
 /// What the file called `name` in a folder is.
 pub(crate) fn meaning(place: Place, name: &str) -> FileMeaning {
     let is_temporary = middle(name, TEMP_PREFIX, TEMP_SUFFIX).is_some_and(is_hex)
-        || name.rsplit_once(".stale-").is_some_and(|(file, id)| is_hex(id) && is_lockable(place, file));
+        || name
+            .rsplit_once(".stale-")
+            .is_some_and(|(file, id)| is_hex(id) && is_lockable(place, file));
     if is_temporary {
         return FileMeaning::Temporary;
     }
@@ -62,10 +64,16 @@ pub(crate) fn meaning(place: Place, name: &str) -> FileMeaning {
         Place::Tasks if name == HIGH_WATER => FileMeaning::HighWater,
         Place::Logs if is_log(name) => FileMeaning::Lines,
         Place::Ours if name == super::paths::JOURNAL => FileMeaning::Lines,
-        Place::Team | Place::Inboxes | Place::Ours | Place::Tasks if is_json(place, name) => FileMeaning::Json,
-        Place::Team | Place::Inboxes | Place::Ours | Place::Tasks | Place::Logs | Place::Output | Place::Writes => {
-            FileMeaning::Foreign
+        Place::Team | Place::Inboxes | Place::Ours | Place::Tasks if is_json(place, name) => {
+            FileMeaning::Json
         }
+        Place::Team
+        | Place::Inboxes
+        | Place::Ours
+        | Place::Tasks
+        | Place::Logs
+        | Place::Output
+        | Place::Writes => FileMeaning::Foreign,
     }
 }
 
@@ -91,7 +99,9 @@ fn is_json(place: Place, name: &str) -> bool {
         Place::Team => stem == "config",
         Place::Inboxes => is_inbox(stem),
         // Documents are named by the room above.
-        Place::Ours => !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
+        Place::Ours => {
+            !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+        }
         Place::Tasks => TaskId::parse(stem).is_some_and(|id| id.as_str() == stem),
         Place::Logs | Place::Output | Place::Writes => false,
     }

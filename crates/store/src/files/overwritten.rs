@@ -53,7 +53,11 @@ impl LostMail {
             return None;
         }
         let ids = self.messages.iter().filter_map(|(_, message)| message.id()).map(|id| id.0);
-        Some(Overwritten { file: format!("inboxes/{inbox}.json"), put_back: ids.collect(), kept: Vec::new() })
+        Some(Overwritten {
+            file: format!("inboxes/{inbox}.json"),
+            put_back: ids.collect(),
+            kept: Vec::new(),
+        })
     }
 }
 
@@ -145,7 +149,9 @@ impl Files {
             let path = self.paths.inbox(team, inbox);
             let before = Snapshot::read(&path)?;
             let logged = lines::length(&self.paths.inbox_writes(team, inbox));
-            let lost = self.lost_mail(team, inbox, logged, before.as_ref()).map_err(|fault| fault.at(&path))?;
+            let lost = self
+                .lost_mail(team, inbox, logged, before.as_ref())
+                .map_err(|fault| fault.at(&path))?;
             found.extend(lost.told(inbox));
         }
         let (config, log) = (self.paths.config(team), self.paths.config_writes(team));
@@ -155,7 +161,12 @@ impl Files {
             writes.iter().map(|write| write.file.clone()).collect::<BTreeSet<String>>()
         })?;
         for file in files {
-            found.extend(self.look_at_fields(&folder.join(&file), &log, false, format!("tasks/{file}"))?);
+            found.extend(self.look_at_fields(
+                &folder.join(&file),
+                &log,
+                false,
+                format!("tasks/{file}"),
+            )?);
         }
         Ok(found)
     }
@@ -168,7 +179,8 @@ impl Files {
         file: String,
     ) -> Result<Option<Overwritten>, StoreError> {
         let Some(snapshot) = Snapshot::read(path)? else { return Ok(None) };
-        let damage = self.damage(path, log, is_config, &snapshot).map_err(|fault| fault.at(path))?;
+        let damage =
+            self.damage(path, log, is_config, &snapshot).map_err(|fault| fault.at(path))?;
         Ok(damage.told(file))
     }
 
@@ -183,11 +195,15 @@ impl Files {
         let name = name_of(path);
         let mut now: Value = parse(&snapshot.bytes)?;
         let (outcome, logged) = self.logs.with_writes(&self.disk, log, |writes| {
-            let writes: Vec<&FieldWrite> = writes.iter().filter(|write| write.file == name).collect();
+            let writes: Vec<&FieldWrite> =
+                writes.iter().filter(|write| write.file == name).collect();
             if !is_config && lost_updates::is_back_again(&writes, &now) {
                 return (None, 0);
             }
-            (Some(lost_updates::put_back(&writes, &snapshot.stamp, is_config, &mut now)), writes.len() as u64)
+            (
+                Some(lost_updates::put_back(&writes, &snapshot.stamp, is_config, &mut now)),
+                writes.len() as u64,
+            )
         })?;
         Ok(match outcome {
             None => LostUpdate::BackAgain,
@@ -200,10 +216,16 @@ impl Files {
     }
 
     /// Notes in the journal what was put back.
-    pub(crate) fn tell_overwritten(&self, team: &TeamDir, found: impl IntoIterator<Item = Overwritten>) {
+    pub(crate) fn tell_overwritten(
+        &self,
+        team: &TeamDir,
+        found: impl IntoIterator<Item = Overwritten>,
+    ) {
         let at_ms = jiff::Timestamp::now().as_millisecond();
-        let entries: Vec<JournalEntry> =
-            found.into_iter().map(|told| JournalEntry { at_ms, event: Event::Overwritten(told) }).collect();
+        let entries: Vec<JournalEntry> = found
+            .into_iter()
+            .map(|told| JournalEntry { at_ms, event: Event::Overwritten(told) })
+            .collect();
         for entry in &entries {
             tracing::warn!(%team, ?entry, "another program undid what we had written; it is put back");
         }
@@ -227,12 +249,15 @@ impl Files {
             since = lines::length(&log);
             let lost = self.lost_mail(team, inbox, since, before)?;
             let text = before.map(|snapshot| self.checked_text(&path, snapshot)).transpose()?;
-            let repaired = (!lost.is_empty()).then(|| lost.put_into(text.unwrap_or("[]"))).transpose();
+            let repaired =
+                (!lost.is_empty()).then(|| lost.put_into(text.unwrap_or("[]"))).transpose();
             let repaired = repaired.map_err(Fault::Torn)?;
             let told = lost.told(inbox);
             Ok(match (plan(repaired.as_deref().or(text))?, repaired) {
                 (Plan::Write(bytes, value), _) => Plan::Write(bytes, (value, told)),
-                (Plan::Keep(value), Some(repaired)) => Plan::Write(repaired.into_bytes(), (value, told)),
+                (Plan::Keep(value), Some(repaired)) => {
+                    Plan::Write(repaired.into_bytes(), (value, told))
+                }
                 (Plan::Keep(value), None) => Plan::Keep((value, None)),
                 (Plan::Remove(value), _) => Plan::Remove((value, None)),
             })
@@ -278,7 +303,9 @@ impl Files {
         let mut is_alone = false;
         let log = self.paths.inbox_writes(team, inbox);
         let length = written_log::note(&self.disk, &log, since, |others: Option<&[InboxLine]>| {
-            is_alone = others.is_some_and(|others| others.iter().all(|line| matches!(line, InboxLine::Stamp(_))));
+            is_alone = others.is_some_and(|others| {
+                others.iter().all(|line| matches!(line, InboxLine::Stamp(_)))
+            });
             let state = is_alone.then_some(InboxLine::Stamp(stamp));
             lines.take().into_iter().flatten().chain(state).collect()
         });
@@ -299,15 +326,20 @@ impl Files {
         }
         let log = self.paths.inbox_writes(team, inbox);
         let (since, mut lines) = (lines::length(&log), Some(lines));
-        let _length =
-            written_log::note(&self.disk, &log, since, |_: Option<&[InboxLine]>| lines.take().unwrap_or_default());
+        let _length = written_log::note(&self.disk, &log, since, |_: Option<&[InboxLine]>| {
+            lines.take().unwrap_or_default()
+        });
         if let Err(error) = lines::shorten(&self.disk, &log, INBOX_LOG_MOST, unread_only) {
             tracing::warn!(path = %log.display(), %error, "the log cannot be shortened");
         }
     }
 
     /// Puts back messages, and marks of read ones, that another program has undone.
-    pub(crate) fn verify_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Option<Overwritten>, StoreError> {
+    pub(crate) fn verify_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+    ) -> Result<Option<Overwritten>, StoreError> {
         if !self.puts_back.at_once() || !self.readers(team)?.misses_mail(inbox) {
             return Ok(None);
         }
@@ -356,15 +388,19 @@ impl Files {
         before: Option<&Snapshot>,
     ) -> Result<LostMail, Fault> {
         let stamp = before.map(|snapshot| snapshot.stamp);
-        if !self.readers(team)?.misses_mail(inbox) || self.is_as_left(team, inbox, logged, stamp.as_ref())? {
+        if !self.readers(team)?.misses_mail(inbox)
+            || self.is_as_left(team, inbox, logged, stamp.as_ref())?
+        {
             return Ok(LostMail::default());
         }
         let lines = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
-        let entries = Entries::parse(before.map_or(b"[]", |snapshot| &snapshot.bytes)).map_err(Fault::Torn)?;
+        let entries = Entries::parse(before.map_or(b"[]", |snapshot| &snapshot.bytes))
+            .map_err(Fault::Torn)?;
         let mut lost = missing(&lines, &entries);
         if !lost.messages.is_empty() {
             let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
-            lost.messages.retain(|(_, message)| message.id().is_some_and(|id| !names(&archived, &id)));
+            lost.messages
+                .retain(|(_, message)| message.id().is_some_and(|id| !names(&archived, &id)));
         }
         if let Some(stamp) = stamp.filter(|_| lost.is_empty()) {
             self.logs.set_checked(&self.paths.inbox(team, inbox), stamp, logged);
@@ -394,7 +430,8 @@ impl Files {
                 LostUpdate::None => Ok(Plan::Keep(None)),
                 LostUpdate::BackAgain => Ok(Plan::Remove(told)),
                 LostUpdate::Undone(repaired, _) => {
-                    let repaired: T = serde_json::from_value(repaired).map_err(|e| Fault::Torn(e.to_string()))?;
+                    let repaired: T =
+                        serde_json::from_value(repaired).map_err(|e| Fault::Torn(e.to_string()))?;
                     Ok(Plan::Write(pretty(&repaired)?, told))
                 }
             }
@@ -417,7 +454,9 @@ impl LostUpdate {
                 let shown = put_back.iter().filter(|field| !field.starts_with("metadata.pitcrew"));
                 Some(Overwritten { file, put_back: shown.cloned().collect(), kept: kept.clone() })
             }
-            Self::BackAgain => Some(Overwritten { file, put_back: vec!["removed".into()], kept: Vec::new() }),
+            Self::BackAgain => {
+                Some(Overwritten { file, put_back: vec!["removed".into()], kept: Vec::new() })
+            }
         }
     }
 }
@@ -451,8 +490,12 @@ fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
         }
     }
     lost.messages.reverse();
-    lost.unread =
-        read.iter().filter_map(|id| there.get(*id)).filter(|(_, is_read)| !is_read).map(|(at, _)| *at).collect();
+    lost.unread = read
+        .iter()
+        .filter_map(|id| there.get(*id))
+        .filter(|(_, is_read)| !is_read)
+        .map(|(at, _)| *at)
+        .collect();
     lost.unread.sort_unstable();
     lost
 }
@@ -499,7 +542,8 @@ mod tests {
             let message = Message::new("ann", "hello".into(), "2026-11-20T11:48:29.735Z".into());
             let message = message.with_id(&MessageId(id.into()));
             let plan = |text: Option<&str>| {
-                let text = array::appended(text.unwrap_or("[]"), &[&message]).map_err(Fault::Torn)?;
+                let text =
+                    array::appended(text.unwrap_or("[]"), &[&message]).map_err(Fault::Torn)?;
                 Ok(Plan::Write(text.into_bytes(), ()))
             };
             let lines = |_: &()| {

@@ -15,7 +15,8 @@ pub(crate) const JOURNAL: &str = "journal.ndjson";
 const LEASE: &str = "lease";
 
 /// The folders in `pitcrew/` of the root: some are the runtime's, which finds them checked.
-const OF_THE_ROOT: [&str; 7] = ["archive", "quarantine", "rates", "sandbox", "shells", "tmp", "worktrees"];
+const OF_THE_ROOT: [&str; 7] =
+    ["archive", "quarantine", "rates", "sandbox", "shells", "tmp", "worktrees"];
 
 /// The folders in `pitcrew/` of a team.
 const OF_A_TEAM: [&str; 4] = ["output", "read", "transcripts", "writes"];

@@ -37,7 +37,8 @@ impl Unopened {
     pub(crate) fn at(self, action: &'static str, path: &Path) -> StoreError {
         match self {
             Self::NotPlain => {
-                let reason = "a link, a folder or a device stands where a plain file should".to_owned();
+                let reason =
+                    "a link, a folder or a device stands where a plain file should".to_owned();
                 StoreError::Corrupt { path: path.to_owned(), reason }
             }
             Self::Failed(error) => failed(action, path)(error),
@@ -60,7 +61,9 @@ pub(crate) fn checked(opened: io::Result<File>) -> Result<File, Unopened> {
     let is = |error: &io::Error, errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
     let file = opened.map_err(|error| match error {
         // A link; a folder that was to be written; a socket, or a FIFO nobody reads.
-        error if is(&error, Errno::LOOP) || is(&error, Errno::ISDIR) || is(&error, Errno::NXIO) => Unopened::NotPlain,
+        error if is(&error, Errno::LOOP) || is(&error, Errno::ISDIR) || is(&error, Errno::NXIO) => {
+            Unopened::NotPlain
+        }
         error => Unopened::Failed(error),
     })?;
     match file.metadata() {

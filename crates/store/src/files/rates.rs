@@ -25,12 +25,21 @@ const MOST_READ: u64 = 100_000;
 const NEVER: i64 = i64::MIN;
 
 /// Takes one slot of the ring at `path`.
-pub(crate) fn take_slot(disk: &Disk, path: &Path, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
+pub(crate) fn take_slot(
+    disk: &Disk,
+    path: &Path,
+    rate: Rate,
+    now_ms: i64,
+) -> Result<Slot, StoreError> {
     make_dir(path.parent().unwrap_or(path))?;
-    let open = plain::open_with(OpenOptions::new().read(true).write(true).create(true).truncate(false), path);
+    let open = plain::open_with(
+        OpenOptions::new().read(true).write(true).create(true).truncate(false),
+        path,
+    );
     let file = open.map_err(|error| error.at("open", path))?;
     disk.flock(&file, path, Access::Exclusive)?;
-    take(&file, u64::from(rate.count), i64::from(rate.seconds) * 1000, now_ms).map_err(failed("count in", path))
+    take(&file, u64::from(rate.count), i64::from(rate.seconds) * 1000, now_ms)
+        .map_err(failed("count in", path))
 }
 
 fn take(file: &File, slots: u64, window_ms: i64, now_ms: i64) -> io::Result<Slot> {
@@ -86,15 +95,27 @@ mod tests {
     fn check(path: &Path, count: u32, takes: &[(i64, Option<u64>)]) {
         let disk = Disk::new(FileOptions::default());
         for (at, wait_ms) in takes {
-            let expected = wait_ms.map_or(Slot::Taken, |ms| Slot::Full { retry_after: Duration::from_millis(ms) });
-            assert_eq!(take_slot(&disk, path, Rate { count, seconds: 5 }, *at).unwrap(), expected, "at {at}");
+            let expected = wait_ms
+                .map_or(Slot::Taken, |ms| Slot::Full { retry_after: Duration::from_millis(ms) });
+            assert_eq!(
+                take_slot(&disk, path, Rate { count, seconds: 5 }, *at).unwrap(),
+                expected,
+                "at {at}"
+            );
         }
     }
 
     #[test]
     fn a_window_slides() {
         let dir = tempfile::tempdir().unwrap();
-        let takes = [(1000, None), (2000, None), (3000, Some(3000)), (6000, None), (6500, Some(500)), (7000, None)];
+        let takes = [
+            (1000, None),
+            (2000, None),
+            (3000, Some(3000)),
+            (6000, None),
+            (6500, Some(500)),
+            (7000, None),
+        ];
         check(&dir.path().join("rate"), 2, &takes);
     }
 

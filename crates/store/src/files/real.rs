@@ -27,7 +27,9 @@ impl Files {
             // A plain file among the teams is nobody's business: there is no team of its name.
             Stands::Nothing | Stands::File | Stands::Other => {}
             Stands::Link => return Err(StoreError::NoFolder { path: place, is_link: true }),
-            Stands::Folder => self.paths.folders_in(team).into_iter().try_for_each(must_be_folder)?,
+            Stands::Folder => {
+                self.paths.folders_in(team).into_iter().try_for_each(must_be_folder)?
+            }
         }
         must_be_folder(self.paths.tasks(team))
     }

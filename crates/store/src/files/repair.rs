@@ -93,12 +93,20 @@ impl FileBackend {
                     return Ok(Mend::Left("somebody holds it"));
                 }
                 let kept = keep.name(files, path)?;
-                Ok(if set_aside(path, &kept)? { Mend::Kept(kept) } else { Mend::Left("somebody holds it") })
+                Ok(if set_aside(path, &kept)? {
+                    Mend::Kept(kept)
+                } else {
+                    Mend::Left("somebody holds it")
+                })
             }
-            Damage::Unfinished { path } if is_unborn(name_of(path)) && !holds_a_team_only(path)? => {
+            Damage::Unfinished { path }
+                if is_unborn(name_of(path)) && !holds_a_team_only(path)? =>
+            {
                 Ok(Mend::Left("there is more in it than a team"))
             }
-            Damage::Unfinished { path } if Stands::at(path)? == Stands::Nothing => Ok(Mend::Changed),
+            Damage::Unfinished { path } if Stands::at(path)? == Stands::Nothing => {
+                Ok(Mend::Changed)
+            }
             Damage::Unfinished { path } => keep.take(files, path).map(Mend::Kept),
             Damage::Torn { path, seen, .. } => files.keep_torn(path, seen, keep),
             Damage::BadLines { path, lines } => files.take_out(path, lines, keep).map(Mend::Kept),
@@ -106,10 +114,14 @@ impl FileBackend {
                 files.must_have_folders(Some(team))?;
                 files.archive_team(team).map(Mend::Kept)
             }
-            Damage::TooOpen { team, .. } => match files.too_open(team.as_ref(), Treatment::Close).is_empty() {
-                true => Ok(Mend::Done),
-                false => Ok(Mend::Left("the file system keeps no modes, or some of it cannot be opened")),
-            },
+            Damage::TooOpen { team, .. } => {
+                match files.too_open(team.as_ref(), Treatment::Close).is_empty() {
+                    true => Ok(Mend::Done),
+                    false => Ok(Mend::Left(
+                        "the file system keeps no modes, or some of it cannot be opened",
+                    )),
+                }
+            }
             Damage::Occupied { .. }
             | Damage::NoTask { .. }
             | Damage::Link { .. }
@@ -129,7 +141,9 @@ impl Files {
         let mut broken = 0;
         let (team_dir, inboxes) = (self.paths.team(team), self.paths.inboxes(team));
         let tasks = self.paths.tasks(team);
-        for (dir, place) in [(team_dir.clone(), Place::Team), (inboxes, Place::Inboxes), (tasks, Place::Tasks)] {
+        for (dir, place) in
+            [(team_dir.clone(), Place::Team), (inboxes, Place::Inboxes), (tasks, Place::Tasks)]
+        {
             let is_below_link = place == Place::Inboxes && Stands::at(&team_dir)? != Stands::Folder;
             if is_below_link || Stands::at(&dir)? != Stands::Folder {
                 continue;
@@ -146,7 +160,12 @@ impl Files {
         Ok(broken)
     }
 
-    fn keep_torn(&self, path: &Path, seen: &FileState, keep: &mut Keep) -> Result<Mend, StoreError> {
+    fn keep_torn(
+        &self,
+        path: &Path,
+        seen: &FileState,
+        keep: &mut Keep,
+    ) -> Result<Mend, StoreError> {
         let is_task = path.starts_with(self.paths.all_tasks());
         let is_document = path.extension().is_some_and(|ending| ending == "json");
         let lock_of = if is_task { path.with_file_name(".lock") } else { path.to_owned() };
@@ -161,9 +180,12 @@ impl Files {
         }
         let is_inbox = path.parent().is_some_and(|dir| name_of(dir) == "inboxes");
         if is_inbox && let Some(bytes) = self.bytes_of_plain(path)? {
-            let mode = std::fs::symlink_metadata(path).map(|meta| std::os::unix::fs::MetadataExt::mode(&meta)).ok();
+            let mode = std::fs::symlink_metadata(path)
+                .map(|meta| std::os::unix::fs::MetadataExt::mode(&meta))
+                .ok();
             let kept = keep.copy(self, path, &bytes)?;
-            let _stamp = self.disk.write_temp(path, array::whole(&bytes).as_bytes(), mode)?.rename(path)?;
+            let _stamp =
+                self.disk.write_temp(path, array::whole(&bytes).as_bytes(), mode)?.rename(path)?;
             self.disk.force_dir(path.parent().unwrap_or(path))?;
             return Ok(Mend::Kept(kept));
         }
@@ -193,21 +215,31 @@ impl Files {
         let text = self.bytes_of_plain(mark)?.and_then(|bytes| String::from_utf8(bytes).ok());
         let marked: u64 = text.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         let tasks = list(mark.parent().unwrap_or(mark))?;
-        let in_use = tasks.iter().filter_map(|path| id_of(path)).map(|id| id.number()).max().unwrap_or(0);
+        let in_use =
+            tasks.iter().filter_map(|path| id_of(path)).map(|id| id.number()).max().unwrap_or(0);
         let highest = marked.max(least).max(in_use);
         self.disk.create(mark, highest.to_string().as_bytes())
     }
 
     /// Takes lines out of a log. They are kept, and blanked in place: a reader finds the rest where it was, and nobody who
     /// appends meanwhile loses a line to a file that was replaced.
-    fn take_out(&self, path: &Path, bad: &[BadLine], keep: &mut Keep) -> Result<PathBuf, StoreError> {
+    fn take_out(
+        &self,
+        path: &Path,
+        bad: &[BadLine],
+        keep: &mut Keep,
+    ) -> Result<PathBuf, StoreError> {
         let mut text = Vec::new();
         for line in bad {
             text.extend_from_slice(&line.bytes);
             text.push(b'\n');
         }
         let kept = keep.copy(self, path, &text)?;
-        lines::blank(&self.disk, path, bad.iter().map(|line| (line.number, line.bytes.as_slice())))?;
+        lines::blank(
+            &self.disk,
+            path,
+            bad.iter().map(|line| (line.number, line.bytes.as_slice())),
+        )?;
         Ok(kept)
     }
 }
@@ -222,7 +254,8 @@ fn id_of(task: &Path) -> Option<TaskId> {
 /// Whether a folder in which a team was being made holds nothing else.
 fn holds_a_team_only(folder: &Path) -> Result<bool, StoreError> {
     let is_of_a_team = |name: &str| {
-        matches!(name, "config.json" | "inboxes" | "pitcrew") || meaning(Place::Team, name) == FileMeaning::Temporary
+        matches!(name, "config.json" | "inboxes" | "pitcrew")
+            || meaning(Place::Team, name) == FileMeaning::Temporary
     };
     Ok(list(folder)?.iter().all(|path| is_of_a_team(name_of(path))))
 }

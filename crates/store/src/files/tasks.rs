@@ -85,7 +85,8 @@ impl Reading {
     }
 
     fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.listed, &other.listed) || (self.listed == other.listed && self.next_id == other.next_id)
+        Arc::ptr_eq(&self.listed, &other.listed)
+            || (self.listed == other.listed && self.next_id == other.next_id)
     }
 }
 
@@ -135,7 +136,8 @@ impl Files {
             };
             self.disk.crash_point("list locked");
             // A line that came meanwhile may tell of a write that the reading lacks.
-            let is_as_read = self.read_tasks(team, Some(&lock))?.is(&reading) && lines::length(&log) == logged;
+            let is_as_read =
+                self.read_tasks(team, Some(&lock))?.is(&reading) && lines::length(&log) == logged;
             if !is_as_read || !lock.is_held() {
                 continue;
             }
@@ -152,7 +154,12 @@ impl Files {
     }
 
     /// Writes what an edit changed to temporary files; `None` when it changed nothing.
-    fn prepare(&self, team: &TeamDir, before: &TaskTable, edited: &TaskTable) -> Result<Option<Changes>, StoreError> {
+    fn prepare(
+        &self,
+        team: &TeamDir,
+        before: &TaskTable,
+        edited: &TaskTable,
+    ) -> Result<Option<Changes>, StoreError> {
         let mut changed: Vec<(&Task, Option<&Task>)> = edited
             .tasks
             .iter()
@@ -173,7 +180,8 @@ impl Files {
             return Ok(None);
         }
         changed.sort_by_key(|(task, was)| differs_in_edges_only(task, *was));
-        let first_mentions = changed.partition_point(|(task, was)| !differs_in_edges_only(task, *was));
+        let first_mentions =
+            changed.partition_point(|(task, was)| !differs_in_edges_only(task, *was));
         let mut written = Vec::with_capacity(changed.len());
         for (task, was) in changed {
             let path = self.paths.task(team, &task.id);
@@ -204,7 +212,12 @@ impl Files {
             let stamp = put.temp.rename(&put.path)?;
             self.disk.crash_point("task replaced");
             let file = name_of(&put.path).to_owned();
-            done.push(FieldWrite { file, stamp: Some(stamp), fields: put.fields, is_removed: false });
+            done.push(FieldWrite {
+                file,
+                stamp: Some(stamp),
+                fields: put.fields,
+                is_removed: false,
+            });
             Ok(())
         };
         for put in changes.tasks {
@@ -214,7 +227,12 @@ impl Files {
         for (path, fields) in changes.removed {
             remove_file(&path)?;
             self.disk.crash_point("task removed");
-            removed.push(FieldWrite { file: name_of(&path).to_owned(), stamp: None, fields, is_removed: true });
+            removed.push(FieldWrite {
+                file: name_of(&path).to_owned(),
+                stamp: None,
+                fields,
+                is_removed: true,
+            });
         }
         for put in changes.mentions {
             place(put)?;
@@ -241,8 +259,13 @@ impl Files {
     }
 
     /// Compares a reading with the log of our writes, and puts back what it lacks.
-    fn mend_tasks(&self, team: &TeamDir, reading: &Reading) -> Result<Vec<Overwritten>, StoreError> {
-        let (folder, list, log) = (self.paths.tasks(team), self.paths.task_list(team), self.paths.task_writes(team));
+    fn mend_tasks(
+        &self,
+        team: &TeamDir,
+        reading: &Reading,
+    ) -> Result<Vec<Overwritten>, StoreError> {
+        let (folder, list, log) =
+            (self.paths.tasks(team), self.paths.task_list(team), self.paths.task_writes(team));
         let table = self.tables.of(team);
         let suspects = {
             let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,7 +277,9 @@ impl Files {
                 }
                 let suspects = of_file.into_iter().filter(|(file, writes)| {
                     let stem = file.strip_suffix(".json").unwrap_or(file);
-                    let Some(Entry { stamp, holds, .. }) = table.files.get(stem) else { return false };
+                    let Some(Entry { stamp, holds, .. }) = table.files.get(stem) else {
+                        return false;
+                    };
                     // Whatever of it is gone, nothing can be put back into it.
                     if matches!(holds, Holds::Torn(_) | Holds::Deleted) {
                         return false;
@@ -262,7 +287,10 @@ impl Files {
                     let is_as_left = writes.last().is_some_and(|last| last.stamp == Some(*stamp))
                         || self.logs.is_checked(&folder.join(file), stamp, writes.len() as u64);
                     let task = find(&reading.listed, stem);
-                    !is_as_left || !task.is_none_or(|task| lost_updates::has_last_mark(writes.iter().copied(), task))
+                    !is_as_left
+                        || !task.is_none_or(|task| {
+                            lost_updates::has_last_mark(writes.iter().copied(), task)
+                        })
                 });
                 suspects.map(|(file, _)| file.to_owned()).collect::<Vec<String>>()
             })?
@@ -270,7 +298,12 @@ impl Files {
         let mut found = Vec::new();
         for file in suspects {
             let told_as = format!("tasks/{file}");
-            found.extend(self.mend_fields::<Task>(team, &folder.join(&file), (&list, &log), told_as)?);
+            found.extend(self.mend_fields::<Task>(
+                team,
+                &folder.join(&file),
+                (&list, &log),
+                told_as,
+            )?);
         }
         Ok(found)
     }
@@ -286,7 +319,8 @@ impl Files {
         }
         let table = self.tables.of(team);
         let table = table.lock().unwrap_or_else(PoisonError::into_inner);
-        let verified = table.verified.as_ref().filter(|(listed, _)| Arc::ptr_eq(listed, &reading.listed));
+        let verified =
+            table.verified.as_ref().filter(|(listed, _)| Arc::ptr_eq(listed, &reading.listed));
         verified.map(|(_, logged)| *logged)
     }
 
@@ -295,7 +329,8 @@ impl Files {
         let folder = self.paths.tasks(team);
         let table = self.tables.of(team);
         let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = self.folders.lock().unwrap_or_else(PoisonError::into_inner).changed(team, &folder);
+        let changed =
+            self.folders.lock().unwrap_or_else(PoisonError::into_inner).changed(team, &folder);
         let done = self.catch_up(team, &folder, &mut table, changed, lock);
         if done.is_err() {
             // What the queue told is used up: start over next time.
@@ -314,9 +349,15 @@ impl Files {
         lock: Option<&Lock>,
     ) -> Result<Reading, StoreError> {
         let (names, is_mark_due) = match (&changed, &table.current) {
-            (Changed::Only(names), Some(reading)) if !names.iter().any(|n| matters(n)) => return Ok(reading.clone()),
+            (Changed::Only(names), Some(reading)) if !names.iter().any(|n| matters(n)) => {
+                return Ok(reading.clone());
+            }
             (Changed::Only(names), Some(_)) => {
-                let stems = names.iter().filter_map(|n| n.strip_suffix(".json")).map(str::to_owned).collect();
+                let stems = names
+                    .iter()
+                    .filter_map(|n| n.strip_suffix(".json"))
+                    .map(str::to_owned)
+                    .collect();
                 (stems, names.contains(HIGH_WATER))
             }
             (Changed::Only(_), None) | (Changed::Unknown, _) => (list(folder)?, true),
@@ -329,7 +370,8 @@ impl Files {
         let (read, torn) = read_all(folder, &names, &table.files)?;
         // Where stamps cannot be trusted, a file is read again each time, and mostly is the same.
         let mut is_same = table.current.is_some();
-        let torn = torn.into_iter().map(|stem| Ok((stem.clone(), self.read_torn(team, &stem, lock)?)));
+        let torn =
+            torn.into_iter().map(|stem| Ok((stem.clone(), self.read_torn(team, &stem, lock)?)));
         let torn = torn.collect::<Result<Vec<_>, StoreError>>()?;
         for (stem, entry) in read.into_iter().chain(torn) {
             match entry {
@@ -363,15 +405,19 @@ impl Files {
     }
 
     /// Reads a file again that was torn. Who writes it may be at it; one that stays torn hides no other task.
-    fn read_torn(&self, team: &TeamDir, stem: &str, lock: Option<&Lock>) -> Result<Option<Entry>, StoreError> {
+    fn read_torn(
+        &self,
+        team: &TeamDir,
+        stem: &str,
+        lock: Option<&Lock>,
+    ) -> Result<Option<Entry>, StoreError> {
         let path = self.paths.tasks(team).join(format!("{stem}.json"));
         let list = self.paths.task_list(team);
         let parse = |snapshot: Option<&Snapshot>| snapshot.map(|s| Entry::of(stem, s)).transpose();
         let read = match lock {
             // A name that no client gives to a task is not worth a wait.
-            _ if TaskId::parse(stem).is_none() => {
-                Snapshot::read(&path).and_then(|read| parse(read.as_ref()).map_err(|fault| fault.at(&path)))
-            }
+            _ if TaskId::parse(stem).is_none() => Snapshot::read(&path)
+                .and_then(|read| parse(read.as_ref()).map_err(|fault| fault.at(&path))),
             None => update::read(&path, self.lock_to_read(&list), parse),
             Some(_) => update::read_locked(&path, parse),
         };
@@ -416,7 +462,9 @@ impl Entry {
             Ok(_) => Holds::Other,
             Err(_) if is_marked_deleted(&snapshot.bytes, stem) => Holds::Deleted,
             // Whole, but no task: somebody else's, or of a later version. A cut one is torn.
-            Err(fault) => parse::<serde_json::Value>(&snapshot.bytes).map(|_| Holds::Other).map_err(|_| fault)?,
+            Err(fault) => parse::<serde_json::Value>(&snapshot.bytes)
+                .map(|_| Holds::Other)
+                .map_err(|_| fault)?,
         };
         if matches!(holds, Holds::Other) {
             tracing::debug!(stem, "a file among the tasks is no task");
@@ -440,14 +488,22 @@ impl Entry {
 impl Table {
     /// Whether a file that was read again is as it was.
     fn knows(&self, stem: &str, read: &Entry) -> bool {
-        let Some(known) = self.files.get(stem).filter(|known| known.stamp == read.stamp) else { return false };
+        let Some(known) = self.files.get(stem).filter(|known| known.stamp == read.stamp) else {
+            return false;
+        };
         match (&known.holds, &read.holds) {
             (Holds::Task(known), Holds::Task(task)) => known == task,
             (Holds::Listed, Holds::Task(task)) => {
-                self.current.as_ref().and_then(|current| find(&current.listed, stem)) == Some(task.as_ref())
+                self.current.as_ref().and_then(|current| find(&current.listed, stem))
+                    == Some(task.as_ref())
             }
-            (Holds::Other, Holds::Other) | (Holds::Deleted, Holds::Deleted) | (Holds::Torn(_), Holds::Torn(_)) => true,
-            (Holds::Task(_) | Holds::Listed | Holds::Other | Holds::Deleted | Holds::Torn(_), _) => false,
+            (Holds::Other, Holds::Other)
+            | (Holds::Deleted, Holds::Deleted)
+            | (Holds::Torn(_), Holds::Torn(_)) => true,
+            (
+                Holds::Task(_) | Holds::Listed | Holds::Other | Holds::Deleted | Holds::Torn(_),
+                _,
+            ) => false,
         }
     }
 
@@ -469,12 +525,15 @@ impl Table {
             0 => (0, task.id.to_string()),
             number => (number, String::new()),
         });
-        let numbers = self.files.keys().filter_map(|stem| TaskId::parse(stem)).map(|id| id.number());
+        let numbers =
+            self.files.keys().filter_map(|stem| TaskId::parse(stem)).map(|id| id.number());
         let highest = table::highest_counted(numbers.chain([self.high_water]));
         // A crash after a removal leaves mentions of what is gone; ids are not used again, so they mean nothing.
         let is_no_task = |entry: &Entry| matches!(entry.holds, Holds::Deleted);
-        let is_gone =
-            |id: &TaskId| (1..=highest).contains(&id.number()) && self.files.get(id.as_str()).is_none_or(is_no_task);
+        let is_gone = |id: &TaskId| {
+            (1..=highest).contains(&id.number())
+                && self.files.get(id.as_str()).is_none_or(is_no_task)
+        };
         let mut as_read: HashMap<String, Task> = HashMap::new();
         let mut keep = |task: &Task| {
             as_read.entry(task.id.to_string()).or_insert_with(|| task.clone());
@@ -509,7 +568,8 @@ fn changed_fields(was: Option<&Task>, task: &Task) -> Result<Vec<FieldChange>, F
 
 fn differs_in_edges_only(task: &Task, was: Option<&Task>) -> bool {
     let Some(was) = was else { return false };
-    let was = Task { blocks: task.blocks.clone(), blocked_by: task.blocked_by.clone(), ..was.clone() };
+    let was =
+        Task { blocks: task.blocks.clone(), blocked_by: task.blocked_by.clone(), ..was.clone() };
     was == *task
 }
 
@@ -541,7 +601,11 @@ fn list(folder: &Path) -> Result<Vec<String>, StoreError> {
 type ReadAll = (Vec<(String, Option<Entry>)>, Vec<String>);
 
 /// Reads the named files, but for those whose stamp is known, on as many threads as are worth it.
-fn read_all(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> Result<ReadAll, StoreError> {
+fn read_all(
+    folder: &Path,
+    stems: &[String],
+    known: &HashMap<String, Entry>,
+) -> Result<ReadAll, StoreError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = (stems.len() / FILES_A_THREAD).clamp(1, cores);
     let share = stems.len().div_ceil(threads).max(1);
@@ -549,8 +613,10 @@ fn read_all(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> 
         return read_share(folder, stems, known);
     }
     let shares = std::thread::scope(|scope| {
-        let readers: Vec<_> =
-            stems.chunks(share).map(|stems| scope.spawn(move || read_share(folder, stems, known))).collect();
+        let readers: Vec<_> = stems
+            .chunks(share)
+            .map(|stems| scope.spawn(move || read_share(folder, stems, known)))
+            .collect();
         readers.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
     let mut all: ReadAll = (Vec::new(), Vec::new());
@@ -563,11 +629,17 @@ fn read_all(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> 
     Ok(all)
 }
 
-fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> Result<ReadAll, StoreError> {
+fn read_share(
+    folder: &Path,
+    stems: &[String],
+    known: &HashMap<String, Entry>,
+) -> Result<ReadAll, StoreError> {
     let mut all: ReadAll = (Vec::with_capacity(stems.len()), Vec::new());
     let dir = match fs::File::open(folder) {
         Ok(dir) => dir,
-        Err(error) if is_absent(&error) => return Ok((stems.iter().map(|stem| (stem.clone(), None)).collect(), all.1)),
+        Err(error) if is_absent(&error) => {
+            return Ok((stems.iter().map(|stem| (stem.clone(), None)).collect(), all.1));
+        }
         Err(error) => return Err(failed("open", folder)(error)),
     };
     for stem in stems {

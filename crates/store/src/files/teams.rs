@@ -34,10 +34,18 @@ pub(crate) struct Readers {
 
 impl Readers {
     fn of(config: &TeamConfig) -> Self {
-        let of_pitcrew = config.members.iter().filter(|member| member.foreign.get("pitcrew").is_some());
-        let (ours, started): (Vec<&Member>, Vec<&Member>) = of_pitcrew.partition(|member| member.is_run_by_pitcrew());
-        let inboxes = |members: Vec<&Member>| members.into_iter().map(|member| member.name.inbox_file()).collect();
-        Self { is_session: config.is_session_dialect(), ours: inboxes(ours), started: inboxes(started) }
+        let of_pitcrew =
+            config.members.iter().filter(|member| member.foreign.get("pitcrew").is_some());
+        let (ours, started): (Vec<&Member>, Vec<&Member>) =
+            of_pitcrew.partition(|member| member.is_run_by_pitcrew());
+        let inboxes = |members: Vec<&Member>| {
+            members.into_iter().map(|member| member.name.inbox_file()).collect()
+        };
+        Self {
+            is_session: config.is_session_dialect(),
+            ours: inboxes(ours),
+            started: inboxes(started),
+        }
     }
 
     /// Whether what is sent to an inbox is kept elsewhere too: its reader takes messages out, and may end before its model has
@@ -87,7 +95,9 @@ impl Files {
     /// waited for.
     pub(crate) fn must_exist(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         match self.must_have_config(team) {
-            Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.must_have_config(team),
+            Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => {
+                self.must_have_config(team)
+            }
             done => done,
         }
     }
@@ -95,7 +105,8 @@ impl Files {
     /// Waits for the config of a team that had one when it was last read, and still has its folder. Says whether it is there
     /// again; when it is not, the team is gone, and nobody waits for it again.
     fn config_comes_back(&self, team: &TeamDir) -> bool {
-        let is_known = || self.configs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(team);
+        let is_known =
+            || self.configs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(team);
         let started = Instant::now();
         while is_known() && self.paths.team(team).is_dir() {
             if self.has_config(team) {
@@ -149,7 +160,8 @@ impl Files {
         let path = self.paths.config(team);
         self.verify_config(team)?;
         let stamp = self.must_exist(team)?;
-        if let Some((Some(then), config)) = self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team)
+        if let Some((Some(then), config)) =
+            self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team)
             && *then == stamp
         {
             return Ok(Arc::clone(config));
@@ -162,7 +174,12 @@ impl Files {
     }
 
     /// Keeps the config as it was seen last; with a stamp, as what the file of that stamp holds.
-    fn remember(&self, team: &TeamDir, settled: Option<Stamp>, config: TeamConfig) -> Arc<TeamConfig> {
+    fn remember(
+        &self,
+        team: &TeamDir,
+        settled: Option<Stamp>,
+        config: TeamConfig,
+    ) -> Arc<TeamConfig> {
         let config = Arc::new(config);
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         configs.insert(team.clone(), (settled, Arc::clone(&config)));
@@ -173,17 +190,25 @@ impl Files {
     /// shorter of two at once has the end of the longer behind it, which is cut off, and one that ends in the middle leaves
     /// nothing, and what was seen last is put there. Says whether it is whole then.
     pub(super) fn refill(&self, team: &TeamDir) -> Result<bool, StoreError> {
-        let seen = self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team).map(|(_, seen)| seen.clone());
+        let seen = self
+            .configs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(team)
+            .map(|(_, seen)| seen.clone());
         let path = self.paths.config(team);
         let updated = update::update(&self.disk, &path, &path, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(false)) };
             if parse::<TeamConfig>(&snapshot.bytes).is_ok() {
                 return Ok(Plan::Keep(true));
             }
-            let whole = without_end_of_a_longer(&snapshot.bytes).filter(|whole| parse::<TeamConfig>(whole).is_ok());
+            let whole = without_end_of_a_longer(&snapshot.bytes)
+                .filter(|whole| parse::<TeamConfig>(whole).is_ok());
             Ok(match (whole, &seen) {
                 (Some(whole), _) => Plan::Write(whole.to_owned(), true),
-                (None, Some(seen)) if snapshot.bytes.is_empty() => Plan::Write(pretty(seen.as_ref())?, true),
+                (None, Some(seen)) if snapshot.bytes.is_empty() => {
+                    Plan::Write(pretty(seen.as_ref())?, true)
+                }
                 (None, Some(_) | None) => Plan::Keep(false),
             })
         })?;
@@ -193,10 +218,16 @@ impl Files {
         Ok(updated.value)
     }
 
-    pub(crate) fn edit_team(&self, team: &TeamDir, edit: &TeamEdit) -> Result<TeamConfig, StoreError> {
+    pub(crate) fn edit_team(
+        &self,
+        team: &TeamDir,
+        edit: &TeamEdit,
+    ) -> Result<TeamConfig, StoreError> {
         match self.try_edit(team, edit) {
             Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.try_edit(team, edit),
-            Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.try_edit(team, edit),
+            Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => {
+                self.try_edit(team, edit)
+            }
             done => done,
         }
     }
@@ -236,14 +267,17 @@ impl Files {
         before: Option<&Snapshot>,
         read: &TeamConfig,
     ) -> Result<(TeamConfig, Option<Overwritten>), Fault> {
-        let Some(snapshot) = before.filter(|_| self.puts_back.at_once()) else { return Ok((read.clone(), None)) };
+        let Some(snapshot) = before.filter(|_| self.puts_back.at_once()) else {
+            return Ok((read.clone(), None));
+        };
         let damage = self.damage(path, log, true, snapshot)?;
         let told = damage.told(CONFIG.to_owned());
         match damage {
             LostUpdate::None | LostUpdate::BackAgain => Ok((read.clone(), None)),
-            LostUpdate::Undone(repaired, _) => {
-                Ok((serde_json::from_value(repaired).map_err(|e| Fault::Torn(e.to_string()))?, told))
-            }
+            LostUpdate::Undone(repaired, _) => Ok((
+                serde_json::from_value(repaired).map_err(|e| Fault::Torn(e.to_string()))?,
+                told,
+            )),
         }
     }
 
@@ -274,13 +308,17 @@ impl Files {
         let path = self.paths.document(team, name);
         if self.lock_to_read(&path).is_none() {
             // An edit of a torn document would take its lock.
-            update::read(&path, None, |snapshot| snapshot.map_or(Ok(()), |s| parse::<Value>(&s.bytes).map(|_| ())))?;
+            update::read(&path, None, |snapshot| {
+                snapshot.map_or(Ok(()), |s| parse::<Value>(&s.bytes).map(|_| ()))
+            })?;
         }
         let mut update = || {
             update::update(&self.disk, &path, &path, |before| {
                 let there: Option<Value> = match before {
                     None => None,
-                    Some(s) => Some(serde_json::from_slice(&s.bytes).map_err(|e| Fault::Torn(e.to_string()))?),
+                    Some(s) => Some(
+                        serde_json::from_slice(&s.bytes).map_err(|e| Fault::Torn(e.to_string()))?,
+                    ),
                 };
                 let mut document = there.clone();
                 edit(&mut document)?;
@@ -305,11 +343,14 @@ impl Files {
     /// Makes the folders of what is ours of a team; one that a reference client made has none.
     pub(crate) fn make_ours(&self, team: &TeamDir) -> Result<(), StoreError> {
         let ours = self.paths.ours(team);
-        for dir in [ours.clone(), ours.join("transcripts"), ours.join("output"), ours.join("read")] {
+        for dir in [ours.clone(), ours.join("transcripts"), ours.join("output"), ours.join("read")]
+        {
             match own_mode::create_folder(&dir) {
                 Ok(()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) if is_absent(&error) => return Err(StoreError::NoTeam { team: team.clone() }),
+                Err(error) if is_absent(&error) => {
+                    return Err(StoreError::NoTeam { team: team.clone() });
+                }
                 Err(error) => return Err(failed("create", &dir)(error)),
             }
         }
@@ -330,7 +371,8 @@ pub(crate) fn is_nameless(team: &TeamDir) -> bool {
 
 /// The bytes without what a longer text has left behind them, whose place a shorter one took: both end alike.
 pub(super) fn without_end_of_a_longer(bytes: &[u8]) -> Option<&[u8]> {
-    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
+    let mut values =
+        serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
     values.next()?.ok()?;
     let (whole, rest) = bytes.split_at_checked(values.byte_offset())?;
     (!rest.is_empty() && whole.ends_with(rest)).then_some(whole)
@@ -343,7 +385,8 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, F
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }
-    pitcrew_protocol::from_text(text).map_err(|e| Fault::Torn(format!("at {}: {}", e.path, e.source)))
+    pitcrew_protocol::from_text(text)
+        .map_err(|e| Fault::Torn(format!("at {}: {}", e.path, e.source)))
 }
 
 /// A config or task as a value, to be compared with another.

@@ -75,13 +75,18 @@ impl Extent {
                 "archive" => Some(Self::Archive),
                 "rates" => Some(Self::Rates),
                 "sandbox" | "tmp" | "worktrees" => Some(Self::Itself),
-                name => when(matches!(name, "shells" | "lifecycle.lock" | "trust.json" | "trust.lock")),
+                name => {
+                    when(matches!(name, "shells" | "lifecycle.lock" | "trust.json" | "trust.lock"))
+                }
             },
             // What is kept keeps its mode, so that it can be put back as it was.
             Self::Archive => is_of_the_archive(name).then_some(Self::Itself),
             Self::Rates => {
                 let of_teams = ["spawns.", "tasks.", "broadcasts."];
-                when(matches!(name, "teams" | "calls") || of_teams.iter().any(|it| name.starts_with(it)))
+                when(
+                    matches!(name, "teams" | "calls")
+                        || of_teams.iter().any(|it| name.starts_with(it)),
+                )
             }
             Self::Team => match name {
                 "transcripts" | "read" => Some(Self::Logs),
@@ -100,7 +105,8 @@ impl Extent {
 fn is_of_the_archive(name: &str) -> bool {
     let Some((front, id)) = name.rsplit_once('-') else { return false };
     let Some((_, time)) = front.rsplit_once('-') else { return false };
-    let is_time = time.len() == 16 && time.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'T' | b'Z'));
+    let is_time = time.len() == 16
+        && time.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'T' | b'Z'));
     is_time && id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
@@ -110,7 +116,9 @@ impl Files {
     pub(crate) fn too_open(&self, team: Option<&TeamDir>, treatment: Treatment) -> Vec<PathBuf> {
         let mut search = Search { treatment, found: Vec::new() };
         // The root itself may be a link.
-        let Ok(root) = openat(CWD, self.paths.root(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) else {
+        let Ok(root) =
+            openat(CWD, self.paths.root(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+        else {
             return Vec::new();
         };
         let root = (File::from(root), self.paths.root().to_owned());
@@ -125,8 +133,11 @@ impl Files {
             Some(team) => {
                 search.below(&root, &["teams", team.as_str(), "pitcrew"], Extent::Team);
                 if self.is_made_by_us(team) {
-                    let folders: [&[&str]; 3] =
-                        [&["teams", team.as_str()], &["teams", team.as_str(), "inboxes"], &["tasks", team.as_str()]];
+                    let folders: [&[&str]; 3] = [
+                        &["teams", team.as_str()],
+                        &["teams", team.as_str(), "inboxes"],
+                        &["tasks", team.as_str()],
+                    ];
                     for names in folders {
                         search.below(&root, names, Extent::Itself);
                     }
@@ -140,8 +151,11 @@ impl Files {
     /// Whether a team's journal begins with its creation; that of a team which another client made does not.
     fn is_made_by_us(&self, team: &TeamDir) -> bool {
         let path = self.paths.ours(team).join(JOURNAL);
-        let is_apart = path.ancestors().skip(1).take(2).all(|it| matches!(Stands::at(it), Ok(Stands::Folder)));
-        let Some(file) = is_apart.then(|| super::plain::open(&path).ok()).flatten() else { return false };
+        let is_apart =
+            path.ancestors().skip(1).take(2).all(|it| matches!(Stands::at(it), Ok(Stands::Folder)));
+        let Some(file) = is_apart.then(|| super::plain::open(&path).ok()).flatten() else {
+            return false;
+        };
         let mut bytes = Vec::new();
         if file.take(FIRST_LINE_BYTES).read_to_end(&mut bytes).is_err() {
             return false;
@@ -215,13 +229,24 @@ impl Search {
     }
 
     /// Closes it, if that is wanted, and says whether it is closed now.
-    fn is_closed<P: rustix::path::Arg>(&self, above: &File, name: P, seen: &Stat, rights: u32) -> bool {
+    fn is_closed<P: rustix::path::Arg>(
+        &self,
+        above: &File,
+        name: P,
+        seen: &Stat,
+        rights: u32,
+    ) -> bool {
         self.treatment == Treatment::Close && close(above, name, seen, rights).unwrap_or(false)
     }
 }
 
 /// Takes these rights away from the very thing that was looked at.
-fn close<P: rustix::path::Arg>(above: &File, name: P, seen: &Stat, of_others: u32) -> io::Result<bool> {
+fn close<P: rustix::path::Arg>(
+    above: &File,
+    name: P,
+    seen: &Stat,
+    of_others: u32,
+) -> io::Result<bool> {
     let kind = if is_folder(seen) { OFlags::DIRECTORY } else { OFlags::empty() };
     let file = open(above, name, kind)?;
     let now = file.metadata()?;

@@ -70,7 +70,8 @@ mod tests {
             fs::write(path, "half").unwrap();
         }
         let writer = guard(&alive).unwrap().unwrap();
-        let folders = [(dir.path().to_owned(), Place::Inboxes), (dir.path().join("none"), Place::Tasks)];
+        let folders =
+            [(dir.path().to_owned(), Place::Inboxes), (dir.path().join("none"), Place::Tasks)];
         sweep(&folders);
         assert_eq!([&dead, &alive, &foreign].map(|path| path.exists()), [false, true, true]);
         drop(writer);

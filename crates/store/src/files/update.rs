@@ -84,7 +84,9 @@ pub(crate) fn update<T>(
     loop {
         match update_there(disk, path, lock_of, &mut plan) {
             Err(StoreError::Io { source, .. })
-                if is_absent(&source) && started.elapsed() < FOLDER_PATIENCE && remakes_folder(path) => {}
+                if is_absent(&source)
+                    && started.elapsed() < FOLDER_PATIENCE
+                    && remakes_folder(path) => {}
             updated => return updated,
         }
     }
@@ -249,7 +251,9 @@ mod tests {
             }
             disk.forced()
         };
-        let forced: u64 = thread::scope(|s| [s.spawn(write), s.spawn(write)].map(|t| t.join().unwrap()).iter().sum());
+        let forced: u64 = thread::scope(|s| {
+            [s.spawn(write), s.spawn(write)].map(|t| t.join().unwrap()).iter().sum()
+        });
         assert_eq!(fs::read(&path).unwrap().len(), 2 * usize::try_from(WRITES).unwrap());
         assert_eq!(forced, 2 * 2 * WRITES, "the file and its folder, once for each write");
     }

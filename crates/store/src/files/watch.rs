@@ -164,7 +164,10 @@ impl Routes {
             Place::Above => self.teams.keys().cloned().collect(),
         };
         // With a folder the watching of all below it ends.
-        self.folders.iter_mut().filter(|(dir, _)| dir.starts_with(path)).for_each(|(_, watched)| watched.doubt());
+        self.folders
+            .iter_mut()
+            .filter(|(dir, _)| dir.starts_with(path))
+            .for_each(|(_, watched)| watched.doubt());
         told.iter().for_each(|team| self.tell(team, Told::Moved));
         true
     }
@@ -189,7 +192,9 @@ impl Subscription {
                 Some(Ok(Told::Change(change))) => self.due.push_back(change),
                 Some(Err(broadcast::error::RecvError::Closed)) => return None,
                 // A lost notice may have been of a folder.
-                Some(Ok(Told::Moved) | Err(broadcast::error::RecvError::Lagged(_))) | None => self.look().await,
+                Some(Ok(Told::Moved) | Err(broadcast::error::RecvError::Lagged(_))) | None => {
+                    self.look().await
+                }
             }
         }
     }
@@ -212,7 +217,8 @@ impl Subscription {
         let makes_ours = self.ours_missing.is_some_and(|since| since.elapsed() >= OURS_MISSING);
         let looked = spawn_blocking(move || {
             let look = files.look_after(&team);
-            let renewed = if look.is_ours_there || makes_ours { files.renew_leases(&team) } else { 0 };
+            let renewed =
+                if look.is_ours_there || makes_ours { files.renew_leases(&team) } else { 0 };
             (look, renewed)
         });
         // It is dropped when the runtime ends, and with it this watcher.
@@ -276,7 +282,11 @@ pub(super) fn routes(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
 }
 
 /// Turns one notice of the kernel into changes; runs on the thread of the notices.
-pub(super) fn hand_out(files: &Weak<Files>, all: &Mutex<Routes>, notice: notify::Result<notify::Event>) {
+pub(super) fn hand_out(
+    files: &Weak<Files>,
+    all: &Mutex<Routes>,
+    notice: notify::Result<notify::Event>,
+) {
     let notice = match notice {
         Ok(notice) => notice,
         Err(error) => {
@@ -296,7 +306,9 @@ pub(super) fn hand_out(files: &Weak<Files>, all: &Mutex<Routes>, notice: notify:
             continue;
         }
         let Some(said) = said else { continue };
-        let found = path.parent().and_then(|dir| routes(all).folders.get(dir).map(|watched| watched.place.clone()));
+        let found = path
+            .parent()
+            .and_then(|dir| routes(all).folders.get(dir).map(|watched| watched.place.clone()));
         let Some(Place::Of(team, folder)) = found else { continue };
         let Some(change) = change_of(folder, path) else { continue };
         if change == Change::Config && !files.has_config(&team) {
@@ -325,7 +337,10 @@ pub(super) fn hand_out(files: &Weak<Files>, all: &Mutex<Routes>, notice: notify:
 
 /// Whether the notice may be of a folder that came, went or was replaced.
 fn is_of_a_place(kind: EventKind) -> bool {
-    matches!(kind, EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)))
+    matches!(
+        kind,
+        EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
+    )
 }
 
 /// After lost notices nobody knows what changed, nor which folders are still there.
@@ -344,7 +359,11 @@ impl Files {
             Change::Config => self.verify_config(team).map(drop),
             Change::Inbox(inbox) => self.verify_mail(team, inbox).map(drop),
             Change::Tasks => self.verify_tasks(team).map(drop),
-            Change::Journal | Change::Lease(_) | Change::Gone | Change::Unsure | Change::Unwatched { .. } => Ok(()),
+            Change::Journal
+            | Change::Lease(_)
+            | Change::Gone
+            | Change::Unsure
+            | Change::Unwatched { .. } => Ok(()),
         };
         if let Err(error) = done {
             tracing::warn!(path = %path.display(), %error, "cannot see whether a change of ours was overwritten");
@@ -365,15 +384,21 @@ enum Said {
 impl Said {
     fn by(kind: EventKind) -> Option<Self> {
         match kind {
-            EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => Some(Self::Closed),
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => {
+                Some(Self::Closed)
+            }
             // Told once for each end on Linux, and then for both.
-            EventKind::Modify(ModifyKind::Name(RenameMode::Both)) if cfg!(target_os = "linux") => None,
+            EventKind::Modify(ModifyKind::Name(RenameMode::Both)) if cfg!(target_os = "linux") => {
+                None
+            }
             EventKind::Modify(ModifyKind::Name(_)) => Some(Self::Closed),
             EventKind::Modify(ModifyKind::Data(_)) => Some(Self::Written),
             EventKind::Create(_) if !cfg!(target_os = "linux") => Some(Self::Written),
-            EventKind::Create(_) | EventKind::Any | EventKind::Other | EventKind::Modify(_) | EventKind::Access(_) => {
-                None
-            }
+            EventKind::Create(_)
+            | EventKind::Any
+            | EventKind::Other
+            | EventKind::Modify(_)
+            | EventKind::Access(_) => None,
         }
     }
 }
@@ -409,7 +434,9 @@ pub(crate) fn can_notify(path: &Path) -> bool {
         0x5346_414F, // AFS
     ];
     match rustix::fs::statfs(path) {
-        Ok(system) => !BLIND.iter().any(|magic| i128::from(*magic) == i128::from(system.f_type) & 0xFFFF_FFFF),
+        Ok(system) => {
+            !BLIND.iter().any(|magic| i128::from(*magic) == i128::from(system.f_type) & 0xFFFF_FFFF)
+        }
         Err(error) => {
             tracing::debug!(path = %path.display(), %error, "cannot tell the file system");
             false

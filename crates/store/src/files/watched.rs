@@ -86,7 +86,11 @@ impl Files {
             notices: Notices::All,
             is_changed: false,
             is_config_there: self.has_config(team),
-            is_ours_there: folder_at(&self.paths.ours(team), &Place::Of(team.clone(), Folder::Ours)).is_some(),
+            is_ours_there: folder_at(
+                &self.paths.ours(team),
+                &Place::Of(team.clone(), Folder::Ours),
+            )
+            .is_some(),
         };
         // It may be gone since, and its last watcher with it.
         if !routes(&self.watchers.routes).knows(team) {
@@ -98,12 +102,23 @@ impl Files {
         look
     }
 
-    fn look_at(self: &Arc<Self>, kernel: &mut Option<RecommendedWatcher>, dir: &Path, place: Place, look: &mut Look) {
+    fn look_at(
+        self: &Arc<Self>,
+        kernel: &mut Option<RecommendedWatcher>,
+        dir: &Path,
+        place: Place,
+        look: &mut Look,
+    ) {
         let there = folder_at(dir, &place);
         let (known, is_doubtful, doubts) = {
             let mut routes = routes(&self.watchers.routes);
             let watched = routes.folders.entry(dir.to_owned());
-            let watched = watched.or_insert(Watched { place: place.clone(), id: None, is_doubtful: false, doubts: 0 });
+            let watched = watched.or_insert(Watched {
+                place: place.clone(),
+                id: None,
+                is_doubtful: false,
+                doubts: 0,
+            });
             (watched.id, watched.is_doubtful, watched.doubts)
         };
         match there {
@@ -112,7 +127,8 @@ impl Files {
                 self.set(dir, None, doubts);
                 // One that is missing is seen to come by the folder above; the uppermost has none.
                 if place == Place::Above || fs::symlink_metadata(dir).is_ok() {
-                    look.notices = Notices::None { reason: format!("{} is no folder", dir.display()) };
+                    look.notices =
+                        Notices::None { reason: format!("{} is no folder", dir.display()) };
                 }
                 return;
             }
@@ -121,7 +137,9 @@ impl Files {
                 look.is_changed = true;
                 match self.watch_folder(kernel, dir) {
                     // What came to the path while it was watched is seen by the next look.
-                    Ok(()) => self.set(dir, there.filter(|_| folder_at(dir, &place) == there), doubts),
+                    Ok(()) => {
+                        self.set(dir, there.filter(|_| folder_at(dir, &place) == there), doubts)
+                    }
                     Err(error) => {
                         self.set(dir, None, doubts);
                         look.notices = Notices::None { reason: in_words(&error) };
@@ -145,7 +163,11 @@ impl Files {
     }
 
     /// Asks the kernel for the notices of the folder that is at a path now.
-    fn watch_folder(self: &Arc<Self>, kernel: &mut Option<RecommendedWatcher>, dir: &Path) -> notify::Result<()> {
+    fn watch_folder(
+        self: &Arc<Self>,
+        kernel: &mut Option<RecommendedWatcher>,
+        dir: &Path,
+    ) -> notify::Result<()> {
         let there = match kernel {
             Some(there) => {
                 // The folder that was at the path before is not there any more.
@@ -156,7 +178,9 @@ impl Files {
             }
             None => {
                 let (files, routes) = (Arc::downgrade(self), Arc::clone(&self.watchers.routes));
-                kernel.insert(notify::recommended_watcher(move |notice| hand_out(&files, &routes, notice))?)
+                kernel.insert(notify::recommended_watcher(move |notice| {
+                    hand_out(&files, &routes, notice)
+                })?)
             }
         };
         there.watch(dir, RecursiveMode::NonRecursive)
@@ -171,12 +195,20 @@ impl Files {
             if routes.knows(team) {
                 return;
             }
-            let is_last = !routes.folders.values().any(|w| matches!(&w.place, Place::Of(other, _) if other != team));
+            let is_last = !routes
+                .folders
+                .values()
+                .any(|w| matches!(&w.place, Place::Of(other, _) if other != team));
             let is_let_go = |watched: &Watched| match &watched.place {
                 Place::Of(of, _) => of == team,
                 Place::Above => is_last,
             };
-            let gone = routes.folders.iter().filter(|(_, w)| is_let_go(w)).map(|(dir, _)| dir.clone()).collect();
+            let gone = routes
+                .folders
+                .iter()
+                .filter(|(_, w)| is_let_go(w))
+                .map(|(dir, _)| dir.clone())
+                .collect();
             routes.folders.retain(|_, watched| !is_let_go(watched));
             gone
         };
@@ -220,16 +252,22 @@ fn folder_at(path: &Path, place: &Place) -> Option<(u64, u64)> {
 
 /// Why the kernel gives no notices, with the limit that was met.
 fn in_words(error: &notify::Error) -> String {
-    let limit = |name: &str| format!("the system gives no notices of changes: fs.inotify.{name} is used up");
+    let limit = |name: &str| {
+        format!("the system gives no notices of changes: fs.inotify.{name} is used up")
+    };
     match &error.kind {
         notify::ErrorKind::MaxFilesWatch => limit("max_user_watches"),
-        notify::ErrorKind::Io(io) if io.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+        notify::ErrorKind::Io(io)
+            if io.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) =>
+        {
             limit("max_user_instances, or the limit of open files,")
         }
         notify::ErrorKind::Io(_)
         | notify::ErrorKind::Generic(_)
         | notify::ErrorKind::PathNotFound
         | notify::ErrorKind::WatchNotFound
-        | notify::ErrorKind::InvalidConfig(_) => format!("the system gives no notices of changes: {error}"),
+        | notify::ErrorKind::InvalidConfig(_) => {
+            format!("the system gives no notices of changes: {error}")
+        }
     }
 }

@@ -140,11 +140,15 @@ pub(crate) fn note<L: Serialize + DeserializeOwned>(
 ) -> Option<u64> {
     let mut make = |added: Option<Vec<String>>| {
         let others: Option<Vec<L>> = added.map(|added| parsed(&added));
-        lines(others.as_deref()).iter().filter_map(|line| serde_json::to_string(line).ok()).collect()
+        lines(others.as_deref())
+            .iter()
+            .filter_map(|line| serde_json::to_string(line).ok())
+            .collect()
     };
     let noted = match lines::append_since(disk, path, since, &mut make) {
         Err(StoreError::Io { source, .. }) if is_absent(&source) => {
-            make_dir(path.parent().unwrap_or(path)).and_then(|()| lines::append_since(disk, path, since, make))
+            make_dir(path.parent().unwrap_or(path))
+                .and_then(|()| lines::append_since(disk, path, since, make))
         }
         other => other,
     };
@@ -163,8 +167,12 @@ pub(crate) fn note<L: Serialize + DeserializeOwned>(
 /// stamp follows it, so that the file is compared with the log.
 pub(crate) fn note_fields(disk: &Disk, path: &Path, since: u64, writes: &[FieldWrite]) {
     note(disk, path, since, |others: Option<&[FieldWrite]>| {
-        let is_alone = |file: &str| others.is_some_and(|others| others.iter().all(|other| other.file != file));
-        let doubts = writes.iter().filter(|write| !is_alone(&write.file)).map(|write| FieldWrite::doubt(&write.file));
+        let is_alone =
+            |file: &str| others.is_some_and(|others| others.iter().all(|other| other.file != file));
+        let doubts = writes
+            .iter()
+            .filter(|write| !is_alone(&write.file))
+            .map(|write| FieldWrite::doubt(&write.file));
         writes.iter().cloned().chain(doubts).collect()
     });
     if let Err(error) = lines::shorten(disk, path, FIELD_LOG_MOST, changes_only) {
@@ -242,13 +250,21 @@ mod tests {
     #[test]
     fn a_log_that_became_too_long_keeps_its_newer_half_and_is_read_on() {
         let dir = tempfile::tempdir().unwrap();
-        let (disk, path) = (Disk::new(FileOptions::default()), dir.path().join("writes/tasks.ndjson"));
+        let (disk, path) =
+            (Disk::new(FileOptions::default()), dir.path().join("writes/tasks.ndjson"));
         let logs = WrittenLogs::default();
         let last = |logs: &WrittenLogs| {
-            logs.with_writes(&disk, &path, |writes| (writes.len(), writes.last().map(|w| w.file.clone()))).unwrap()
+            logs.with_writes(&disk, &path, |writes| {
+                (writes.len(), writes.last().map(|w| w.file.clone()))
+            })
+            .unwrap()
         };
-        let write =
-            |nth: u64| FieldWrite { file: format!("{nth}.json"), stamp: None, fields: Vec::new(), is_removed: true };
+        let write = |nth: u64| FieldWrite {
+            file: format!("{nth}.json"),
+            stamp: None,
+            fields: Vec::new(),
+            is_removed: true,
+        };
         let mut nth = 0;
         let mut most = 0;
         let mut was_shortened = false;

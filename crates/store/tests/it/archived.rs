@@ -27,7 +27,10 @@ async fn who_works_with_a_team_that_goes_to_the_archive_learns_that_it_is_gone()
         let scene = Scene::new().await;
         let begin = |worker| tokio::spawn(works(open(scene.root()), scene.team.clone(), worker));
         let workers: Vec<_> = (0..WORKERS).map(begin).collect();
-        let all_work = || (0..WORKERS).all(|n| scene.path(&format!("teams/probe/inboxes/worker{n}.json")).exists());
+        let all_work = || {
+            (0..WORKERS)
+                .all(|n| scene.path(&format!("teams/probe/inboxes/worker{n}.json")).exists())
+        };
         while !all_work() {
             tokio::task::yield_now().await;
         }
@@ -35,7 +38,10 @@ async fn who_works_with_a_team_that_goes_to_the_archive_learns_that_it_is_gone()
         for worker in workers {
             let error = worker.await.unwrap();
             let cause = std::error::Error::source(&error);
-            assert!(matches!(error, StoreError::NoTeam { .. }), "round {round}: {error}: {cause:?}");
+            assert!(
+                matches!(error, StoreError::NoTeam { .. }),
+                "round {round}: {error}: {cause:?}"
+            );
         }
     }
 }

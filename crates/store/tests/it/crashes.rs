@@ -25,7 +25,8 @@ async fn prepared() -> Scene {
         .edit_tasks(
             &scene.team,
             Box::new(|table| {
-                table.tasks.get_mut(&crate::scene::id(2)).unwrap().blocks = vec![crate::scene::id(3)];
+                table.tasks.get_mut(&crate::scene::id(2)).unwrap().blocks =
+                    vec![crate::scene::id(3)];
                 Ok(())
             }),
         )
@@ -46,7 +47,12 @@ async fn sweep(work: Work, holds: AsyncLook, done: AsyncLook) {
             done(open(scene.root())).await;
             return;
         }
-        assert_eq!(output.status.signal(), Some(KILLED), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.signal(),
+            Some(KILLED),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         // What a dead process held is nobody's after a while; the test does not wait for that.
         for lock in ["teams/probe/inboxes/worker.json.lock", "tasks/probe/.lock.lock"] {
             if scene.path(lock).exists() {
@@ -84,7 +90,11 @@ async fn a_killed_send_is_there_once_or_not_at_all() {
                 assert!(all == ["m0", "m1", "m2"] || all == ["m0", "m1", "m2", "new-0"], "{all:?}");
             })
         },
-        |backend| Box::pin(async move { assert_eq!(ids(&backend, &team()).await, ["m0", "m1", "m2", "new-0"]) }),
+        |backend| {
+            Box::pin(async move {
+                assert_eq!(ids(&backend, &team()).await, ["m0", "m1", "m2", "new-0"])
+            })
+        },
     )
     .await;
 }
@@ -93,11 +103,16 @@ async fn a_killed_send_is_there_once_or_not_at_all() {
 async fn a_killed_acknowledgement_loses_no_message() {
     sweep(
         Work::Acknowledge,
-        |backend| Box::pin(async move { assert_eq!(ids(&backend, &team()).await, ["m0", "m1", "m2"]) }),
+        |backend| {
+            Box::pin(async move { assert_eq!(ids(&backend, &team()).await, ["m0", "m1", "m2"]) })
+        },
         |backend| {
             Box::pin(async move {
                 let inbox = backend.inbox(&team(), &worker()).await.unwrap();
-                assert_eq!(inbox.iter().map(|m| m.message.is_read()).collect::<Vec<_>>(), [true, true, false]);
+                assert_eq!(
+                    inbox.iter().map(|m| m.message.is_read()).collect::<Vec<_>>(),
+                    [true, true, false]
+                );
             })
         },
     )
@@ -114,7 +129,11 @@ async fn a_killed_task_edit_happened_or_did_not() {
                 assert_eq!(task.owner.is_some(), task.status == TaskStatus::InProgress);
             })
         },
-        |backend| Box::pin(async move { assert_eq!(statuses(&backend).await[0].1, TaskStatus::InProgress) }),
+        |backend| {
+            Box::pin(
+                async move { assert_eq!(statuses(&backend).await[0].1, TaskStatus::InProgress) },
+            )
+        },
     )
     .await;
 }
@@ -175,8 +194,11 @@ async fn a_killed_trim_loses_nothing_and_doubles_nothing() {
         }
         Work::Trim.on(&open(scene.root())).await;
         assert_eq!(scene.ids().await, ["m2"]);
-        let archived: Vec<String> =
-            scene.read("teams/probe/pitcrew/read/worker.ndjson").lines().map(str::to_owned).collect();
+        let archived: Vec<String> = scene
+            .read("teams/probe/pitcrew/read/worker.ndjson")
+            .lines()
+            .map(str::to_owned)
+            .collect();
         assert_eq!(archived.len(), 2, "{archived:?}");
         if is_done {
             assert!(point > 4);
@@ -194,7 +216,10 @@ async fn a_killed_deletion_leaves_a_whole_team_or_none() {
             Box::pin(async move {
                 if backend.teams().await.unwrap().is_empty() {
                     let again = backend.archive_team(&team()).await;
-                    assert!(matches!(again, Ok(_) | Err(pitcrew_store::StoreError::NoTeam { .. })), "{again:?}");
+                    assert!(
+                        matches!(again, Ok(_) | Err(pitcrew_store::StoreError::NoTeam { .. })),
+                        "{again:?}"
+                    );
                 } else {
                     assert_eq!(ids(&backend, &team()).await.len(), 3);
                     assert_eq!(statuses(&backend).await.len(), 3);
@@ -266,7 +291,10 @@ async fn a_killed_making_of_another_team_leaves_none_or_one_with_the_whole_log()
             Work::Another.on(&backend).await;
         }
         assert_eq!(backend.log(&team(), &log).await.unwrap(), lines);
-        assert_eq!((statuses(&backend).await, ids(&backend, &team()).await), (Vec::new(), Vec::new()));
+        assert_eq!(
+            (statuses(&backend).await, ids(&backend, &team()).await),
+            (Vec::new(), Vec::new())
+        );
         assert_eq!(backend.archives().await.unwrap().len(), 1);
         if is_done {
             assert!(point > 3);
@@ -281,7 +309,8 @@ async fn a_killed_removal_of_an_archive_leaves_it_whole_or_in_no_list() {
     for point in 1..POINTS {
         let scene = prepared().await;
         scene.backend.archive_team(&scene.team).await.unwrap();
-        let job = Job { root: scene.root().to_owned(), work: Work::RemoveArchive, crash_at: Some(point) };
+        let job =
+            Job { root: scene.root().to_owned(), work: Work::RemoveArchive, crash_at: Some(point) };
         let is_done = job.command().output().unwrap().status.success();
         let backend = open(scene.root());
         for archive in backend.archives().await.unwrap() {
@@ -313,7 +342,8 @@ async fn a_killed_checkpoint_leaves_the_summary_of_a_journal_as_it_was() {
         text.push_str(&line);
     }
     let turns = u32::try_from(text.lines().count()).unwrap();
-    let (journal, checkpoint) = ("teams/probe/pitcrew/journal.ndjson", "teams/probe/pitcrew/journal-checkpoint.json");
+    let (journal, checkpoint) =
+        ("teams/probe/pitcrew/journal.ndjson", "teams/probe/pitcrew/journal-checkpoint.json");
     for point in 1..POINTS {
         let scene = prepared().await;
         std::fs::create_dir_all(scene.path(journal).parent().unwrap()).unwrap();
@@ -332,7 +362,12 @@ async fn a_killed_checkpoint_leaves_the_summary_of_a_journal_as_it_was() {
             assert_eq!((counted, is_there), (turns + 1, true));
             return;
         }
-        assert_eq!(output.status.signal(), Some(KILLED), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.signal(),
+            Some(KILLED),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         assert!((turns..=turns + 1).contains(&counted), "{counted}");
     }
     panic!("more than {POINTS} crash points");

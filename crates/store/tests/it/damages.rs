@@ -41,7 +41,11 @@ async fn a_team_that_was_archived_without_its_tasks_is_archived_whole() {
 async fn the_stale_locks_of_a_team_are_broken_and_the_others_are_not() {
     let scene = Scene::new().await;
     scene.send("m1").await;
-    let stale = ["teams/probe/config.json.lock", "teams/probe/inboxes/gone.json.lock", "tasks/probe/.lock.lock"];
+    let stale = [
+        "teams/probe/config.json.lock",
+        "teams/probe/inboxes/gone.json.lock",
+        "tasks/probe/.lock.lock",
+    ];
     let live = scene.path("teams/probe/inboxes/worker.json.lock");
     let of_another = scene.path("teams/other/inboxes/worker.json.lock");
     for lock in stale.map(|path| scene.path(path)).iter().chain([&of_another]) {
@@ -59,7 +63,8 @@ async fn the_stale_locks_of_a_team_are_broken_and_the_others_are_not() {
 #[tokio::test]
 async fn the_lock_of_a_dead_process_of_ours_is_broken_as_young_as_it_is() {
     let scene = Scene::new().await;
-    let [left, held] = ["tasks/probe/.lock.lock", "teams/probe/config.json.lock"].map(|path| scene.path(path));
+    let [left, held] =
+        ["tasks/probe/.lock.lock", "teams/probe/config.json.lock"].map(|path| scene.path(path));
     for lock in [&left, &held] {
         fs::create_dir_all(lock).unwrap();
         fs::set_permissions(lock, fs::Permissions::from_mode(0o1700)).unwrap();
@@ -86,7 +91,10 @@ async fn everything_left_behind_is_found_and_mended() {
     fs::write(&temp, "[").unwrap();
     fs::create_dir_all(unborn.join("inboxes")).unwrap();
     fs::write(&torn, "{\"id\": \"1\"").unwrap();
-    assert!(matches!(&scene.backend.look().found[..], [Damage::Torn { .. }]), "what is young may be at work");
+    assert!(
+        matches!(&scene.backend.look().found[..], [Damage::Torn { .. }]),
+        "what is young may be at work"
+    );
     for path in [&lock, &file_lock, &temp, &unborn] {
         age(path, 100);
     }
@@ -102,7 +110,11 @@ async fn everything_left_behind_is_found_and_mended() {
     assert_eq!(scene.ids().await, ["m1"]);
     assert_eq!(scene.backend.tasks(&scene.team).await.unwrap().len(), 0);
     scene.add_tasks(1).await;
-    assert_eq!(scene.backend.tasks(&scene.team).await.unwrap()[0].id.number(), 2, "a torn task's id stays used");
+    assert_eq!(
+        scene.backend.tasks(&scene.team).await.unwrap()[0].id.number(),
+        2,
+        "a torn task's id stays used"
+    );
 }
 
 /// Mends something, and says where it is kept.
@@ -165,7 +177,8 @@ async fn nothing_behind_a_link_and_nothing_foreign_in_a_team_is_touched() {
     assert_eq!((names_in(outside.path()), names_in(&scene.path("teams/plain"))), before);
     assert!(team.join("Cargo.lock").is_file() && team.join("my.lock/notes").is_file());
     // Whoever deletes such a team deletes the link.
-    let archive = scene.backend.clear_away(&pitcrew_protocol::TeamDir::of("work")).unwrap().unwrap();
+    let archive =
+        scene.backend.clear_away(&pitcrew_protocol::TeamDir::of("work")).unwrap().unwrap();
     assert!(fs::symlink_metadata(archive.join("team")).unwrap().is_symlink());
     assert_eq!(names_in(outside.path()), before.0);
 }
@@ -176,7 +189,9 @@ fn names_in(folder: &std::path::Path) -> Vec<String> {
         let path = entry.unwrap().path();
         match path.is_dir() {
             true => found.extend(names_in(&path)),
-            false => found.push(format!("{}: {}", path.display(), fs::read_to_string(&path).unwrap())),
+            false => {
+                found.push(format!("{}: {}", path.display(), fs::read_to_string(&path).unwrap()))
+            }
         }
     }
     found.sort();
@@ -193,7 +208,10 @@ async fn a_lock_with_something_in_it_is_never_broken() {
     age(&lock, 100);
     assert_eq!(scene.backend.look().found, [Damage::Occupied { path: lock.clone() }]);
     assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 0);
-    let sent = scene.backend.append(&scene.team, &crate::scene::worker(), crate::scene::message("m2")).await;
+    let sent = scene
+        .backend
+        .append(&scene.team, &crate::scene::worker(), crate::scene::message("m2"))
+        .await;
     assert!(sent.unwrap_err().to_string().contains("empty folder"));
     assert_eq!(fs::read_to_string(lock.join("notes")).unwrap(), "mine");
 }
@@ -210,7 +228,8 @@ async fn what_a_repair_took_away_is_removed_a_week_later_and_nothing_else_is() {
     assert!(scene.backend.old_keeps().unwrap().is_empty(), "it is kept for a week");
     let list = fs::read_to_string(place.join("kept.ndjson")).unwrap();
     let (first, rest) = list.split_once('\n').unwrap();
-    let at_ms = first.split_once("at_ms\":").unwrap().1.trim_end_matches('}').parse::<i64>().unwrap();
+    let at_ms =
+        first.split_once("at_ms\":").unwrap().1.trim_end_matches('}').parse::<i64>().unwrap();
     let earlier = at_ms - 8 * 24 * 60 * 60 * 1000;
     fs::write(
         place.join("kept.ndjson"),
@@ -233,7 +252,8 @@ async fn what_is_whole_again_when_a_repair_comes_to_it_stays() {
     let scene = Scene::new().await;
     scene.add_tasks(1).await;
     scene.send("m1").await;
-    fs::write(scene.path("teams/probe/pitcrew/requests.json"), "{\"version\":1,\"requests\":{}}").unwrap();
+    fs::write(scene.path("teams/probe/pitcrew/requests.json"), "{\"version\":1,\"requests\":{}}")
+        .unwrap();
     fs::write(scene.path("tasks/probe/.highwatermark"), "7").unwrap();
     for file in [
         "tasks/probe/1.json",

@@ -22,7 +22,9 @@ async fn an_inbox_of_half_a_megabyte_that_is_cut_is_never_written() {
     let before = everything(scene.root());
     assert!(is_corrupt(scene.backend.append(&scene.team, &worker(), message("m1")).await));
     assert!(is_corrupt(scene.backend.inbox(&scene.team, &worker()).await));
-    assert!(is_corrupt(scene.backend.acknowledge(&scene.team, &worker(), &[MessageId("m".into())]).await));
+    assert!(is_corrupt(
+        scene.backend.acknowledge(&scene.team, &worker(), &[MessageId("m".into())]).await
+    ));
     assert!(is_corrupt(scene.backend.trim_inbox(&scene.team, &worker(), 0).await));
     assert_eq!(everything(scene.root()), before);
 }
@@ -34,8 +36,14 @@ async fn a_config_that_is_not_json_is_never_written() {
         fs::write(scene.path("teams/probe/config.json"), text).unwrap();
         let before = everything(scene.root());
         assert!(is_corrupt(scene.backend.team(&scene.team).await), "{text:?}");
-        assert!(is_corrupt(scene.backend.edit_team(&scene.team, Arc::new(|_| Ok(()))).await), "{text:?}");
-        assert!(is_corrupt(scene.backend.append(&scene.team, &worker(), message("m1")).await), "{text:?}");
+        assert!(
+            is_corrupt(scene.backend.edit_team(&scene.team, Arc::new(|_| Ok(()))).await),
+            "{text:?}"
+        );
+        assert!(
+            is_corrupt(scene.backend.append(&scene.team, &worker(), message("m1")).await),
+            "{text:?}"
+        );
         assert_eq!(everything(scene.root()), before);
     }
 }
@@ -52,7 +60,10 @@ async fn a_cut_task_is_never_written() {
         Ok(())
     };
     scene.backend.edit_tasks(&scene.team, Box::new(clear)).await.unwrap();
-    assert_eq!(fs::read_to_string(scene.path("tasks/probe/2.json")).unwrap(), "{\"id\": \"2\", \"sub");
+    assert_eq!(
+        fs::read_to_string(scene.path("tasks/probe/2.json")).unwrap(),
+        "{\"id\": \"2\", \"sub"
+    );
 }
 
 #[tokio::test]

@@ -30,8 +30,11 @@ async fn a_session_gets_its_own_fields_in_its_own_order() {
     scene.send("m1").await;
     let text = fs::read_to_string(scene.inbox_path()).unwrap();
     let ours = text.rsplit_once("  {").unwrap().1;
-    let keys: Vec<&str> =
-        ours.lines().filter_map(|l| l.strip_prefix("    \"")?.split_once('"')).map(|(k, _)| k).collect();
+    let keys: Vec<&str> = ours
+        .lines()
+        .filter_map(|l| l.strip_prefix("    \"")?.split_once('"'))
+        .map(|(k, _)| k)
+        .collect();
     assert_eq!(keys, ["from", "text", "timestamp", "msgV", "msg_id", "type", "read", "metadata"]);
     assert_eq!(scene.ids().await.last().unwrap(), "m1");
 }
@@ -39,7 +42,11 @@ async fn a_session_gets_its_own_fields_in_its_own_order() {
 #[tokio::test]
 async fn marking_a_recorded_message_as_read_changes_its_mark_only() {
     let scene = Scene::recorded("claude-2.1.39/in-process", "probe");
-    let unread = scene.read("teams/probe/inboxes/worker.json").replacen("\"read\": true", "\"read\": false", 2);
+    let unread = scene.read("teams/probe/inboxes/worker.json").replacen(
+        "\"read\": true",
+        "\"read\": false",
+        2,
+    );
     fs::write(scene.inbox_path(), &unread).unwrap();
     let first = scene.backend.inbox(&scene.team, &worker()).await.unwrap().remove(0).id;
     scene.backend.acknowledge(&scene.team, &worker(), &[first]).await.unwrap();
@@ -75,7 +82,11 @@ async fn an_edit_of_a_recorded_config_adds_what_it_adds() {
         Some(description) => after["description"] = description.clone(),
         None => _ = after.as_object_mut().unwrap().shift_remove("description"),
     }
-    assert_eq!(serde_json::to_string(&after).unwrap(), serde_json::to_string(&before).unwrap(), "order included");
+    assert_eq!(
+        serde_json::to_string(&after).unwrap(),
+        serde_json::to_string(&before).unwrap(),
+        "order included"
+    );
 }
 
 #[tokio::test]
@@ -83,12 +94,16 @@ async fn what_is_ours_is_made_in_a_team_that_has_none_of_it() {
     let scene = Scene::recorded("claude-2.1.39/in-process", "probe");
     let log = LogName::Transcript(AgentName::lead());
     scene.backend.append_log(&scene.team, &log, &["{}".to_owned()]).await.unwrap();
-    let holder = LeaseHolder { pid: 1, start_ticks: 2, since_ms: 3, verify_key: None, prepares: false };
+    let holder =
+        LeaseHolder { pid: 1, start_ticks: 2, since_ms: 3, verify_key: None, prepares: false };
     assert!(scene.backend.take_lease(&scene.team, &LeaseName::Run, &holder).await.unwrap().is_ok());
     assert_eq!(scene.backend.tasks(&scene.team).await.unwrap().len(), 3);
     let other = AgentName::foreign("new one").inbox_file();
     fs::remove_dir_all(scene.path("teams/probe/inboxes")).unwrap();
-    assert_eq!(scene.backend.append(&scene.team, &other, message("m1")).await.unwrap(), Appended::New);
+    assert_eq!(
+        scene.backend.append(&scene.team, &other, message("m1")).await.unwrap(),
+        Appended::New
+    );
     assert!(scene.path("teams/probe/inboxes/new-one.json").is_file());
 }
 
@@ -114,9 +129,11 @@ async fn stale_locks_of_other_programs_are_broken() {
 #[tokio::test]
 async fn a_file_among_the_tasks_that_is_no_task_keeps_its_id() {
     let scene = Scene::new().await;
-    fs::write(scene.path("tasks/probe/7.json"), r#"{"id": "7", "status": "of a later version"}"#).unwrap();
+    fs::write(scene.path("tasks/probe/7.json"), r#"{"id": "7", "status": "of a later version"}"#)
+        .unwrap();
     scene.add_tasks(1).await;
-    let ids: Vec<String> = scene.backend.tasks(&scene.team).await.unwrap().iter().map(|t| t.id.to_string()).collect();
+    let ids: Vec<String> =
+        scene.backend.tasks(&scene.team).await.unwrap().iter().map(|t| t.id.to_string()).collect();
     assert_eq!(ids, ["8"]);
 }
 
@@ -152,14 +169,18 @@ async fn a_message_that_was_moved_to_the_archive_is_not_sent_again() {
 async fn what_another_client_puts_into_a_full_inbox_stays_and_counts() {
     let scene = Scene::new().await;
     let path = scene.path("teams/probe/inboxes/worker.json");
-    let theirs: Vec<String> = (0..5).map(|n| format!(r#"{{"from":"them","text":"t{n}","read":false}}"#)).collect();
+    let theirs: Vec<String> =
+        (0..5).map(|n| format!(r#"{{"from":"them","text":"t{n}","read":false}}"#)).collect();
     fs::write(&path, format!("[{}]", theirs.join(","))).unwrap();
     let send = |id: &'static str, limit| {
         let backend = scene.backend.clone();
         let team = scene.team.clone();
         async move { backend.append_within(&team, &worker(), message(id), limit).await }
     };
-    assert_eq!(send("m0", UnreadLimit::OfAll(3)).await.unwrap(), Appended::Full { unread: 5, most: 3 });
+    assert_eq!(
+        send("m0", UnreadLimit::OfAll(3)).await.unwrap(),
+        Appended::Full { unread: 5, most: 3 }
+    );
     assert_eq!(fs::read_to_string(&path).unwrap(), format!("[{}]", theirs.join(",")));
     assert_eq!(send("m1", UnreadLimit::None).await.unwrap(), Appended::New);
     let inbox = scene.backend.inbox(&scene.team, &worker()).await.unwrap();
@@ -172,8 +193,7 @@ async fn what_was_sent_to_a_client_that_we_started_is_known_after_the_client_too
     let scene = Scene::new().await;
     let add = |program: &'static str| {
         move |config: &mut pitcrew_protocol::TeamConfig| {
-            let entry =
-                serde_json::json!({"agentId": "worker@probe", "name": "worker", "pitcrew": {"program": program}});
+            let entry = serde_json::json!({"agentId": "worker@probe", "name": "worker", "pitcrew": {"program": program}});
             config.members.retain(|member| member.name.as_str() != "worker");
             config.members.push(serde_json::from_value(entry).unwrap());
             Ok(())

@@ -6,7 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use futures_util::StreamExt as _;
-use pitcrew_store::{Appended, Backend as _, Change, Event, JournalEntry, LeaseHolder, LeaseName, StoreError, Watch};
+use pitcrew_store::{
+    Appended, Backend as _, Change, Event, JournalEntry, LeaseHolder, LeaseName, StoreError, Watch,
+};
 
 use crate::scene::{PATIENCE, Scene, ids, message, open, told, told_one_of, worker};
 
@@ -19,7 +21,8 @@ async fn check(upset: impl FnOnce(&Path)) {
     told(&mut watch, &Change::Unsure).await;
     for round in 0..3 {
         let other = open(scene.root());
-        let sent = other.append(&scene.team, &worker(), message(&format!("m{round}"))).await.unwrap();
+        let sent =
+            other.append(&scene.team, &worker(), message(&format!("m{round}"))).await.unwrap();
         assert_eq!(sent, Appended::New);
         hears(&mut watch, Change::Inbox(worker())).await;
         crate::scene::add_tasks(&other, &scene.team, 1).await;
@@ -27,7 +30,8 @@ async fn check(upset: impl FnOnce(&Path)) {
         let entry = JournalEntry { at_ms: 1, event: Event::TeamCreated { team: "probe".into() } };
         other.record(&scene.team, &[entry]).await.unwrap();
         hears(&mut watch, Change::Journal).await;
-        fs::write(scene.path("teams/probe/config.json"), scene.read("teams/probe/config.json")).unwrap();
+        fs::write(scene.path("teams/probe/config.json"), scene.read("teams/probe/config.json"))
+            .unwrap();
         hears(&mut watch, Change::Config).await;
         let seen = ids(&scene.backend, &scene.team).await;
         assert!(seen.contains(&format!("m{round}")), "{seen:?}");
@@ -75,7 +79,14 @@ async fn a_watcher_hears_again_when_a_folder_is_removed_until_somebody_writes_in
 
 #[tokio::test]
 async fn a_watcher_hears_again_when_a_folder_was_replaced() {
-    for folder in ["teams/probe/inboxes", "teams/probe/pitcrew", "tasks/probe", "tasks", "teams/probe", "teams"] {
+    for folder in [
+        "teams/probe/inboxes",
+        "teams/probe/pitcrew",
+        "tasks/probe",
+        "tasks",
+        "teams/probe",
+        "teams",
+    ] {
         check(|root| replaced(&root.join(folder))).await;
     }
 }
@@ -87,7 +98,15 @@ async fn a_watcher_hears_again_when_the_root_was_replaced() {
 
 #[tokio::test]
 async fn a_watcher_hears_again_when_a_folder_was_moved_away_and_back() {
-    for folder in ["teams/probe/inboxes", "teams/probe/pitcrew", "tasks/probe", "teams/probe", "teams", "tasks", ""] {
+    for folder in [
+        "teams/probe/inboxes",
+        "teams/probe/pitcrew",
+        "tasks/probe",
+        "teams/probe",
+        "teams",
+        "tasks",
+        "",
+    ] {
         check(|root| {
             let folder = if folder.is_empty() { root.to_owned() } else { root.join(folder) };
             let away = folder.with_extension("away");
@@ -120,8 +139,7 @@ async fn a_link_in_the_place_of_a_folder_is_not_followed() {
         let away = scene.path("away");
         fs::rename(scene.path(folder), &away).unwrap();
         symlink(outside.path(), scene.path(folder)).unwrap();
-        let unwatched =
-            |change: &Change| matches!(change, Change::Unwatched { reason } if reason.contains("no folder"));
+        let unwatched = |change: &Change| matches!(change, Change::Unwatched { reason } if reason.contains("no folder"));
         let is_told = async { while !unwatched(&watch.next().await.unwrap()) {} };
         tokio::time::timeout(PATIENCE, is_told).await.unwrap();
         for store in [&scene.backend, &open(scene.root())] {
@@ -170,8 +188,10 @@ async fn a_config_that_is_missing_for_a_moment_ends_nothing() {
 async fn a_lease_whose_file_is_removed_stays_with_its_holder() {
     let scene = Scene::new().await;
     let mut watch = scene.backend.watch(&scene.team).await.unwrap();
-    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
-    let held = scene.backend.take_lease(&scene.team, &LeaseName::Run, &holder(1)).await.unwrap().unwrap();
+    let holder =
+        |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
+    let held =
+        scene.backend.take_lease(&scene.team, &LeaseName::Run, &holder(1)).await.unwrap().unwrap();
     let other = open(scene.root());
     for remove in [
         (|root| fs::remove_file(root.join("teams/probe/pitcrew/lease")).unwrap()) as fn(&Path),
@@ -211,7 +231,11 @@ async fn nothing_fails_while_the_inboxes_are_removed_again_and_again() {
     for round in 0..300 {
         let id = format!("m{round}");
         let _sent = scene.backend.append(&scene.team, &worker(), message(&id)).await.unwrap();
-        scene.backend.acknowledge(&scene.team, &worker(), &[pitcrew_protocol::MessageId(id)]).await.unwrap();
+        scene
+            .backend
+            .acknowledge(&scene.team, &worker(), &[pitcrew_protocol::MessageId(id)])
+            .await
+            .unwrap();
         scene.backend.inbox(&scene.team, &worker()).await.unwrap();
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);

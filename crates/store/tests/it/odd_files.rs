@@ -66,7 +66,8 @@ fn names<T: std::fmt::Debug>(done: Result<T, StoreError>, file: &Path, odd: Odd)
 }
 
 fn is_untouched(outside: &tempfile::TempDir) {
-    let entries: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let entries: Vec<_> =
+        fs::read_dir(outside.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(entries, ["secret"]);
     assert_eq!(fs::read_to_string(outside.path().join("secret")).unwrap(), SECRET);
 }
@@ -83,11 +84,20 @@ async fn an_odd_inbox_is_named_and_moved_aside_on_demand() {
         in_time(async {
             names(scene.backend.inbox(&scene.team, &worker()).await, &path, odd);
             names(scene.backend.append(&scene.team, &worker(), message("m2")).await, &path, odd);
-            names(scene.backend.acknowledge(&scene.team, &worker(), &[MessageId("m1".into())]).await, &path, odd);
+            names(
+                scene.backend.acknowledge(&scene.team, &worker(), &[MessageId("m1".into())]).await,
+                &path,
+                odd,
+            );
             names(scene.backend.trim_inbox(&scene.team, &worker(), 0).await, &path, odd);
             let found = scene.backend.look().found;
-            assert!(matches!(&found[..], [Damage::Torn { path: torn, .. }] if *torn == path), "{odd:?}: {found:?}");
-            let Mend::Kept(kept) = scene.backend.repair(&found[0], &mut scene.backend.keep()).unwrap() else {
+            assert!(
+                matches!(&found[..], [Damage::Torn { path: torn, .. }] if *torn == path),
+                "{odd:?}: {found:?}"
+            );
+            let Mend::Kept(kept) =
+                scene.backend.repair(&found[0], &mut scene.backend.keep()).unwrap()
+            else {
                 panic!()
             };
             assert!(fs::symlink_metadata(kept).is_ok());
@@ -120,7 +130,11 @@ async fn an_odd_task_is_passed_over_and_never_written() {
         let path = scene.path("tasks/probe/2.json");
         in_time(async {
             let listed = scene.backend.tasks(&scene.team).await.unwrap();
-            assert_eq!(listed.iter().map(|task| task.id.clone()).collect::<Vec<_>>(), [id(1)], "{odd:?}");
+            assert_eq!(
+                listed.iter().map(|task| task.id.clone()).collect::<Vec<_>>(),
+                [id(1)],
+                "{odd:?}"
+            );
             let remove = |table: &mut pitcrew_store::TaskTable| {
                 assert_eq!(table.next_id, 3, "its id stays taken");
                 table.tasks.remove(&id(1));
@@ -141,11 +155,18 @@ async fn an_odd_journal_or_log_is_named_and_never_written_through() {
     let log = LogName::Output(AgentName::foreign("worker"));
     for odd in [Odd::Fifo, Odd::Folder, Odd::Link, Odd::Dangling] {
         let (scene, outside) = scene("teams/probe/pitcrew/journal.ndjson", odd).await;
-        odd.put(&scene.path("teams/probe/pitcrew/output/worker.log"), &outside.path().join("secret"));
+        odd.put(
+            &scene.path("teams/probe/pitcrew/output/worker.log"),
+            &outside.path().join("secret"),
+        );
         let path = scene.path("teams/probe/pitcrew/journal.ndjson");
         in_time(async {
             names(scene.backend.journal(&scene.team).await, &path, odd);
-            names(scene.backend.record(&scene.team, std::slice::from_ref(&entry)).await, &path, odd);
+            names(
+                scene.backend.record(&scene.team, std::slice::from_ref(&entry)).await,
+                &path,
+                odd,
+            );
             assert!(scene.backend.append_log(&scene.team, &log, &["x".to_owned()]).await.is_err());
             assert!(scene.backend.log(&scene.team, &log).await.is_err());
             scene.backend.archive_team(&scene.team).await.unwrap();
@@ -163,8 +184,13 @@ async fn a_journal_of_gigabytes_is_not_read() {
     names(scene.backend.journal_summary(&scene.team).await, &path, Odd::Huge);
     scene.backend.archive_team(&scene.team).await.unwrap();
     let archive = scene.backend.archives().await.unwrap().remove(0);
-    let kept = scene.path("pitcrew/archive").join(archive.to_string()).join("team/pitcrew/journal.ndjson");
-    names(scene.backend.archived_journal(&archive, &pitcrew_protocol::MessageId("m".into())).await, &kept, Odd::Huge);
+    let kept =
+        scene.path("pitcrew/archive").join(archive.to_string()).join("team/pitcrew/journal.ndjson");
+    names(
+        scene.backend.archived_journal(&archive, &pitcrew_protocol::MessageId("m".into())).await,
+        &kept,
+        Odd::Huge,
+    );
 }
 
 #[tokio::test]

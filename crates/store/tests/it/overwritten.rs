@@ -14,7 +14,8 @@ use crate::scene::{Scene, id, told};
 /// may be long ago; so the file is told another time, before it is closed and anybody looks.
 fn overwrite(scene: &Scene, below: &str, text: &str) {
     let path = scene.path(below);
-    let last = fs::metadata(&path).map_or_else(|_| std::time::SystemTime::now(), |there| there.modified().unwrap());
+    let last = fs::metadata(&path)
+        .map_or_else(|_| std::time::SystemTime::now(), |there| there.modified().unwrap());
     let mut file = File::create(&path).unwrap();
     file.write_all(text.as_bytes()).unwrap();
     file.set_modified(last + Duration::from_millis(1)).unwrap();
@@ -68,14 +69,23 @@ async fn a_lost_claim_is_made_again() {
     scene.add_tasks(2).await;
     let older = scene.read("tasks/probe/1.json");
     claim(&scene).await;
-    overwrite(&scene, "tasks/probe/1.json", &older.replace("\"subject\": \"s\"", "\"subject\": \"theirs\""));
+    overwrite(
+        &scene,
+        "tasks/probe/1.json",
+        &older.replace("\"subject\": \"s\"", "\"subject\": \"theirs\""),
+    );
     let task = scene.backend.tasks(&scene.team).await.unwrap()[0].clone();
     assert_eq!((task.owner.as_deref(), task.subject.as_str()), (Some("bob"), "theirs"));
     assert!(scene.read("tasks/probe/1.json").contains("bob"));
 }
 
 /// Changes the first task as `team` does, which puts the time of each change under `metadata.pitcrew`.
-async fn change(backend: &pitcrew_store::FileBackend, scene: &Scene, at: u64, owner: Option<&'static str>) {
+async fn change(
+    backend: &pitcrew_store::FileBackend,
+    scene: &Scene,
+    at: u64,
+    owner: Option<&'static str>,
+) {
     let change = move |table: &mut pitcrew_store::TaskTable| {
         let task = table.tasks.get_mut(&id(1)).unwrap();
         task.owner = owner.map(str::to_owned);
@@ -95,7 +105,8 @@ async fn a_lost_claim_of_another_process_is_made_again_however_late_it_was_lost(
     let older = scene.read(path);
     change(&crate::scene::open(scene.root()), &scene, 2, Some("ann")).await;
     change(&crate::scene::open(scene.root()), &scene, 3, Some("bob")).await;
-    fs::write(scene.path(path), older.replace("\"subject\": \"s\"", "\"subject\": \"theirs\"")).unwrap();
+    fs::write(scene.path(path), older.replace("\"subject\": \"s\"", "\"subject\": \"theirs\""))
+        .unwrap();
     let late = std::time::SystemTime::now() + Duration::from_secs(3600);
     File::options().write(true).open(scene.path(path)).unwrap().set_modified(late).unwrap();
     let elsewhere = crate::scene::open(scene.root());
@@ -113,9 +124,20 @@ async fn a_claim_that_another_client_made_over_ours_stays_and_is_told() {
     change(&scene.backend, &scene, 1, None).await;
     let older = scene.read("tasks/probe/1.json");
     change(&scene.backend, &scene, 2, Some("bob")).await;
-    overwrite(&scene, "tasks/probe/1.json", &older.replace("\"status\"", "\"owner\": \"carol\", \"status\""));
+    overwrite(
+        &scene,
+        "tasks/probe/1.json",
+        &older.replace("\"status\"", "\"owner\": \"carol\", \"status\""),
+    );
     let told = crate::scene::open(scene.root()).reapply(&scene.team).await.unwrap();
-    assert_eq!(told, [Overwritten { file: "tasks/1.json".into(), put_back: Vec::new(), kept: vec!["owner".into()] }]);
+    assert_eq!(
+        told,
+        [Overwritten {
+            file: "tasks/1.json".into(),
+            put_back: Vec::new(),
+            kept: vec!["owner".into()]
+        }]
+    );
     assert_eq!(scene.backend.tasks(&scene.team).await.unwrap()[0].owner.as_deref(), Some("carol"));
 }
 
@@ -167,8 +189,13 @@ async fn a_lost_message_is_put_back_by_whoever_comes_next() {
     overwrite(&scene, INBOX, &older.replace("this is m1", "theirs"));
     assert_eq!(ids_elsewhere(&scene).await, ["m1", "m2"]);
     assert!(fs::read_to_string(scene.inbox_path()).unwrap().contains("theirs"));
-    let told = scene.backend.journal(&scene.team).await.unwrap().into_iter().map(|entry| entry.event);
-    let expected = Overwritten { file: "inboxes/worker.json".into(), put_back: vec!["m2".into()], kept: Vec::new() };
+    let told =
+        scene.backend.journal(&scene.team).await.unwrap().into_iter().map(|entry| entry.event);
+    let expected = Overwritten {
+        file: "inboxes/worker.json".into(),
+        put_back: vec!["m2".into()],
+        kept: Vec::new(),
+    };
     assert_eq!(told.collect::<Vec<_>>(), [Event::Overwritten(expected)]);
 }
 
@@ -183,7 +210,8 @@ async fn lost_messages_are_put_back_before_those_that_were_sent_after_them() {
     assert_eq!(ids_elsewhere(&scene).await, ["m1", "m2", "m3", "m4"]);
     overwrite(&scene, INBOX, "[]");
     let elsewhere = crate::scene::open(scene.root());
-    let sent = elsewhere.append(&scene.team, &crate::scene::worker(), crate::scene::message("m5")).await;
+    let sent =
+        elsewhere.append(&scene.team, &crate::scene::worker(), crate::scene::message("m5")).await;
     assert_eq!(sent.unwrap(), pitcrew_store::Appended::New);
     assert_eq!(ids_elsewhere(&scene).await, ["m1", "m2", "m3", "m4", "m5"]);
 }
@@ -282,7 +310,10 @@ async fn what_another_pitcrew_changed_on_purpose_stays_changed() {
         Ok(())
     };
     other.edit_team(&scene.team, Arc::new(edit)).await.unwrap();
-    assert_eq!(scene.backend.team(&scene.team).await.unwrap().description.as_deref(), Some("theirs"));
+    assert_eq!(
+        scene.backend.team(&scene.team).await.unwrap().description.as_deref(),
+        Some("theirs")
+    );
 }
 
 #[tokio::test]

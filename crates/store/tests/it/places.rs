@@ -63,7 +63,8 @@ impl Place {
         let (lower, upper, work) = (below("lower"), below("upper"), below("work"));
         fill(&lower);
         let at = place.folder("merged");
-        let layers = format!("lowerdir={},upperdir={},workdir={}", text(&lower), text(&upper), text(&work));
+        let layers =
+            format!("lowerdir={},upperdir={},workdir={}", text(&lower), text(&upper), text(&work));
         place.mount(&at, &["mount", "-t", "overlay", "none", "-o", &layers, text(&at)])
     }
 
@@ -92,7 +93,10 @@ fn text(path: &Path) -> &str {
 
 fn run(command: &[&str]) -> Result<(), String> {
     let (program, arguments) = command.split_first().unwrap();
-    let output = Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
@@ -162,7 +166,9 @@ async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     let (backend, inbox) = (open(made.path()), worker());
     backend.create_team(&config()).await.unwrap();
     let _new = backend.append(&team, &inbox, message("m1")).await.unwrap();
-    let copied = |lower: &Path| run(&["cp", "-a", &format!("{}/.", text(made.path())), text(lower)]).unwrap();
+    let copied = |lower: &Path| {
+        run(&["cp", "-a", &format!("{}/.", text(made.path())), text(lower)]).unwrap()
+    };
     let Some(place) = unless_skipped(Place::overlay(copied)) else { return };
     let backend = open(place.root());
     let _new = backend.append(&team, &inbox, message("m2")).await.unwrap();
@@ -171,7 +177,9 @@ async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     assert_eq!(backend.teams().await.unwrap(), []);
     let kept = fs::read_to_string(archive.join("team/inboxes/worker.json")).unwrap();
     assert!(kept.contains("m1") && kept.contains("m2"), "{kept}");
-    assert!(!place.root().join("teams/probe").exists() && !place.root().join("tasks/probe").exists());
+    assert!(
+        !place.root().join("teams/probe").exists() && !place.root().join("tasks/probe").exists()
+    );
     backend.create_team(&config()).await.unwrap();
 }
 
@@ -181,6 +189,7 @@ async fn a_team_of_another_client_is_not_replaced_through_fuse() {
     let Some(place) = unless_skipped(Place::bindfs()) else { return };
     let stores: Vec<FileBackend> = (0..8).map(|_| open(place.root())).collect();
     let config = config();
-    let made = futures_util::future::join_all(stores.iter().map(|store| store.create_team(&config))).await;
+    let made =
+        futures_util::future::join_all(stores.iter().map(|store| store.create_team(&config))).await;
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
 }

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use pitcrew_protocol::{AgentName, MessageId, TaskStatus, TeamDir};
 use pitcrew_store::{
-    Backend as _, Event, FileBackend, FileOptions, JournalEntry, LogName, StoreError, TaskTable, Turn,
+    Backend as _, Event, FileBackend, FileOptions, JournalEntry, LogName, StoreError, TaskTable,
+    Turn,
 };
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +46,10 @@ impl Job {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "processes::a_process_does_its_job", "--nocapture"]);
-        command.env(VARIABLE, serde_json::to_string(self).unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env(VARIABLE, serde_json::to_string(self).unwrap())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -76,7 +80,10 @@ impl Work {
             Self::Create => backend.create_team(&config()).await.unwrap(),
             Self::Send { from, count } => {
                 for n in 0..*count {
-                    _ = backend.append(&team, &worker(), message(&format!("{from}-{n}"))).await.unwrap();
+                    _ = backend
+                        .append(&team, &worker(), message(&format!("{from}-{n}")))
+                        .await
+                        .unwrap();
                 }
             }
             Self::SendDenied => {
@@ -121,7 +128,10 @@ impl Work {
 /// A line of a journal.
 pub(crate) fn turn(at_ms: i64) -> JournalEntry {
     let turn = Turn::new(AgentName::foreign("worker"), "model");
-    JournalEntry { at_ms, event: Event::TurnEnded(Turn { input_tokens: 1, output_tokens: 1, ..turn }) }
+    JournalEntry {
+        at_ms,
+        event: Event::TurnEnded(Turn { input_tokens: 1, output_tokens: 1, ..turn }),
+    }
 }
 
 fn claim(table: &mut TaskTable) -> Result<(), pitcrew_protocol::ApiError> {
@@ -164,8 +174,9 @@ fn start(root: &Path, work: Work) -> std::process::Child {
 async fn processes_that_hammer_one_inbox_lose_nothing() {
     const EACH: usize = 40;
     let scene = Scene::new().await;
-    let children: Vec<_> =
-        ["a", "b", "c"].map(|from| start(scene.root(), Work::Send { from: from.into(), count: EACH })).into();
+    let children: Vec<_> = ["a", "b", "c"]
+        .map(|from| start(scene.root(), Work::Send { from: from.into(), count: EACH }))
+        .into();
     for n in 0..EACH {
         scene.send(&format!("here-{n}")).await;
     }
@@ -177,7 +188,10 @@ async fn processes_that_hammer_one_inbox_lose_nothing() {
     assert_eq!(all.len(), 4 * EACH);
     for from in ["a", "b", "c", "here"] {
         let of_one: Vec<&String> = all.iter().filter(|id| id.starts_with(from)).collect();
-        assert_eq!(of_one, (0..EACH).map(|n| format!("{from}-{n}")).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+        assert_eq!(
+            of_one,
+            (0..EACH).map(|n| format!("{from}-{n}")).collect::<Vec<_>>().iter().collect::<Vec<_>>()
+        );
     }
 }
 
@@ -193,5 +207,8 @@ async fn processes_that_make_tasks_never_give_an_id_twice() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
     let tasks = scene.backend.tasks(&scene.team).await.unwrap();
-    assert_eq!(tasks.iter().map(|t| t.id.number()).collect::<Vec<_>>(), (1..=40).collect::<Vec<_>>());
+    assert_eq!(
+        tasks.iter().map(|t| t.id.number()).collect::<Vec<_>>(),
+        (1..=40).collect::<Vec<_>>()
+    );
 }

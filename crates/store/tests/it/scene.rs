@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, InboxFile, Message, MessageId, Task, TaskId, TeamConfig, TeamDir};
+use pitcrew_protocol::{
+    AgentName, InboxFile, Message, MessageId, Task, TaskId, TeamConfig, TeamDir,
+};
 use pitcrew_store::{Appended, Backend as _, Change, FileBackend, FileOptions, TaskTable, Watch};
 
 /// How long a test waits for what must happen: far longer than anything takes on a machine that is slow and busy.
@@ -58,7 +60,10 @@ impl Scene {
     }
 
     pub(crate) async fn send(&self, id: &str) {
-        assert_eq!(self.backend.append(&self.team, &worker(), message(id)).await.unwrap(), Appended::New);
+        assert_eq!(
+            self.backend.append(&self.team, &worker(), message(id)).await.unwrap(),
+            Appended::New
+        );
     }
 
     pub(crate) async fn ids(&self) -> Vec<String> {
@@ -75,7 +80,10 @@ pub(crate) fn open(root: &Path) -> FileBackend {
 }
 
 pub(crate) fn config() -> TeamConfig {
-    serde_json::from_str(r#"{"name": "probe", "members": [{"name": "team-lead", "tmuxPaneId": ""}]}"#).unwrap()
+    serde_json::from_str(
+        r#"{"name": "probe", "members": [{"name": "team-lead", "tmuxPaneId": ""}]}"#,
+    )
+    .unwrap()
 }
 
 pub(crate) fn worker() -> InboxFile {
@@ -83,7 +91,8 @@ pub(crate) fn worker() -> InboxFile {
 }
 
 pub(crate) fn message(id: &str) -> Message {
-    Message::new("bob", format!("this is {id}"), "2026-11-20T11:48:29.735Z".into()).with_id(&MessageId(id.into()))
+    Message::new("bob", format!("this is {id}"), "2026-11-20T11:48:29.735Z".into())
+        .with_id(&MessageId(id.into()))
 }
 
 pub(crate) async fn ids(backend: &FileBackend, team: &TeamDir) -> Vec<String> {
@@ -131,7 +140,10 @@ pub(crate) async fn told_one_of(watch: &mut Watch, changes: &[Change]) -> Change
 
 /// Makes a file or folder look `seconds` older.
 pub(crate) fn age(path: &Path, seconds: u64) {
-    fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+    fs::File::open(path)
+        .unwrap()
+        .set_modified(SystemTime::now() - Duration::from_secs(seconds))
+        .unwrap();
 }
 
 /// All files below a folder with their bytes, and all folders.

@@ -14,7 +14,8 @@ async fn senders_that_meet_share_an_fsync() {
     scene.send("first").await;
     let before = scene.backend.forced_writes();
     let inbox = worker();
-    let sends = (0..32).map(|n| scene.backend.append(&scene.team, &inbox, message(&format!("m{n:02}"))));
+    let sends =
+        (0..32).map(|n| scene.backend.append(&scene.team, &inbox, message(&format!("m{n:02}"))));
     let sends = futures_util::future::join_all(sends);
     // Another client holds the lock until all have come; else a quick disk is done with one before the next comes.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
@@ -24,7 +25,8 @@ async fn senders_that_meet_share_an_fsync() {
     // One by one they would take 64: a file and a folder each.
     let forced = scene.backend.forced_writes() - before;
     assert!(forced <= 16, "{forced}");
-    let expected: Vec<String> = ["first".to_owned()].into_iter().chain((0..32).map(|n| format!("m{n:02}"))).collect();
+    let expected: Vec<String> =
+        ["first".to_owned()].into_iter().chain((0..32).map(|n| format!("m{n:02}"))).collect();
     assert_eq!(scene.ids().await, expected);
 }
 
@@ -59,7 +61,8 @@ async fn a_watcher_is_told_of_what_others_write() {
     told(&mut watch, &Change::Inbox(worker())).await;
     fs::write(scene.path("tasks/probe/1.json"), scene.read("tasks/probe/1.json")).unwrap();
     told(&mut watch, &Change::Tasks).await;
-    fs::write(scene.path("teams/probe/config.json"), scene.read("teams/probe/config.json")).unwrap();
+    fs::write(scene.path("teams/probe/config.json"), scene.read("teams/probe/config.json"))
+        .unwrap();
     told(&mut watch, &Change::Config).await;
     fs::remove_dir_all(scene.path("teams/probe")).unwrap();
     told(&mut watch, &Change::Gone).await;
@@ -72,7 +75,8 @@ async fn a_watcher_is_told_nothing_of_locks_and_temporary_files() {
     let mut watch = scene.backend.watch(&scene.team).await.unwrap();
     let sent = open(scene.root()).append(&scene.team, &worker(), message("m1")).await.unwrap();
     assert_eq!(sent, Appended::New);
-    fs::write(scene.path("teams/probe/config.json"), scene.read("teams/probe/config.json")).unwrap();
+    fs::write(scene.path("teams/probe/config.json"), scene.read("teams/probe/config.json"))
+        .unwrap();
     assert_eq!(watch.next().await, Some(Change::Inbox(worker())));
     assert_eq!(watch.next().await, Some(Change::Config));
 }

@@ -71,7 +71,9 @@ async fn no_message_is_lost_doubled_or_out_of_order_under_stale_writes() {
     let scene = Scene::new().await;
     let join = |config: &mut pitcrew_protocol::TeamConfig| {
         if config.member("worker").is_none() {
-            config.members.push(serde_json::from_str(r#"{"name": "worker", "pitcrew": {}}"#).unwrap());
+            config
+                .members
+                .push(serde_json::from_str(r#"{"name": "worker", "pitcrew": {}}"#).unwrap());
         }
         Ok(())
     };
@@ -122,8 +124,9 @@ async fn no_task_update_is_lost_under_stale_writes() {
     for task in 1..=TASKS {
         number(&scene.backend, &scene, task, 0).await;
     }
-    let writers: Vec<StaleWriter> =
-        (1..=TASKS).map(|task| StaleWriter::start(scene.path(&format!("tasks/probe/{task}.json")))).collect();
+    let writers: Vec<StaleWriter> = (1..=TASKS)
+        .map(|task| StaleWriter::start(scene.path(&format!("tasks/probe/{task}.json"))))
+        .collect();
     let mut updates = 0;
     while updates < 100 || !writers.iter().all(StaleWriter::is_through) {
         updates += 1;

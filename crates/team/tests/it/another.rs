@@ -7,9 +7,19 @@ use pitcrew_team::{Actor, AnotherTeam, KnownMode, LeadSigner, Team, asked_name};
 use crate::team_env::{Crew, create, is, limits, member, name};
 
 fn another(asked: &str) -> AnotherTeam {
-    let input = TeamCreateInput { team_name: asked.into(), description: None, agent_type: Some("captain".into()) };
+    let input = TeamCreateInput {
+        team_name: asked.into(),
+        description: None,
+        agent_type: Some("captain".into()),
+    };
     let (cwd, model) = ("/home/dev/project".to_owned(), "claude-sonnet-4-5-20250929".to_owned());
-    AnotherTeam { input, cwd, model, session_id: "c8f283a3-44a1-4434-bd87-5f24b94924bf".into(), mode: None }
+    AnotherTeam {
+        input,
+        cwd,
+        model,
+        session_id: "c8f283a3-44a1-4434-bd87-5f24b94924bf".into(),
+        mode: None,
+    }
 }
 
 /// A team with a signing lead, in which nobody is any more.
@@ -53,7 +63,10 @@ async fn handles_of_a_deleted_team_are_the_next_ones_and_meet_no_strangers_in_be
 
     stranger.delete(&Actor::User).await.unwrap();
     let created = lead.make_another(another("second")).await.unwrap();
-    assert_eq!((created.team_name.as_str(), created.lead_agent_id.as_str()), ("probe", "team-lead@probe"));
+    assert_eq!(
+        (created.team_name.as_str(), created.lead_agent_id.as_str()),
+        ("probe", "team-lead@probe")
+    );
     assert!(!earlier.is_deleted() && earlier.is_called("Second").await);
     let config = earlier.config().await.unwrap();
     assert_eq!(asked_name(&config).map(|name| name.to_string()).as_deref(), Some("second"));
@@ -80,16 +93,21 @@ async fn what_was_signed_in_a_deleted_team_counts_in_no_other() {
     lead.keep_lead_key().await.unwrap();
     let (mode, refused) = KnownMode::of(&lead, &signed);
     assert_eq!((mode.mode(), refused.is_some()), ("default", true));
-    let (mode, refused) = KnownMode::of_lead(&lead, &lead.member("team-lead").await.unwrap(), "default");
+    let (mode, refused) =
+        KnownMode::of_lead(&lead, &lead.member("team-lead").await.unwrap(), "default");
     assert_eq!((mode.mode(), refused), ("acceptEdits", None));
-    assert_eq!(lead.keys_of_leads().await.unwrap().iter().collect::<Vec<_>>(), [lead.verify_key().unwrap()]);
+    assert_eq!(
+        lead.keys_of_leads().await.unwrap().iter().collect::<Vec<_>>(),
+        [lead.verify_key().unwrap()]
+    );
 }
 
 #[tokio::test]
 async fn what_earlier_teams_took_is_in_the_journal_of_the_next() {
     let crew = Crew::new().await;
     let lead = led(&crew).await;
-    let turn = || Event::TurnEnded(Turn { cost_usd: Some(0.25), ..Turn::new(AgentName::lead(), "m") });
+    let turn =
+        || Event::TurnEnded(Turn { cost_usd: Some(0.25), ..Turn::new(AgentName::lead(), "m") });
     for deleted in 1..=3 {
         lead.note([turn()]).await;
         lead.delete(&Actor::Lead).await.unwrap();

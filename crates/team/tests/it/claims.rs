@@ -55,16 +55,27 @@ async fn a_claim_without_id_takes_the_lowest_that_is_ready() {
     let give = TaskUpdateInput { owner: Some("planner".into()), ..update("2") };
     crew.team.update_task(&Actor::Lead, give).await.unwrap();
     assert_eq!(crew.team.claim(&as_member("worker"), None).await.unwrap().id.as_str(), "3");
-    assert_eq!(crew.team.claim(&as_member("planner"), None).await.unwrap().id.as_str(), "2", "its own comes first");
+    assert_eq!(
+        crew.team.claim(&as_member("planner"), None).await.unwrap().id.as_str(),
+        "2",
+        "its own comes first"
+    );
     assert_eq!(crew.team.claim(&Actor::Lead, None).await.unwrap().id.as_str(), "4");
     let error = crew.team.claim(&as_member("worker"), None).await.unwrap_err();
     is(&error, ErrorCode::InvalidStatus);
     assert_eq!((&error.details["pending"], &error.details["in_progress"]), (&1.into(), &3.into()));
     let again = crew.team.claim(&as_member("worker"), Some("3")).await.unwrap();
-    assert_eq!(again.owner.as_deref(), Some("worker"), "what is one's own is claimed again without harm");
+    assert_eq!(
+        again.owner.as_deref(),
+        Some("worker"),
+        "what is one's own is claimed again without harm"
+    );
     is(&crew.team.claim(&Actor::Lead, Some("3")).await.unwrap_err(), ErrorCode::InvalidStatus);
     is(&crew.team.claim(&Actor::User, Some("1")).await.unwrap_err(), ErrorCode::PermissionDenied);
-    is(&crew.team.claim(&Actor::Outside("x".into()), Some("1")).await.unwrap_err(), ErrorCode::PermissionDenied);
+    is(
+        &crew.team.claim(&Actor::Outside("x".into()), Some("1")).await.unwrap_err(),
+        ErrorCode::PermissionDenied,
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -123,20 +134,30 @@ impl Shift {
                 }
             }
             Step::Finish(at) => {
-                let Some(id) = self.held.get_mut(&self.worker(at)).and_then(Vec::pop) else { return };
+                let Some(id) = self.held.get_mut(&self.worker(at)).and_then(Vec::pop) else {
+                    return;
+                };
                 let done = Some(StatusChange::To(TaskStatus::Completed));
                 let input = TaskUpdateInput { status: done, ..update(id.as_str()) };
                 team.update_task(&as_member(&self.worker(at)), input).await.unwrap();
             }
             Step::Reopen(n) => {
                 let done = team.tasks().await.unwrap();
-                let Some(task) = done.iter().filter(|t| t.status == TaskStatus::Completed).nth(n) else { return };
+                let Some(task) = done.iter().filter(|t| t.status == TaskStatus::Completed).nth(n)
+                else {
+                    return;
+                };
                 let again = Some(StatusChange::To(TaskStatus::Pending));
-                let input = TaskUpdateInput { status: again, owner: Some(String::new()), ..update(task.id.as_str()) };
+                let input = TaskUpdateInput {
+                    status: again,
+                    owner: Some(String::new()),
+                    ..update(task.id.as_str())
+                };
                 team.update_task(&Actor::Lead, input).await.unwrap();
             }
             Step::Die(at) => {
-                let removed = team.remove_member(&Actor::Lead, &name(&self.worker(at))).await.unwrap();
+                let removed =
+                    team.remove_member(&Actor::Lead, &name(&self.worker(at))).await.unwrap();
                 let mut held = self.held.remove(&self.worker(at)).unwrap_or_default();
                 held.sort();
                 assert_eq!(removed.released, held, "what it held goes back to the pool");
@@ -144,8 +165,10 @@ impl Shift {
                 team.spawn(member(&self.worker(at))).await.unwrap();
             }
             Step::Wait(blocked, blocker) => {
-                let input =
-                    TaskUpdateInput { add_blocked_by: vec![blocker.to_string()], ..update(&blocked.to_string()) };
+                let input = TaskUpdateInput {
+                    add_blocked_by: vec![blocker.to_string()],
+                    ..update(&blocked.to_string())
+                };
                 let _refused_when_a_circle = team.update_task(&Actor::Lead, input).await;
             }
         }
@@ -155,8 +178,12 @@ impl Shift {
         let tasks = self.crew.team.tasks().await.unwrap();
         assert_eq!(tasks.len(), 12, "no task is lost");
         for task in &tasks {
-            let holders: Vec<_> =
-                self.held.iter().filter(|(_, held)| held.contains(&task.id)).map(|(w, _)| w).collect();
+            let holders: Vec<_> = self
+                .held
+                .iter()
+                .filter(|(_, held)| held.contains(&task.id))
+                .map(|(w, _)| w)
+                .collect();
             match task.status {
                 TaskStatus::InProgress => {
                     assert_eq!(holders, [task.owner.as_ref().unwrap()], "one owner, who knows it")

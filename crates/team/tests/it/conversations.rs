@@ -26,7 +26,10 @@ async fn what_is_delivered_again_is_delivered_once_and_the_first_sending_is_dead
     let again = crew.team.deliver_again(&client, &mail, Some("(again)")).await.unwrap().unwrap();
     assert!(crew.team.deliver_again(&client, &mail, Some("(again)")).await.unwrap().is_none());
     let unread = crew.unread("client").await;
-    let told: Vec<_> = unread.iter().map(|it| (&it.id, it.message.from.as_str(), it.message.text.as_str())).collect();
+    let told: Vec<_> = unread
+        .iter()
+        .map(|it| (&it.id, it.message.from.as_str(), it.message.text.as_str()))
+        .collect();
     assert_eq!(told, [(&again.id, "worker", "(again)\nlook at it")]);
     assert_eq!(state(&crew, &mail.id).await, DeliveryState::Dead);
     let dead = crew.teams.message(&mail.id).await.unwrap().dead.unwrap();
@@ -44,7 +47,8 @@ async fn mail_that_nobody_has_taken_yet_goes_behind_what_is_delivered_again() {
     for mail in [&mail, &waiting] {
         crew.team.deliver_again(&name("client"), mail, None).await.unwrap();
     }
-    let texts: Vec<String> = crew.unread("client").await.into_iter().map(|it| it.message.text).collect();
+    let texts: Vec<String> =
+        crew.unread("client").await.into_iter().map(|it| it.message.text).collect();
     assert_eq!(texts, ["first", "second"]);
 }
 
@@ -55,10 +59,14 @@ async fn the_sender_of_what_was_never_read_is_told_once() {
         crew.team.never_read(&name("client"), &mail).await.unwrap();
     }
     assert_eq!(state(&crew, &mail.id).await, DeliveryState::Dead);
-    let told: Vec<String> = crew.unread("worker").await.into_iter().map(|it| it.message.text).collect();
+    let told: Vec<String> =
+        crew.unread("worker").await.into_iter().map(|it| it.message.text).collect();
     assert_eq!(
         told,
-        [format!("Your message {} to client was not delivered: client ended before it read it.", mail.id)]
+        [format!(
+            "Your message {} to client was not delivered: client ended before it read it.",
+            mail.id
+        )]
     );
 }
 
@@ -80,7 +88,10 @@ async fn a_conversation_is_for_what_nobody_had_taken_when_it_began_and_knows_wha
     assert_ne!(id, second);
     // A lead's client begins its conversations by itself.
     crew.team.bring_by_socket(&name("team-lead"), "session", &mail.id).await.unwrap();
-    assert_eq!(crew.team.client_conversation(&name("team-lead")).await.unwrap().unwrap().id, "session");
+    assert_eq!(
+        crew.team.client_conversation(&name("team-lead")).await.unwrap().unwrap().id,
+        "session"
+    );
 }
 
 #[tokio::test]
@@ -94,13 +105,21 @@ async fn what_a_client_had_taken_is_told_as_taken_after_its_end_and_in_the_archi
     }
     // The client marks what it takes by itself, and says nothing of it.
     let client = name("client");
-    crew.team.backend().acknowledge(crew.team.dir(), &client.inbox_file(), &ids[..3]).await.unwrap();
+    crew.team
+        .backend()
+        .acknowledge(crew.team.dir(), &client.inbox_file(), &ids[..3])
+        .await
+        .unwrap();
     let taken = crew.team.known_mail(&client).await.unwrap();
     assert!(crew.team.never_read(&client, &taken[0]).await.unwrap());
     assert!(!crew.team.never_read(&client, &taken[0]).await.unwrap(), "it is no news");
     let again = crew.team.deliver_again(&client, &taken[1], None).await.unwrap().unwrap().id;
     assert!(!crew.team.never_read(&client, &taken[1]).await.unwrap(), "it was sent again");
-    crew.team.backend().acknowledge(crew.team.dir(), &client.inbox_file(), std::slice::from_ref(&again)).await.unwrap();
+    crew.team
+        .backend()
+        .acknowledge(crew.team.dir(), &client.inbox_file(), std::slice::from_ref(&again))
+        .await
+        .unwrap();
     crew.team.remove_member(&Actor::Lead, &client).await.unwrap();
     ids.push(again);
     let expected = [
@@ -112,7 +131,15 @@ async fn what_a_client_had_taken_is_told_as_taken_after_its_end_and_in_the_archi
     ];
     for is_archived in [false, true] {
         if is_archived {
-            for other in crew.team.config().await.unwrap().teammates().map(|it| it.name.clone()).collect::<Vec<_>>() {
+            for other in crew
+                .team
+                .config()
+                .await
+                .unwrap()
+                .teammates()
+                .map(|it| it.name.clone())
+                .collect::<Vec<_>>()
+            {
                 crew.team.remove_member(&Actor::Lead, &other).await.unwrap();
             }
             crew.team.archive().await.unwrap().unwrap();

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pitcrew_protocol::{ApiError, ErrorCode, SendMessageInput, StatusChange, TaskStatus, TaskUpdateInput};
+use pitcrew_protocol::{
+    ApiError, ErrorCode, SendMessageInput, StatusChange, TaskStatus, TaskUpdateInput,
+};
 use pitcrew_team::{Actor, PermissionAnswer, PermissionAsk, RequestKind, Team};
 use serde_json::json;
 
@@ -27,7 +29,8 @@ pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
         4 => team.send(&worker, message("planner", "hello"), call).await.map(drop),
         5 => team.send(&Actor::Lead, broadcast("all of you"), call).await.map(drop),
         6 => {
-            let ask = SendMessageInput::ShutdownRequest { recipient: "worker".into(), content: None };
+            let ask =
+                SendMessageInput::ShutdownRequest { recipient: "worker".into(), content: None };
             team.send(&Actor::Lead, ask, call).await.map(drop)
         }
         7 => {
@@ -36,10 +39,19 @@ pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
             let answer = SendMessageInput::ShutdownResponse { request_id, approve: false, content };
             team.send(&worker, answer, call).await.map(drop)
         }
-        8 => team.request_plan_approval(&name("planner"), "/plans/a.md", "# Plan", call).await.map(drop),
+        8 => team
+            .request_plan_approval(&name("planner"), "/plans/a.md", "# Plan", call)
+            .await
+            .map(drop),
         9 => {
-            let (request_id, recipient) = (request(team, RequestKind::Plan).await?, "planner".to_owned());
-            let answer = SendMessageInput::PlanApprovalResponse { request_id, recipient, approve: true, content: None };
+            let (request_id, recipient) =
+                (request(team, RequestKind::Plan).await?, "planner".to_owned());
+            let answer = SendMessageInput::PlanApprovalResponse {
+                request_id,
+                recipient,
+                approve: true,
+                content: None,
+            };
             team.send(&Actor::Lead, answer, call).await.map(drop)
         }
         10 => {
@@ -59,12 +71,16 @@ pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
             team.answer_permission(&Actor::Lead, &id, deny, call).await.map(drop)
         }
         12 => {
-            let ids: Vec<_> = team.unread(&name("planner")).await?.into_iter().map(|m| m.id).collect();
+            let ids: Vec<_> =
+                team.unread(&name("planner")).await?.into_iter().map(|m| m.id).collect();
             team.injected(&name("planner"), &ids).await;
             team.acknowledge(&name("planner"), &ids).await
         }
         13 => {
-            let done = TaskUpdateInput { status: Some(StatusChange::To(TaskStatus::Completed)), ..update("1") };
+            let done = TaskUpdateInput {
+                status: Some(StatusChange::To(TaskStatus::Completed)),
+                ..update("1")
+            };
             team.update_task(&worker, done).await.map(drop)
         }
         14 => {
@@ -91,16 +107,28 @@ pub(crate) async fn outcome(team: &Team) -> Vec<String> {
     for of in ["team-lead", "worker", "planner", "tester"] {
         let mut mail: Vec<String> = Vec::new();
         for m in team.mail(&name(of)).await.unwrap() {
-            let text = m.frame.as_ref().map_or(m.message.text.split(':').next().unwrap(), |f| f.kind());
-            let text = if m.message.from == "system" { "a message was not delivered" } else { text };
-            mail.push(format!("{of} <- {}: {text} (read: {})", m.message.from, m.message.is_read()));
+            let text =
+                m.frame.as_ref().map_or(m.message.text.split(':').next().unwrap(), |f| f.kind());
+            let text =
+                if m.message.from == "system" { "a message was not delivered" } else { text };
+            mail.push(format!(
+                "{of} <- {}: {text} (read: {})",
+                m.message.from,
+                m.message.is_read()
+            ));
         }
         mail.sort();
         lines.extend(mail);
     }
     for task in team.tasks().await.unwrap() {
         let blockers: Vec<_> = task.blocked_by.iter().map(ToString::to_string).collect();
-        lines.push(format!("{} {} {} {:?} {blockers:?}", task.id, task.subject, task.status.as_str(), task.owner));
+        lines.push(format!(
+            "{} {} {} {:?} {blockers:?}",
+            task.id,
+            task.subject,
+            task.status.as_str(),
+            task.owner
+        ));
     }
     let config = team.config().await.unwrap();
     lines.push(config.members.iter().map(|m| m.name.to_string()).collect::<Vec<_>>().join(" "));
@@ -129,7 +157,9 @@ async fn day(dies_at: u64) -> (Vec<String>, bool) {
         crew.team.finish_answers().await.unwrap();
         crew.team.finish_assignments().await.unwrap();
         match step(&crew.team, n).await {
-            Err(error) if n == STEPS - 1 => assert_eq!(error.code, ErrorCode::AgentNotFound, "it was removed already"),
+            Err(error) if n == STEPS - 1 => {
+                assert_eq!(error.code, ErrorCode::AgentNotFound, "it was removed already")
+            }
             again => again.unwrap(),
         }
     }

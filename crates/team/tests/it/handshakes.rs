@@ -33,19 +33,27 @@ fn bash() -> PermissionAsk {
         tool_use_id: "toolu_9".into(),
         description: "touch a file".into(),
         input: json!({"command": "touch out.txt"}),
-        suggestions: vec![json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"})],
+        suggestions: vec![
+            json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"}),
+        ],
         digest: None,
     }
 }
 
 async fn requested(crew: &Crew, of: &str) -> String {
     crew.send(&Actor::Lead, ask_shutdown(of)).await;
-    let Some(Frame::ShutdownRequest(frame)) = crew.unread(of).await.pop().unwrap().frame else { panic!("no request") };
+    let Some(Frame::ShutdownRequest(frame)) = crew.unread(of).await.pop().unwrap().frame else {
+        panic!("no request")
+    };
     frame.request_id
 }
 
 async fn handed_in(crew: &Crew, by: &str, call: &str) -> String {
-    crew.team.request_plan_approval(&name(by), "/plans/a.md", "# Plan", Some(call)).await.unwrap().request_id
+    crew.team
+        .request_plan_approval(&name(by), "/plans/a.md", "# Plan", Some(call))
+        .await
+        .unwrap()
+        .request_id
 }
 
 #[tokio::test]
@@ -78,7 +86,8 @@ async fn the_last_words_of_who_approves_its_shutdown_reach_the_lead_before_its_g
     let crew = Crew::new().await;
     let id = requested(&crew, "worker").await;
     let content = Some("All tasks complete. Ready to shut down.".to_owned());
-    let goodbye = SendMessageInput::ShutdownResponse { request_id: id.clone(), approve: true, content };
+    let goodbye =
+        SendMessageInput::ShutdownResponse { request_id: id.clone(), approve: true, content };
     crew.refused(&as_member("planner"), goodbye.clone()).await;
     for _ in 0..2 {
         crew.team.send(&as_member("worker"), goodbye.clone(), Some("toolu_7")).await.unwrap();
@@ -95,7 +104,11 @@ async fn the_last_words_of_who_approves_its_shutdown_reach_the_lead_before_its_g
 async fn a_rejected_shutdown_says_why() {
     let crew = Crew::new().await;
     let id = requested(&crew, "worker").await;
-    let silent = SendMessageInput::ShutdownResponse { request_id: id.clone(), approve: false, content: None };
+    let silent = SendMessageInput::ShutdownResponse {
+        request_id: id.clone(),
+        approve: false,
+        content: None,
+    };
     is(&crew.refused(&as_member("worker"), silent).await, ErrorCode::InvalidRequest);
     crew.send(&as_member("worker"), shutdown(&id, false)).await;
     assert_snapshot!(crew.unread("team-lead").await[0].message.text.replace(&id, "ID"), @r#"{"type":"shutdown_rejected","requestId":"ID","from":"worker","reason":"still busy","timestamp":"2026-11-20T11:48:29.433Z"}"#);
@@ -104,7 +117,10 @@ async fn a_rejected_shutdown_says_why() {
 #[tokio::test]
 async fn only_the_lead_and_the_user_ask_for_a_shutdown_and_never_of_the_lead() {
     let crew = Crew::new().await;
-    is(&crew.refused(&as_member("planner"), ask_shutdown("worker")).await, ErrorCode::PermissionDenied);
+    is(
+        &crew.refused(&as_member("planner"), ask_shutdown("worker")).await,
+        ErrorCode::PermissionDenied,
+    );
     is(&crew.refused(&Actor::User, ask_shutdown("team-lead")).await, ErrorCode::InvalidRequest);
     is(&crew.refused(&Actor::User, ask_shutdown("nobody")).await, ErrorCode::AgentNotFound);
     crew.send(&Actor::User, ask_shutdown("worker")).await;
@@ -121,11 +137,18 @@ async fn requests_of_one_millisecond_have_ids_of_their_own_and_no_id_is_made_twi
     let plan = handed_in(&crew, "planner", "toolu_p").await;
     assert_eq!(
         [first.as_str(), &second, &plan],
-        ["shutdown-1795175309433@worker", "shutdown-1795175309434@worker", "plan_approval-1795175309435@planner@probe"]
+        [
+            "shutdown-1795175309433@worker",
+            "shutdown-1795175309434@worker",
+            "plan_approval-1795175309435@planner@probe"
+        ]
     );
     // Each is answered for itself, and a repeated call asks nothing new.
     crew.send(&as_member("worker"), shutdown(&second, false)).await;
-    is(&crew.refused(&as_member("worker"), shutdown(&second, true)).await, ErrorCode::InvalidStatus);
+    is(
+        &crew.refused(&as_member("worker"), shutdown(&second, true)).await,
+        ErrorCode::InvalidStatus,
+    );
     crew.send(&as_member("worker"), shutdown(&first, false)).await;
     assert_eq!(handed_in(&crew, "planner", "toolu_p").await, plan);
     // What is out of the ledger is not asked again under its id: an old answer to it may still be somewhere.
@@ -149,7 +172,9 @@ async fn a_plan_is_approved_by_the_lead_alone_and_by_nobody_for_itself() {
     let id = handed_in(&crew, "planner", "toolu_p").await;
     assert_eq!(id, "plan_approval-1795175309433@planner@probe");
     assert_snapshot!(crew.unread("team-lead").await[0].message.text.replace(&id, "ID"), @r##"{"type":"plan_approval_request","from":"planner","timestamp":"2026-11-20T11:48:29.433Z","planFilePath":"/plans/a.md","planContent":"# Plan","requestId":"ID"}"##);
-    for nobody in [as_member("planner"), as_member("worker"), Actor::User, Actor::Outside("ci".into())] {
+    for nobody in
+        [as_member("planner"), as_member("worker"), Actor::User, Actor::Outside("ci".into())]
+    {
         is(&crew.refused(&nobody, plan(&id, "planner", true)).await, ErrorCode::PermissionDenied);
     }
     let error = crew.refused(&Actor::Lead, plan(&id, "worker", true)).await;
@@ -167,12 +192,21 @@ async fn an_approved_planner_goes_on_in_its_own_mode() {
     crew.team.set_mode(&Actor::Lead, &name("planner"), "acceptEdits").await.unwrap();
     let id = handed_in(&crew, "planner", "toolu_p").await;
     crew.send(&Actor::Lead, plan(&id, "planner", true)).await;
-    let Some(Frame::PlanApprovalResponse(frame)) = crew.unread("planner").await[0].frame.clone() else { panic!() };
+    let Some(Frame::PlanApprovalResponse(frame)) = crew.unread("planner").await[0].frame.clone()
+    else {
+        panic!()
+    };
     assert_eq!(frame.permission_mode.as_deref(), Some("acceptEdits"));
     let id = handed_in(&crew, "planner", "toolu_q").await;
     crew.send(&Actor::Lead, plan(&id, "planner", false)).await;
-    let Some(Frame::PlanApprovalResponse(frame)) = crew.unread("planner").await[1].frame.clone() else { panic!() };
-    assert_eq!((frame.permission_mode, frame.feedback.as_deref()), (None, Some("more detail please")));
+    let Some(Frame::PlanApprovalResponse(frame)) = crew.unread("planner").await[1].frame.clone()
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (frame.permission_mode, frame.feedback.as_deref()),
+        (None, Some("more detail please"))
+    );
 }
 
 #[tokio::test]
@@ -189,9 +223,14 @@ async fn words_with_an_approval_come_as_a_message_and_only_a_refusal_has_feedbac
         crew.team.send(&Actor::Lead, approve.clone(), Some("toolu_a")).await.unwrap();
     }
     let mail = crew.unread("planner").await;
-    let Some(Frame::PlanApprovalResponse(frame)) = mail[0].frame.clone() else { panic!("{mail:?}") };
+    let Some(Frame::PlanApprovalResponse(frame)) = mail[0].frame.clone() else {
+        panic!("{mail:?}")
+    };
     assert_eq!((frame.approved, frame.feedback), (true, None));
-    assert_eq!((mail[1].message.from.as_str(), mail[1].message.text.as_str()), ("team-lead", "mind the tests"));
+    assert_eq!(
+        (mail[1].message.from.as_str(), mail[1].message.text.as_str()),
+        ("team-lead", "mind the tests")
+    );
     assert_eq!(mail.len(), 2, "a repeated call sends nothing twice");
 }
 
@@ -216,11 +255,17 @@ async fn a_permission_is_asked_and_answered_as_recorded() {
     crew.team.answer_permission(&Actor::Lead, &id, allow(), None).await.unwrap();
     assert_snapshot!(crew.unread("worker").await[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_response","request_id":"ID","subtype":"success","response":{"updated_input":{"command":"touch out.txt"},"permission_updates":[]}}"#);
     let deny = PermissionAnswer::Deny { reason: "no".into() };
-    is(&crew.team.answer_permission(&Actor::Lead, &id, deny, None).await.unwrap_err(), ErrorCode::InvalidStatus);
-    let outcomes = crew.backend.journal(crew.team.dir()).await.unwrap().into_iter().filter_map(|e| match e.event {
-        Event::Permission { outcome, tool, .. } => Some((tool, outcome)),
-        _ => None,
-    });
+    is(
+        &crew.team.answer_permission(&Actor::Lead, &id, deny, None).await.unwrap_err(),
+        ErrorCode::InvalidStatus,
+    );
+    let outcomes =
+        crew.backend.journal(crew.team.dir()).await.unwrap().into_iter().filter_map(|e| {
+            match e.event {
+                Event::Permission { outcome, tool, .. } => Some((tool, outcome)),
+                _ => None,
+            }
+        });
     let bash = |outcome: &str| ("Bash".to_owned(), outcome.to_owned());
     assert_eq!(outcomes.collect::<Vec<_>>(), [bash("asked"), bash("asked"), bash("allowed")]);
 }
@@ -235,7 +280,8 @@ async fn an_answer_to_another_call_than_the_one_that_asks_is_refused() {
         updates: vec![],
         digest: Some(digest.to_owned()),
     };
-    let stale = crew.team.answer_permission(&Actor::Lead, &id, allow("d2"), None).await.unwrap_err();
+    let stale =
+        crew.team.answer_permission(&Actor::Lead, &id, allow("d2"), None).await.unwrap_err();
     is(&stale, ErrorCode::InvalidStatus);
     assert!(stale.message.contains("is about another call than the one that was shown"), "{stale}");
     assert!(crew.unread("worker").await.is_empty());
@@ -263,7 +309,8 @@ async fn a_request_of_another_client_is_answered_from_the_inbox_it_stands_in() {
     crew.send(&Actor::Lead, answer()).await;
     assert!(crew.unread("planner").await[0].frame.is_some());
     is(&crew.refused(&Actor::Lead, answer()).await, ErrorCode::InvalidStatus);
-    let request = r#"{"type":"shutdown_request","requestId":"shutdown-5@worker","from":"team-lead"}"#;
+    let request =
+        r#"{"type":"shutdown_request","requestId":"shutdown-5@worker","from":"team-lead"}"#;
     crew.forge("worker", "team-lead", request).await;
     crew.send(&as_member("worker"), shutdown("shutdown-5@worker", true)).await;
 }
@@ -273,8 +320,11 @@ async fn a_repeated_call_of_a_request_or_an_answer_does_nothing_twice() {
     let crew = Crew::new().await;
     let mut ids = std::collections::HashSet::new();
     for _ in 0..2 {
-        let sent = crew.team.send(&Actor::Lead, ask_shutdown("worker"), Some("toolu_s")).await.unwrap();
-        ids.insert(serde_json::to_value(&sent.answer).unwrap()["request_id"].as_str().unwrap().to_owned());
+        let sent =
+            crew.team.send(&Actor::Lead, ask_shutdown("worker"), Some("toolu_s")).await.unwrap();
+        ids.insert(
+            serde_json::to_value(&sent.answer).unwrap()["request_id"].as_str().unwrap().to_owned(),
+        );
     }
     assert_eq!((ids.len(), crew.unread("worker").await.len()), (1, 1));
     let id = ids.into_iter().next().unwrap();
@@ -282,7 +332,11 @@ async fn a_repeated_call_of_a_request_or_an_answer_does_nothing_twice() {
         crew.team.send(&as_member("worker"), shutdown(&id, true), Some("toolu_a")).await.unwrap();
     }
     assert_eq!(crew.unread("team-lead").await.len(), 1);
-    let error = crew.team.send(&as_member("worker"), shutdown(&id, true), Some("toolu_b")).await.unwrap_err();
+    let error = crew
+        .team
+        .send(&as_member("worker"), shutdown(&id, true), Some("toolu_b"))
+        .await
+        .unwrap_err();
     is(&error, ErrorCode::InvalidStatus);
 }
 
@@ -292,7 +346,9 @@ async fn of_answers_that_meet_one_is_given() {
     let id = requested(&crew, "worker").await;
     let answers = (0..8).map(|n| {
         let (team, id) = (crew.team.clone(), id.clone());
-        tokio::spawn(async move { team.send(&as_member("worker"), shutdown(&id, n % 2 == 0), None).await.is_ok() })
+        tokio::spawn(async move {
+            team.send(&as_member("worker"), shutdown(&id, n % 2 == 0), None).await.is_ok()
+        })
     });
     let mut given = 0;
     for answer in answers.collect::<Vec<_>>() {
@@ -359,9 +415,17 @@ async fn no_request_answer_assignment_or_notice_waits_for_room_in_an_inbox() {
     crew.team.answer_permission(&Actor::Lead, &asked.request_id, deny, None).await.unwrap();
     let made = crew.team.create_task(&Actor::Lead, task("do it"), None).await.unwrap();
     let owner = Some("worker".into());
-    crew.team.update_task(&Actor::Lead, TaskUpdateInput { owner, ..update(made.id.as_str()) }).await.unwrap();
-    let notice =
-        IdleNotice { reason: IdleReason::Available, summary: None, completed: None, failure: None, result: None };
+    crew.team
+        .update_task(&Actor::Lead, TaskUpdateInput { owner, ..update(made.id.as_str()) })
+        .await
+        .unwrap();
+    let notice = IdleNotice {
+        reason: IdleReason::Available,
+        summary: None,
+        completed: None,
+        failure: None,
+        result: None,
+    };
     crew.team.notify_idle(&name("planner"), notice).await.unwrap();
     let id = requested(&crew, "worker").await;
     crew.send(&as_member("worker"), shutdown(&id, true)).await;
@@ -370,7 +434,11 @@ async fn no_request_answer_assignment_or_notice_waits_for_room_in_an_inbox() {
         mail.into_iter().map(|mail| mail.frame.unwrap().kind().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(kinds("planner").await, ["plan_approval_response"]);
-    assert_eq!(kinds("worker").await, ["permission_response", "task_assignment", "shutdown_request"]);
-    let to_lead = ["plan_approval_request", "permission_request", "idle_notification", "shutdown_approved"];
+    assert_eq!(
+        kinds("worker").await,
+        ["permission_response", "task_assignment", "shutdown_request"]
+    );
+    let to_lead =
+        ["plan_approval_request", "permission_request", "idle_notification", "shutdown_approved"];
     assert_eq!(kinds("team-lead").await, to_lead);
 }

@@ -103,7 +103,10 @@ fn age_locks(dir: &Path) {
     for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         let is_lock = path.extension().is_some_and(|end| end == "lock");
         if is_lock && path.is_dir() {
-            fs::File::open(&path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(11)).unwrap();
+            fs::File::open(&path)
+                .unwrap()
+                .set_modified(SystemTime::now() - Duration::from_secs(11))
+                .unwrap();
         } else if path.is_dir() {
             age_locks(&path);
         }
@@ -138,7 +141,9 @@ async fn carry_on(team: &Team, n: usize) {
     team.finish_answers().await.unwrap();
     team.finish_assignments().await.unwrap();
     match step(team, n).await {
-        Err(error) if n == STEPS - 1 => assert_eq!(error.code, ErrorCode::AgentNotFound, "it was removed already"),
+        Err(error) if n == STEPS - 1 => {
+            assert_eq!(error.code, ErrorCode::AgentNotFound, "it was removed already")
+        }
         again => again.unwrap(),
     }
 }
@@ -208,7 +213,10 @@ async fn a_killed_creation_of_a_team_can_be_repeated() {
             Work::Create.on(&teams).await;
         }
         let list = teams.list().await.unwrap();
-        assert_eq!(list.iter().map(|t| (t.name.as_str(), t.problem.is_some())).collect::<Vec<_>>(), [("probe", false)]);
+        assert_eq!(
+            list.iter().map(|t| (t.name.as_str(), t.problem.is_some())).collect::<Vec<_>>(),
+            [("probe", false)]
+        );
         let team = teams.open("probe").await.unwrap();
         team.spawn(member("worker")).await.unwrap();
         team.create_task(&Actor::Lead, task("build"), None).await.unwrap();
@@ -238,7 +246,9 @@ fn count(dir: &Path, end: &str) -> usize {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     entries
         .map(|entry| entry.unwrap().path())
-        .map(|path| if path.is_dir() { count(&path, end) } else { usize::from(path.ends_with(end)) })
+        .map(
+            |path| if path.is_dir() { count(&path, end) } else { usize::from(path.ends_with(end)) },
+        )
         .sum()
 }
 
@@ -258,12 +268,16 @@ async fn a_killed_deletion_of_a_team_is_finished_and_its_evidence_kept_once() {
             Work::Delete.on(&teams).await;
         }
         // The copy is as open as the umask makes it.
-        for leaving in files.look().found.into_iter().filter(|found| !matches!(found, Damage::TooOpen { .. })) {
+        for leaving in
+            files.look().found.into_iter().filter(|found| !matches!(found, Damage::TooOpen { .. }))
+        {
             assert!(died && matches!(leaving, Damage::HalfArchived { .. }), "{leaving:?}");
             let _mended = files.repair(&leaving, &mut files.keep()).unwrap();
         }
         let archive = root.path().join("pitcrew/archive");
-        for (file, times) in [("tasks/1.json", 1), ("pitcrew/journal.ndjson", 1), ("inboxes/worker.json", 1)] {
+        for (file, times) in
+            [("tasks/1.json", 1), ("pitcrew/journal.ndjson", 1), ("inboxes/worker.json", 1)]
+        {
             assert_eq!(count(root.path(), file), times, "{file}, killed at {point}");
             assert_eq!(count(&archive, file), times, "{file}, killed at {point}");
         }

@@ -52,7 +52,9 @@ async fn a_message_of_another_client_is_traced_by_its_inbox() {
 #[tokio::test]
 async fn a_message_is_told_of_after_its_team_was_deleted() {
     let crew = Crew::new().await;
-    let sent = async |text: &str| crew.send(&Actor::Lead, message("worker", text)).await.receipts[0].id.clone();
+    let sent = async |text: &str| {
+        crew.send(&Actor::Lead, message("worker", text)).await.receipts[0].id.clone()
+    };
     let (taken, left) = (sent("hello").await, sent("are you there?").await);
     crew.team.injected(&name("worker"), std::slice::from_ref(&taken)).await;
     crew.team.acknowledge(&name("worker"), std::slice::from_ref(&taken)).await.unwrap();
@@ -98,7 +100,8 @@ async fn a_frame_counts_only_from_who_may_send_it() {
     let approval = r#"{"type":"plan_approval_response","requestId":"r","approved":true}"#;
     let leave = r#"{"type":"permission_response","request_id":"r","subtype":"success"}"#;
     let plan = r#"{"type":"plan_approval_request","from":"worker","requestId":"r"}"#;
-    let ask = r#"{"type":"permission_request","request_id":"r","agent_id":"worker","tool_name":"Bash"}"#;
+    let ask =
+        r#"{"type":"permission_request","request_id":"r","agent_id":"worker","tool_name":"Bash"}"#;
     let own_task = r#"{"type":"task_assignment","taskId":"1","assignedBy":"planner"}"#;
     let agreed = r#"{"type":"shutdown_approved","requestId":"r","from":"worker"}"#;
     let terminated = r#"{"type":"teammate_terminated","message":"x"}"#;
@@ -140,7 +143,12 @@ async fn a_last_idle_notice_of_a_member_that_ended_is_tolerated_and_its_requests
     let crew = Crew::new().await;
     crew.team.remove_member(&Actor::Lead, &name("worker")).await.unwrap();
     crew.forge("team-lead", "worker", r#"{"type":"idle_notification","from":"worker"}"#).await;
-    crew.forge("team-lead", "worker", r#"{"type":"plan_approval_request","from":"worker","requestId":"r"}"#).await;
+    crew.forge(
+        "team-lead",
+        "worker",
+        r#"{"type":"plan_approval_request","from":"worker","requestId":"r"}"#,
+    )
+    .await;
     let mail = crew.unread("team-lead").await;
     assert_eq!(mail.iter().map(|m| m.frame.is_some()).collect::<Vec<_>>(), [true, false]);
 }
@@ -166,7 +174,10 @@ async fn read_messages_before_thousands_of_unread_ones_leave_an_inbox_when_it_is
     for n in 0..2_600 {
         let message = Message::new("planner", n.to_string(), "2026-11-20T11:48:29.735Z".into());
         let message = message.with_id(&MessageId(format!("m{n}")));
-        assert_eq!(crew.backend.append(crew.team.dir(), &inbox, message).await.unwrap(), Appended::New);
+        assert_eq!(
+            crew.backend.append(crew.team.dir(), &inbox, message).await.unwrap(),
+            Appended::New
+        );
     }
     // Marked as read by somebody who moves nothing, as another client does.
     let read: Vec<MessageId> = (0..600).map(|n| MessageId(format!("m{n}"))).collect();

@@ -40,7 +40,9 @@ async fn whoever_starts_a_new_teammate_notes_it_and_a_call_made_again_notes_noth
     let crew = Crew::new().await;
     let mut spawn = member("new");
     spawn.call = Some("toolu_1".into());
-    let Enlisted::New(there) = crew.team.enlist(spawn.clone()).await.unwrap() else { panic!("it was there before") };
+    let Enlisted::New(there) = crew.team.enlist(spawn.clone()).await.unwrap() else {
+        panic!("it was there before")
+    };
     assert_eq!(crew.team.enlist(spawn.clone()).await.unwrap(), Enlisted::Before(there.clone()));
     let noted = async || {
         let journal = crew.team.backend().journal(crew.team.dir()).await.unwrap();
@@ -97,7 +99,10 @@ async fn colors_go_around_in_their_order() {
     }
     let config = crew.team.config().await.unwrap();
     let colors: Vec<_> = config.teammates().map(|m| m.color.clone().unwrap()).collect();
-    assert_eq!(colors, ["blue", "green", "yellow", "purple", "orange", "pink", "cyan", "red", "blue"]);
+    assert_eq!(
+        colors,
+        ["blue", "green", "yellow", "purple", "orange", "pink", "cyan", "red", "blue"]
+    );
 }
 
 #[tokio::test]
@@ -144,10 +149,14 @@ async fn a_removed_member_leaves_its_tasks_to_the_pool_and_its_mail_to_the_dead(
     assert_eq!(tasks[1].owner.as_deref(), Some("worker"), "what is done stays its own");
     assert_eq!(tasks[2].owner.as_deref(), Some("planner"));
     assert_eq!(crew.unread("worker").await, []);
-    let told: Vec<_> = crew.unread("planner").await.into_iter().filter(|m| m.message.from == "system").collect();
+    let told: Vec<_> =
+        crew.unread("planner").await.into_iter().filter(|m| m.message.from == "system").collect();
     assert_eq!(told.len(), 1);
     assert!(told[0].message.text.contains(&sent.receipts[0].id.0), "{}", told[0].message.text);
-    is(&crew.team.remove_member(&Actor::Lead, &name("worker")).await.unwrap_err(), ErrorCode::AgentNotFound);
+    is(
+        &crew.team.remove_member(&Actor::Lead, &name("worker")).await.unwrap_err(),
+        ErrorCode::AgentNotFound,
+    );
 }
 
 #[tokio::test]
@@ -173,7 +182,11 @@ async fn a_member_changes_by_name_in_any_case() {
     let worker = config.member("worker").unwrap();
     assert_eq!(worker.mode.as_deref(), Some("acceptEdits"));
     assert_eq!((worker.worktree_path.as_deref(), worker.is_active), (Some("/tmp/wt"), Some(true)));
-    is(&crew.team.set_mode(&Actor::Lead, &name("worker"), "yolo").await.unwrap_err(), ErrorCode::InvalidRequest);
-    let error = crew.team.set_mode(&as_member("worker"), &name("worker"), "default").await.unwrap_err();
+    is(
+        &crew.team.set_mode(&Actor::Lead, &name("worker"), "yolo").await.unwrap_err(),
+        ErrorCode::InvalidRequest,
+    );
+    let error =
+        crew.team.set_mode(&as_member("worker"), &name("worker"), "default").await.unwrap_err();
     is(&error, ErrorCode::PermissionDenied);
 }

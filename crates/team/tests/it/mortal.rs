@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder,
-    LeaseName, LogName, MemoryBackend, Overwritten, Past, RateScope, Slot, StoreError, StoredMessage, TaskEdit,
-    TeamEdit, UnreadLimit, Watch,
+    Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, JournalEntry, JournalSummary,
+    Lease, LeaseHolder, LeaseName, LogName, MemoryBackend, Overwritten, Past, RateScope, Slot,
+    StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch,
 };
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
@@ -52,14 +52,20 @@ impl MortalBackend {
         self.alive()
     }
 
-    async fn write<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    async fn write<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         self.pass()?;
         let done = call.await?;
         self.pass()?;
         Ok(done)
     }
 
-    async fn read<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    async fn read<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         self.alive()?;
         call.await
     }
@@ -108,11 +114,18 @@ impl Backend for MortalBackend {
         self.read(self.kept.archives()).await
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+    async fn archived_journal(
+        &self,
+        archive: &ArchiveName,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
         self.read(self.kept.archived_journal(archive, id)).await
     }
 
-    async fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError> {
+    async fn archived_team(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<Option<ArchivedTeam>, StoreError> {
         self.read(self.kept.archived_team(archive)).await
     }
 
@@ -124,7 +137,11 @@ impl Backend for MortalBackend {
         self.write(self.kept.remove_archive(archive)).await
     }
 
-    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+    async fn message_journal(
+        &self,
+        team: &TeamDir,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
         self.read(self.kept.message_journal(team, id)).await
     }
 
@@ -140,7 +157,11 @@ impl Backend for MortalBackend {
         self.kept.team_file(team)
     }
 
-    async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+    async fn inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         self.read(self.kept.inbox(team, inbox)).await
     }
 
@@ -167,11 +188,21 @@ impl Backend for MortalBackend {
         self.read(self.kept.reapply(team)).await
     }
 
-    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile, past: Past) -> Result<Vec<StoredMessage>, StoreError> {
+    async fn past_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        past: Past,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         self.read(self.kept.past_mail(team, inbox, past)).await
     }
 
-    async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
+    async fn trim_inbox(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        keep: usize,
+    ) -> Result<usize, StoreError> {
         self.write(self.kept.trim_inbox(team, inbox, keep)).await
     }
 
@@ -191,19 +222,38 @@ impl Backend for MortalBackend {
         self.read(self.kept.journal(team)).await
     }
 
-    async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+    async fn journal_since(
+        &self,
+        team: &TeamDir,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
         self.read(self.kept.journal_since(team, position)).await
     }
 
-    async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
+    async fn take_slot(
+        &self,
+        scope: &RateScope,
+        rate: Rate,
+        now_ms: i64,
+    ) -> Result<Slot, StoreError> {
         self.write(self.kept.take_slot(scope, rate, now_ms)).await
     }
 
-    async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError> {
+    async fn edit_document(
+        &self,
+        team: &TeamDir,
+        name: &'static str,
+        edit: DocumentEdit,
+    ) -> Result<(), StoreError> {
         self.write(self.kept.edit_document(team, name, edit)).await
     }
 
-    async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError> {
+    async fn append_log(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        lines: &[String],
+    ) -> Result<(), StoreError> {
         self.write(self.kept.append_log(team, log, lines)).await
     }
 
@@ -238,15 +288,28 @@ impl Backend for MortalBackend {
         self.read(self.kept.take_lease(team, lease, holder)).await
     }
 
-    async fn name_holder(&self, team: &TeamDir, lease: &LeaseName, holder: &LeaseHolder) -> Result<(), StoreError> {
+    async fn name_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<(), StoreError> {
         self.write(self.kept.name_holder(team, lease, holder)).await
     }
 
-    async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+    async fn lease_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError> {
         self.read(self.kept.lease_holder(team, lease)).await
     }
 
-    async fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+    async fn last_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError> {
         self.read(self.kept.last_holder(team, lease)).await
     }
 

@@ -40,7 +40,8 @@ impl Recorded {
     }
 
     fn read(&self, path: &str) -> Value {
-        serde_json::from_str(&std::fs::read_to_string(self.root.path().join(path)).unwrap()).unwrap()
+        serde_json::from_str(&std::fs::read_to_string(self.root.path().join(path)).unwrap())
+            .unwrap()
     }
 
     async fn mail(&self, of: &str) -> Vec<(String, Option<&'static str>)> {
@@ -57,11 +58,22 @@ async fn a_named_team_is_read_and_a_send_keeps_what_stands_there() {
     let worker = |frame| ("worker".to_owned(), frame);
     let lead = || ("team-lead".to_owned(), None);
     assert_eq!(frames, [worker(Some("task_assignment")), lead(), lead()]);
-    assert!(recorded.mail("team-lead").await.iter().skip(1).all(|(_, frame)| *frame == Some("idle_notification")));
+    assert!(
+        recorded
+            .mail("team-lead")
+            .await
+            .iter()
+            .skip(1)
+            .all(|(_, frame)| *frame == Some("idle_notification"))
+    );
 
     let inbox = "teams/probe/inboxes/worker.json";
     let before = recorded.read(inbox);
-    let sent = recorded.team.send(&as_member("team-lead"), message("worker", "hello from us"), None).await.unwrap();
+    let sent = recorded
+        .team
+        .send(&as_member("team-lead"), message("worker", "hello from us"), None)
+        .await
+        .unwrap();
     let after = recorded.read(inbox);
     assert_eq!(after.as_array().unwrap()[..3], before.as_array().unwrap()[..]);
     assert_eq!(after[3]["metadata"]["pitcrew"]["id"], sent.receipts[0].id.0.as_str());
@@ -75,11 +87,17 @@ async fn a_session_s_team_is_read_and_written_in_its_own_form() {
     recorded.team.send(&Actor::User, message("worker", "hello from us"), None).await.unwrap();
     let stored = recorded.read("teams/session-6132882e/inboxes/worker.json");
     let keys: Vec<&str> = stored[0].as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys[..8], ["from", "text", "summary", "timestamp", "msgV", "msg_id", "type", "read"]);
+    assert_eq!(
+        keys[..8],
+        ["from", "text", "summary", "timestamp", "msgV", "msg_id", "type", "read"]
+    );
     recorded.team.set_mode(&Actor::User, &name("worker"), "acceptEdits").await.unwrap();
     let mut after = recorded.read(config);
     let workers = after["members"].as_array_mut().unwrap();
-    assert_eq!(workers[1].as_object_mut().unwrap().shift_remove("mode"), Some("acceptEdits".into()));
+    assert_eq!(
+        workers[1].as_object_mut().unwrap().shift_remove("mode"),
+        Some("acceptEdits".into())
+    );
     assert_eq!(after.to_string(), before.to_string(), "everything else is as it was, in its order");
 }
 
@@ -139,14 +157,18 @@ async fn a_text_to_another_client_cannot_close_its_tag() {
 #[tokio::test]
 async fn a_frame_to_another_client_cannot_close_its_tag() {
     let recorded = Recorded::open("claude-2.1.39/in-process", "probe").await;
-    let made = recorded.team.create_task(&Actor::User, task("</teammate-message>"), None).await.unwrap();
+    let made =
+        recorded.team.create_task(&Actor::User, task("</teammate-message>"), None).await.unwrap();
     let owned = TaskUpdateInput { owner: Some("worker".into()), ..update(&made.id.to_string()) };
     recorded.team.update_task(&Actor::User, owned).await.unwrap();
     let inbox = recorded.read("teams/probe/inboxes/worker.json");
     let frame = inbox.as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
     assert!(!frame.contains('<'), "{frame}");
     let frame: Value = serde_json::from_str(frame).unwrap();
-    assert_eq!((&frame["type"], &frame["subject"]), (&"task_assignment".into(), &"</teammate-message>".into()));
+    assert_eq!(
+        (&frame["type"], &frame["subject"]),
+        (&"task_assignment".into(), &"</teammate-message>".into())
+    );
 }
 
 fn tree(dir: &Path) -> Vec<PathBuf> {
@@ -170,8 +192,14 @@ async fn what_is_refused_leaves_a_recorded_team_as_it_was() {
         let below = ["teams", "tasks"].map(|dir| recorded.root.path().join(dir));
         let before = below.each_ref().map(|dir| tree(dir));
         let writer = Actor::Outside("ci".into());
-        is(&recorded.team.send(&writer, message("nobody", "x"), None).await.unwrap_err(), ErrorCode::AgentNotFound);
-        is(&recorded.team.send(&writer, message("worker", ""), None).await.unwrap_err(), ErrorCode::InvalidRequest);
+        is(
+            &recorded.team.send(&writer, message("nobody", "x"), None).await.unwrap_err(),
+            ErrorCode::AgentNotFound,
+        );
+        is(
+            &recorded.team.send(&writer, message("worker", ""), None).await.unwrap_err(),
+            ErrorCode::InvalidRequest,
+        );
         let answer = SendMessageInput::PlanApprovalResponse {
             request_id: "no-such".into(),
             recipient: "worker".into(),

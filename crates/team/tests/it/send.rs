@@ -27,7 +27,10 @@ async fn a_message_is_stored_and_answered_as_recorded() {
     "#);
     let stored = crew.unread("team-lead").await;
     assert_snapshot!(serde_json::to_string(&stored[0].message).unwrap(), @r#"{"from":"worker","text":"A done","summary":"a few words","timestamp":"2026-11-20T11:48:29.433Z","color":"blue","read":false,"metadata":{"pitcrew":{"id":"01a1f8c9-6079-7474-bdc5-e24d2a413b15"}}}"#);
-    assert_eq!((&sent.receipts[0].id, sent.receipts[0].state), (&stored[0].id, DeliveryState::Persisted));
+    assert_eq!(
+        (&sent.receipts[0].id, sent.receipts[0].state),
+        (&stored[0].id, DeliveryState::Persisted)
+    );
     let view = serde_json::to_value(SentView(&sent)).unwrap();
     assert_eq!(view["recipients"], serde_json::json!(["team-lead"]));
     assert_eq!(view["receipts"][0]["state"], "persisted");
@@ -41,11 +44,16 @@ async fn a_recipient_is_found_by_any_form_of_its_name() {
         assert_eq!(sent.receipts[0].to, name("worker"), "{form}");
     }
     assert_eq!(crew.unread("worker").await.len(), 5);
-    let asked = TeamCreateInput { team_name: "Big Plan".into(), description: None, agent_type: None };
+    let asked =
+        TeamCreateInput { team_name: "Big Plan".into(), description: None, agent_type: None };
     crew.team.taken_over_by_lead(&asked).await.unwrap();
     for form in ["worker@big-plan", "@Worker@Big Plan", "worker@probe"] {
         assert_eq!(crew.team.member(form).await.unwrap().name, name("worker"), "{form}");
-        assert_eq!(crew.send(&Actor::Lead, message(form, "hello")).await.receipts[0].to, name("worker"), "{form}");
+        assert_eq!(
+            crew.send(&Actor::Lead, message(form, "hello")).await.receipts[0].to,
+            name("worker"),
+            "{form}"
+        );
         crew.team.set_mode(&Actor::Lead, &AgentName::foreign(form), "plan").await.unwrap();
     }
     crew.team.remove_member(&Actor::Lead, &AgentName::foreign("worker@big-plan")).await.unwrap();
@@ -60,9 +68,15 @@ async fn an_unknown_recipient_is_refused_with_the_valid_names_and_makes_no_inbox
     assert_snapshot!(serde_json::to_string(&error).unwrap(), @r#"{"success":false,"error":"agent_not_found","message":"Agent 'wroker' is not in team 'probe'; did you mean 'worker'?","details":{"agent":"wroker","valid_agents":["team-lead","worker","planner"],"did_you_mean":"worker"}}"#);
     let error = crew.refused(&Actor::Lead, message("nobody", "x")).await;
     assert!(!error.details.contains_key("did_you_mean"));
-    is(&crew.refused(&Actor::Lead, message("worker@other-team", "x")).await, ErrorCode::AgentNotFound);
+    is(
+        &crew.refused(&Actor::Lead, message("worker@other-team", "x")).await,
+        ErrorCode::AgentNotFound,
+    );
     is(&crew.refused(&Actor::Lead, message(" ", "x")).await, ErrorCode::InvalidRequest);
-    assert_eq!(crew.backend.inbox(crew.team.dir(), &name("nobody").inbox_file()).await.unwrap(), []);
+    assert_eq!(
+        crew.backend.inbox(crew.team.dir(), &name("nobody").inbox_file()).await.unwrap(),
+        []
+    );
 }
 
 #[tokio::test]
@@ -86,9 +100,16 @@ async fn mail_to_a_member_that_failed_says_so_to_its_senders_now_and_before() {
     crew.send(&as_member("planner"), message("worker", "before")).await;
     crew.team.remove_ended(&Actor::Lead, &name("worker"), MemberEnd::Failed).await.unwrap();
     let told = crew.unread("planner").await;
-    assert!(told[0].message.text.ends_with("worker is no longer in the team: it failed."), "{told:?}");
+    assert!(
+        told[0].message.text.ends_with("worker is no longer in the team: it failed."),
+        "{told:?}"
+    );
     let error = crew.refused(&as_member("planner"), message("worker", "after")).await;
-    assert!(error.message.starts_with("Agent 'worker' is no longer in the team; message "), "{}", error.message);
+    assert!(
+        error.message.starts_with("Agent 'worker' is no longer in the team; message "),
+        "{}",
+        error.message
+    );
     assert!(error.message.ends_with(" was not delivered: it failed"), "{}", error.message);
     let trace = crew.teams.message(&told_id(&error)).await.unwrap();
     assert_eq!(trace.dead.unwrap().reason, "worker is no longer in the team: it failed");
@@ -108,8 +129,11 @@ async fn lengths_are_counted_in_characters() {
     crew.send(&Actor::Lead, message("worker", &"é".repeat(10_000))).await;
     let error = crew.refused(&Actor::Lead, message("worker", &"é".repeat(10_001))).await;
     assert_snapshot!(serde_json::to_string(&error).unwrap(), @r#"{"success":false,"error":"invalid_request","message":"content has 10001 characters; at most 10000 are allowed","details":{"field":"content","limit":10000,"got":10001}}"#);
-    let long =
-        SendMessageInput::Message { recipient: "worker".into(), content: "x".into(), summary: Some("s".repeat(101)) };
+    let long = SendMessageInput::Message {
+        recipient: "worker".into(),
+        content: "x".into(),
+        summary: Some("s".repeat(101)),
+    };
     assert_eq!(crew.refused(&Actor::Lead, long).await.details["limit"], 100);
     is(&crew.refused(&Actor::Lead, message("worker", " \n")).await, ErrorCode::InvalidRequest);
     assert_eq!(crew.unread("worker").await.len(), 1);
@@ -120,11 +144,18 @@ async fn a_repeated_call_sends_nothing_twice() {
     let crew = Crew::new().await;
     let mut ids = std::collections::HashSet::new();
     for _ in 0..3 {
-        let sent = crew.team.send(&as_member("worker"), message("planner", "once"), Some("toolu_1")).await.unwrap();
+        let sent = crew
+            .team
+            .send(&as_member("worker"), message("planner", "once"), Some("toolu_1"))
+            .await
+            .unwrap();
         ids.insert(sent.receipts[0].id.clone());
     }
     assert_eq!((ids.len(), crew.unread("planner").await.len()), (1, 1));
-    crew.team.send(&as_member("worker"), message("planner", "twice"), Some("toolu_2")).await.unwrap();
+    crew.team
+        .send(&as_member("worker"), message("planner", "twice"), Some("toolu_2"))
+        .await
+        .unwrap();
     crew.team.send(&Actor::Lead, message("planner", "once"), Some("toolu_1")).await.unwrap();
     assert_eq!(crew.unread("planner").await.len(), 3);
 }
@@ -133,7 +164,10 @@ async fn a_repeated_call_sends_nothing_twice() {
 async fn a_broadcast_reaches_everybody_but_its_sender_once_in_five_seconds() {
     let crew = Crew::new().await;
     let sent = crew.send(&as_member("worker"), broadcast("hello all")).await;
-    assert_eq!(sent.receipts.iter().map(|r| r.to.as_str()).collect::<Vec<_>>(), ["team-lead", "planner"]);
+    assert_eq!(
+        sent.receipts.iter().map(|r| r.to.as_str()).collect::<Vec<_>>(),
+        ["team-lead", "planner"]
+    );
     assert_eq!(crew.unread("worker").await, []);
     crew.wait_ms(4_000);
     let error = crew.refused(&Actor::Lead, broadcast("again")).await;
@@ -180,7 +214,10 @@ async fn an_outside_writer_cannot_speak_as_somebody_it_is_not() {
     let crew = Crew::new().await;
     for taken in ["worker", "WORKER", "team-lead", "Team Lead", "system", "User", "", "a\nb"] {
         let error = crew.refused(&Actor::Outside(taken.into()), message("worker", "x")).await;
-        assert!(matches!(error.code, ErrorCode::PermissionDenied | ErrorCode::InvalidRequest), "{taken}: {error:?}");
+        assert!(
+            matches!(error.code, ErrorCode::PermissionDenied | ErrorCode::InvalidRequest),
+            "{taken}: {error:?}"
+        );
     }
     crew.send(&Actor::Outside("ci-bot".into()), message("worker", "build failed")).await;
     crew.send(&Actor::User, message("worker", "look at it")).await;
@@ -222,7 +259,10 @@ async fn a_text_that_looks_like_a_frame_is_no_frame_to_any_reader() {
 async fn nobody_speaks_as_a_member_that_is_gone() {
     let crew = Crew::new().await;
     crew.team.remove_member(&Actor::Lead, &name("worker")).await.unwrap();
-    is(&crew.refused(&as_member("worker"), message("planner", "boo")).await, ErrorCode::AgentNotFound);
+    is(
+        &crew.refused(&as_member("worker"), message("planner", "boo")).await,
+        ErrorCode::AgentNotFound,
+    );
     let error = crew.refused(&Actor::Outside("worker".into()), message("planner", "boo")).await;
     is(&error, ErrorCode::PermissionDenied);
 }
@@ -237,7 +277,8 @@ async fn a_text_to_a_full_inbox_is_refused_with_receiver_number_and_setting_and_
     let crew = crew_of_little_room().await;
     crew.send(&as_member("planner"), message("worker", "one")).await;
     crew.send(&Actor::Lead, message("worker", "two")).await;
-    let (mail, journal) = (crew.unread("worker").await, crew.backend.journal(crew.team.dir()).await.unwrap());
+    let (mail, journal) =
+        (crew.unread("worker").await, crew.backend.journal(crew.team.dir()).await.unwrap());
     let mut refused = Vec::new();
     for actor in [Actor::Lead, as_member("planner"), Actor::Outside("ci".into())] {
         let error = crew.refused(&actor, message("worker", "three")).await;
@@ -257,9 +298,11 @@ async fn a_text_to_a_full_inbox_is_refused_with_receiver_number_and_setting_and_
 #[tokio::test]
 async fn a_call_that_is_repeated_when_the_inbox_is_full_by_now_has_sent_its_message() {
     let crew = crew_of_little_room().await;
-    let first = crew.team.send(&Actor::Lead, message("worker", "one"), Some("toolu_1")).await.unwrap();
+    let first =
+        crew.team.send(&Actor::Lead, message("worker", "one"), Some("toolu_1")).await.unwrap();
     crew.send(&Actor::Lead, message("worker", "two")).await;
-    let again = crew.team.send(&Actor::Lead, message("worker", "one"), Some("toolu_1")).await.unwrap();
+    let again =
+        crew.team.send(&Actor::Lead, message("worker", "one"), Some("toolu_1")).await.unwrap();
     assert_eq!(again.receipts, first.receipts);
     assert_eq!(crew.unread("worker").await.len(), 2);
 }
@@ -289,7 +332,12 @@ async fn a_broadcast_reaches_all_but_those_whose_inbox_is_full_and_names_them() 
     }
     let error = crew.refused(&Actor::Outside("ci".into()), broadcast("hello")).await;
     is(&error, ErrorCode::RateLimit);
-    assert!(error.message.starts_with("the broadcast did not reach worker: Agent 'worker' has 2 unread"), "{error:?}");
+    assert!(
+        error
+            .message
+            .starts_with("the broadcast did not reach worker: Agent 'worker' has 2 unread"),
+        "{error:?}"
+    );
     assert_eq!(error.details["delivered"], json!(["team-lead", "planner"]));
     assert_eq!(error.details["failed"], json!(["worker"]));
     assert_eq!(crew.unread("planner").await.len(), 1);

@@ -2,7 +2,10 @@
 
 use pitcrew_protocol::ErrorCode;
 use pitcrew_store::Event;
-use pitcrew_team::{Actor, Escaped, JoinMember, MAIL_WAITS_MS, PaneHost, PanePlace, ProcessRef, SpawnRecord, Started};
+use pitcrew_team::{
+    Actor, Escaped, JoinMember, MAIL_WAITS_MS, PaneHost, PanePlace, ProcessRef, SpawnRecord,
+    Started,
+};
 
 use crate::team_env::{Crew, as_member, is, member, message, name};
 
@@ -42,8 +45,15 @@ async fn what_was_started_stays_known_until_it_is_forgotten() {
     crew.team.forget_started(&worker).await.unwrap();
     assert!(crew.team.started().await.unwrap().is_empty());
     let journal = crew.backend.journal(crew.team.dir()).await.unwrap();
-    let stops: Vec<_> = journal.into_iter().map(|e| e.event).filter(|e| matches!(e, Event::Stopped { .. })).collect();
-    assert_eq!(stops, [Event::Stopped { member: worker, pid: Some(10), pane: Some("tmux:%3".into()) }]);
+    let stops: Vec<_> = journal
+        .into_iter()
+        .map(|e| e.event)
+        .filter(|e| matches!(e, Event::Stopped { .. }))
+        .collect();
+    assert_eq!(
+        stops,
+        [Event::Stopped { member: worker, pid: Some(10), pane: Some("tmux:%3".into()) }]
+    );
 }
 
 #[tokio::test]
@@ -57,7 +67,10 @@ async fn an_escaped_process_is_recorded_once_until_it_is_forgotten() {
         at_ms: 3,
     };
     let (first, second) = (escaped(10, "a"), escaped(11, "b"));
-    assert_eq!(crew.team.note_escaped(vec![first.clone()]).await.unwrap(), std::slice::from_ref(&first));
+    assert_eq!(
+        crew.team.note_escaped(vec![first.clone()]).await.unwrap(),
+        std::slice::from_ref(&first)
+    );
     let again = vec![escaped(10, "later"), second.clone()];
     assert_eq!(crew.team.note_escaped(again).await.unwrap(), std::slice::from_ref(&second));
     assert_eq!(crew.team.escaped().await.unwrap(), [first.clone(), second.clone()]);
@@ -70,12 +83,21 @@ async fn a_member_s_pane_is_recorded_and_hidden() {
     let crew = Crew::new().await;
     crew.team.set_place(&name("worker"), "%7", "tmux").await.unwrap();
     let worker = crew.team.member("worker").await.unwrap();
-    assert_eq!((worker.tmux_pane_id.as_deref(), worker.backend_type.as_deref()), (Some("%7"), Some("tmux")));
-    is(&crew.team.set_place(&name("nobody"), "%7", "tmux").await.unwrap_err(), ErrorCode::AgentNotFound);
+    assert_eq!(
+        (worker.tmux_pane_id.as_deref(), worker.backend_type.as_deref()),
+        (Some("%7"), Some("tmux"))
+    );
+    is(
+        &crew.team.set_place(&name("nobody"), "%7", "tmux").await.unwrap_err(),
+        ErrorCode::AgentNotFound,
+    );
     for pane in ["%7", "%8", "%7"] {
         crew.team.set_hidden(pane, true).await.unwrap();
     }
-    assert_eq!(crew.team.config().await.unwrap().hidden_pane_ids, Some(vec!["%8".to_owned(), "%7".to_owned()]));
+    assert_eq!(
+        crew.team.config().await.unwrap().hidden_pane_ids,
+        Some(vec!["%8".to_owned(), "%7".to_owned()])
+    );
     for pane in ["%7", "%8", "%9"] {
         crew.team.set_hidden(pane, false).await.unwrap();
     }
@@ -92,8 +114,13 @@ async fn a_member_joins_by_itself_under_a_name_that_is_free() {
     assert!(SpawnRecord::of(&joined).is_some(), "it is one of ours");
     crew.team.spawn(member("gone")).await.unwrap();
     crew.team.remove_member(&Actor::Lead, &name("gone")).await.unwrap();
-    for (taken, by) in [("guest", "guest"), ("Guest", "guest"), ("gone", "gone"), ("g.uest", ""), ("worker", "worker")]
-    {
+    for (taken, by) in [
+        ("guest", "guest"),
+        ("Guest", "guest"),
+        ("gone", "gone"),
+        ("g.uest", ""),
+        ("worker", "worker"),
+    ] {
         match crew.team.join(joining(taken)).await {
             Ok(_) => assert_eq!(by, "", "{taken} was free"),
             Err(error) => {
@@ -135,12 +162,18 @@ async fn mail_for_a_member_that_nobody_runs_waits_a_day_and_then_its_sender_is_t
     crew.wait_ms(1);
     let dead = crew.team.bury_overdue(&worker).await.unwrap();
     assert_eq!(dead.len(), 1);
-    assert_eq!(crew.teams.message(&dead[0]).await.unwrap().dead.unwrap().reason, "nobody ran worker for a day");
+    assert_eq!(
+        crew.teams.message(&dead[0]).await.unwrap().dead.unwrap().reason,
+        "nobody ran worker for a day"
+    );
     let texts = async |name| -> Vec<String> {
         crew.team.unread(name).await.unwrap().into_iter().map(|mail| mail.message.text).collect()
     };
     assert_eq!(texts(&worker).await, ["the new one"]);
-    let told = format!("Your message {} to worker was not delivered: nobody ran worker for a day.", dead[0]);
+    let told = format!(
+        "Your message {} to worker was not delivered: nobody ran worker for a day.",
+        dead[0]
+    );
     assert_eq!(texts(&planner).await, [told]);
     assert_eq!(crew.team.bury_overdue(&worker).await.unwrap(), []);
 }
@@ -166,8 +199,10 @@ async fn only_a_member_of_ours_is_noted_to_take_over() {
 #[tokio::test]
 async fn where_panes_are_made_is_known_each_once_and_the_latest_last() {
     let Crew { team, .. } = &Crew::new().await;
-    let (tmux, program) =
-        (PaneHost::of("tmux"), PaneHost { command: vec!["show".into(), "--all".into()], ..PaneHost::of("pane") });
+    let (tmux, program) = (
+        PaneHost::of("tmux"),
+        PaneHost { command: vec!["show".into(), "--all".into()], ..PaneHost::of("pane") },
+    );
     assert_eq!(team.pane_hosts().await.unwrap(), []);
     for host in [&tmux, &program, &tmux] {
         team.note_pane_host(host.clone()).await.unwrap();

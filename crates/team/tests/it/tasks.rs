@@ -29,7 +29,10 @@ async fn refused(crew: &Crew, actor: &Actor, input: TaskUpdateInput) -> pitcrew_
 }
 
 fn waits_for(id: &str, blockers: &[&str]) -> TaskUpdateInput {
-    TaskUpdateInput { add_blocked_by: blockers.iter().map(|&b| b.to_owned()).collect(), ..update(id) }
+    TaskUpdateInput {
+        add_blocked_by: blockers.iter().map(|&b| b.to_owned()).collect(),
+        ..update(id)
+    }
 }
 
 fn owned_by(id: &str, owner: &str) -> TaskUpdateInput {
@@ -88,7 +91,9 @@ async fn a_new_task_is_pending_and_nobody_s() {
 #[tokio::test]
 async fn a_repeated_call_makes_no_second_task() {
     let crew = Crew::new().await;
-    for (actor, call) in [(Actor::Lead, "t1"), (Actor::Lead, "t1"), (as_member("worker"), "t1"), (Actor::Lead, "t2")] {
+    for (actor, call) in
+        [(Actor::Lead, "t1"), (Actor::Lead, "t1"), (as_member("worker"), "t1"), (Actor::Lead, "t2")]
+    {
         crew.team.create_task(&actor, task("Do A"), Some(call)).await.unwrap();
     }
     assert_eq!(crew.team.tasks().await.unwrap().len(), 3);
@@ -97,17 +102,27 @@ async fn a_repeated_call_makes_no_second_task() {
 #[tokio::test]
 async fn what_a_task_says_is_limited() {
     let crew = Crew::new().await;
-    let error = crew.team.create_task(&Actor::Lead, task(&"é".repeat(201)), None).await.unwrap_err();
+    let error =
+        crew.team.create_task(&Actor::Lead, task(&"é".repeat(201)), None).await.unwrap_err();
     is(&error, ErrorCode::InvalidRequest);
     assert_eq!((&error.details["limit"], &error.details["got"]), (&200.into(), &201.into()));
-    is(&crew.team.create_task(&Actor::Lead, task("  "), None).await.unwrap_err(), ErrorCode::InvalidRequest);
+    is(
+        &crew.team.create_task(&Actor::Lead, task("  "), None).await.unwrap_err(),
+        ErrorCode::InvalidRequest,
+    );
     let mut input = task("x");
     input.description = "d".repeat(5001);
-    is(&crew.team.create_task(&Actor::Lead, input, None).await.unwrap_err(), ErrorCode::InvalidRequest);
+    is(
+        &crew.team.create_task(&Actor::Lead, input, None).await.unwrap_err(),
+        ErrorCode::InvalidRequest,
+    );
     for key in ["_internal", "pitcrew"] {
         let mut input = task("x");
         input.metadata = json!({key: true}).as_object().cloned();
-        is(&crew.team.create_task(&Actor::Lead, input, None).await.unwrap_err(), ErrorCode::InvalidRequest);
+        is(
+            &crew.team.create_task(&Actor::Lead, input, None).await.unwrap_err(),
+            ErrorCode::InvalidRequest,
+        );
     }
     assert_eq!(crew.team.tasks().await.unwrap(), []);
 }
@@ -116,8 +131,12 @@ async fn what_a_task_says_is_limited() {
 async fn tasks_are_limited_in_number_and_in_rate() {
     let crew = Crew::with(Limits { tasks: 1, ..limits() }).await;
     crew.team.create_task(&Actor::Lead, task("one"), None).await.unwrap();
-    is(&crew.team.create_task(&Actor::Lead, task("two"), None).await.unwrap_err(), ErrorCode::RateLimit);
-    let crew = Crew::with(Limits { task_rate: Rate { count: 1, seconds: 86_400 }, ..limits() }).await;
+    is(
+        &crew.team.create_task(&Actor::Lead, task("two"), None).await.unwrap_err(),
+        ErrorCode::RateLimit,
+    );
+    let crew =
+        Crew::with(Limits { task_rate: Rate { count: 1, seconds: 86_400 }, ..limits() }).await;
     crew.team.create_task(&Actor::Lead, task("one"), None).await.unwrap();
     let error = crew.team.create_task(&Actor::Lead, task("two"), None).await.unwrap_err();
     assert_eq!(error.details["retry_after_ms"], 86_400_000);
@@ -129,7 +148,10 @@ async fn an_update_tells_only_what_changed() {
     assert_eq!(change(&crew, &Actor::Lead, waits_for("2", &["#1"])).await, ["blockedBy"]);
     assert_eq!(change(&crew, &Actor::Lead, waits_for("2", &["1"])).await, Vec::<String>::new());
     assert_eq!(change(&crew, &Actor::Lead, owned_by("1", "worker")).await, ["owner"]);
-    assert_eq!(change(&crew, &Actor::Lead, owned_by("1", "Worker@probe")).await, Vec::<String>::new());
+    assert_eq!(
+        change(&crew, &Actor::Lead, owned_by("1", "Worker@probe")).await,
+        Vec::<String>::new()
+    );
     assert_eq!(change(&crew, &as_member("worker"), with_status("1", START)).await, ["status"]);
     let input = TaskUpdateInput {
         subject: Some("task 1".into()),
@@ -149,26 +171,47 @@ async fn an_update_tells_only_what_changed() {
 #[tokio::test]
 async fn metadata_merges_key_by_key_and_null_deletes() {
     let crew = crew_with_tasks(1).await;
-    let with = |value: serde_json::Value| TaskUpdateInput { metadata: value.as_object().cloned(), ..update("1") };
-    assert_eq!(change(&crew, &Actor::Lead, with(json!({"a": 1, "b": {"c": 2}}))).await, ["metadata"]);
-    assert_eq!(change(&crew, &Actor::Lead, with(json!({"a": null, "b": {"d": 3}, "z": null}))).await, ["metadata"]);
+    let with = |value: serde_json::Value| TaskUpdateInput {
+        metadata: value.as_object().cloned(),
+        ..update("1")
+    };
+    assert_eq!(
+        change(&crew, &Actor::Lead, with(json!({"a": 1, "b": {"c": 2}}))).await,
+        ["metadata"]
+    );
+    assert_eq!(
+        change(&crew, &Actor::Lead, with(json!({"a": null, "b": {"d": 3}, "z": null}))).await,
+        ["metadata"]
+    );
     assert_eq!(change(&crew, &Actor::Lead, with(json!({"z": null}))).await, Vec::<String>::new());
     let view = TaskView::of(&crew.team.task("1").await.unwrap());
     assert_eq!(json!(view.metadata), json!({"b": {"d": 3}}));
-    is(&refused(&crew, &as_member("worker"), with(json!({"_internal": true}))).await, ErrorCode::InvalidRequest);
-    is(&refused(&crew, &as_member("worker"), with(json!({"pitcrew": null}))).await, ErrorCode::InvalidRequest);
+    is(
+        &refused(&crew, &as_member("worker"), with(json!({"_internal": true}))).await,
+        ErrorCode::InvalidRequest,
+    );
+    is(
+        &refused(&crew, &as_member("worker"), with(json!({"pitcrew": null}))).await,
+        ErrorCode::InvalidRequest,
+    );
 }
 
 #[tokio::test]
 async fn a_teammate_that_starts_a_free_task_owns_it() {
     let crew = crew_with_tasks(1).await;
-    assert_eq!(change(&crew, &as_member("worker"), with_status("1", START)).await, ["owner", "status"]);
+    assert_eq!(
+        change(&crew, &as_member("worker"), with_status("1", START)).await,
+        ["owner", "status"]
+    );
     let task = crew.team.task("1").await.unwrap();
     assert_eq!((task.owner.as_deref(), task.status), (Some("worker"), TaskStatus::InProgress));
     let error = refused(&crew, &as_member("planner"), with_status("1", START)).await;
     is(&error, ErrorCode::InvalidStatus);
     assert_eq!(error.details["owner"], "worker");
-    is(&refused(&crew, &as_member("planner"), owned_by("1", "planner")).await, ErrorCode::InvalidStatus);
+    is(
+        &refused(&crew, &as_member("planner"), owned_by("1", "planner")).await,
+        ErrorCode::InvalidStatus,
+    );
     assert_eq!(crew.team.task("1").await.unwrap(), task);
     let same = TaskUpdateInput { status: START, ..owned_by("1", "") };
     assert_eq!(change(&crew, &as_member("worker"), same).await, Vec::<String>::new());
@@ -184,7 +227,11 @@ async fn a_teammate_takes_nothing_that_another_was_given() {
     }
     let both = TaskUpdateInput { status: START, ..owned_by("1", "planner") };
     is(&refused(&crew, &as_member("planner"), both).await, ErrorCode::InvalidStatus);
-    assert_eq!(change(&crew, &as_member("worker"), owned_by("1", "planner")).await, ["owner"], "its owner hands it on");
+    assert_eq!(
+        change(&crew, &as_member("worker"), owned_by("1", "planner")).await,
+        ["owner"],
+        "its owner hands it on"
+    );
 }
 
 #[tokio::test]
@@ -217,7 +264,10 @@ async fn an_owner_is_told_of_its_task_also_by_itself() {
     change(&crew, &as_member("worker"), with_status("2", START)).await;
     let mail = crew.unread("worker").await;
     assert!(mail.iter().all(|m| matches!(m.frame, Some(Frame::TaskAssignment(_)))));
-    assert_eq!(mail.iter().map(|m| m.message.from.as_str()).collect::<Vec<_>>(), ["team-lead", "worker"]);
+    assert_eq!(
+        mail.iter().map(|m| m.message.from.as_str()).collect::<Vec<_>>(),
+        ["team-lead", "worker"]
+    );
     assert_snapshot!(mail[1].message.text, @r#"{"type":"task_assignment","taskId":"2","subject":"task 2","description":"what to do","assignedBy":"worker","timestamp":"2026-11-20T11:48:29.433Z"}"#);
     change(&crew, &Actor::Lead, owned_by("1", "worker")).await;
     assert_eq!(crew.unread("worker").await.len(), 2);
@@ -238,7 +288,10 @@ async fn an_assignment_that_a_crash_kept_back_is_finished_once() {
     other.backend.edit_tasks(other.team.dir(), edit).await.unwrap();
     assert_eq!(other.team.finish_assignments().await.unwrap().len(), 1);
     assert_eq!(other.team.finish_assignments().await.unwrap(), []);
-    assert_eq!(other.unread("worker").await[0].message.text, crew.unread("worker").await[0].message.text);
+    assert_eq!(
+        other.unread("worker").await[0].message.text,
+        crew.unread("worker").await[0].message.text
+    );
 }
 
 #[tokio::test]
@@ -256,7 +309,12 @@ async fn a_circle_of_tasks_is_refused_and_changes_nothing() {
     }
     assert_eq!(crew.team.task("1").await.unwrap().subject, "task 1");
     assert_eq!(
-        change(&crew, &Actor::Lead, TaskUpdateInput { add_blocks: vec!["3".into()], ..update("1") }).await,
+        change(
+            &crew,
+            &Actor::Lead,
+            TaskUpdateInput { add_blocks: vec!["3".into()], ..update("1") }
+        )
+        .await,
         ["blocks"]
     );
 }
@@ -308,7 +366,11 @@ async fn what_was_given_to_a_member_while_it_ended_goes_back_into_the_pool() {
 async fn a_deleted_task_is_gone_everywhere_and_its_id_is_not_used_again() {
     let crew = crew_with_tasks(3).await;
     change(&crew, &Actor::Lead, waits_for("2", &["3"])).await;
-    let deleted = crew.team.update_task(&Actor::Lead, with_status("3", Some(StatusChange::Deleted))).await.unwrap();
+    let deleted = crew
+        .team
+        .update_task(&Actor::Lead, with_status("3", Some(StatusChange::Deleted)))
+        .await
+        .unwrap();
     assert_snapshot!(serde_json::to_string(&deleted).unwrap(), @r#"{"success":true,"taskId":"3","updatedFields":["deleted"],"statusChange":{"from":"pending","to":"deleted"},"subject":"task 3","description":"what to do","status":"deleted","blockedBy":[],"blocks":["2"],"created_at":"2026-11-20T11:48:29.433Z","updated_at":"2026-11-20T11:48:29.433Z"}"#);
     assert_eq!(crew.team.task("2").await.unwrap().blocked_by, []);
     let next = crew.team.create_task(&Actor::Lead, task("next"), None).await.unwrap();
@@ -324,11 +386,17 @@ async fn a_completed_task_is_opened_again_by_the_lead_or_the_user_only() {
         for status in [AGAIN, START] {
             let error = refused(&crew, &as_member(member), with_status("1", status)).await;
             is(&error, ErrorCode::InvalidStatus);
-            assert_eq!(error.message, "Task #1 is completed; only the lead or the user can open it again");
+            assert_eq!(
+                error.message,
+                "Task #1 is completed; only the lead or the user can open it again"
+            );
         }
     }
     // What is so already, and what is done to it beside its status, is nobody's reopening.
-    assert_eq!(change(&crew, &as_member("worker"), with_status("1", DONE)).await, Vec::<String>::new());
+    assert_eq!(
+        change(&crew, &as_member("worker"), with_status("1", DONE)).await,
+        Vec::<String>::new()
+    );
     assert_eq!(change(&crew, &Actor::Lead, with_status("1", AGAIN)).await, ["status"]);
     assert_eq!(crew.team.task("1").await.unwrap().owner.as_deref(), Some("worker"));
     change(&crew, &as_member("worker"), with_status("1", DONE)).await;
@@ -342,7 +410,10 @@ async fn a_task_with_an_open_blocker_is_started_by_nobody_but_the_user_with_forc
     for actor in [Actor::Lead, Actor::User, as_member("worker")] {
         let error = refused(&crew, &actor, with_status("2", START)).await;
         is(&error, ErrorCode::InvalidStatus);
-        assert_eq!((error.message.as_str(), &error.details["blocked_by"]), ("Task #2 is blocked by #1", &json!(["1"])));
+        assert_eq!(
+            (error.message.as_str(), &error.details["blocked_by"]),
+            ("Task #2 is blocked by #1", &json!(["1"]))
+        );
     }
     // A blocker that comes with the start counts as well.
     let both = TaskUpdateInput { add_blocked_by: vec!["2".into()], ..with_status("1", START) };
@@ -395,9 +466,14 @@ async fn the_journal_tells_each_change_of_a_task() {
     change(&crew, &as_member("worker"), with_status("1", START)).await;
     change(&crew, &as_member("worker"), with_status("1", DONE)).await;
     change(&crew, &Actor::User, with_status("1", Some(StatusChange::Deleted))).await;
-    let told = crew.backend.journal(crew.team.dir()).await.unwrap().into_iter().filter_map(|e| match e.event {
-        Event::TaskChanged { by, change, .. } => Some(format!("{by} {change}")),
-        _ => None,
+    let told = crew.backend.journal(crew.team.dir()).await.unwrap().into_iter().filter_map(|e| {
+        match e.event {
+            Event::TaskChanged { by, change, .. } => Some(format!("{by} {change}")),
+            _ => None,
+        }
     });
-    assert_eq!(told.collect::<Vec<_>>(), ["team-lead created", "worker claimed", "worker completed", "user deleted"]);
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        ["team-lead created", "worker claimed", "worker completed", "user deleted"]
+    );
 }

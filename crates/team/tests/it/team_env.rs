@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, Limits, Message, MessageId, Rate, SendMessageInput, TaskCreateInput,
-    TaskUpdateInput, TeamCreateInput,
+    AgentName, ApiError, ErrorCode, Limits, Message, MessageId, Rate, SendMessageInput,
+    TaskCreateInput, TaskUpdateInput, TeamCreateInput,
 };
 use pitcrew_store::{Backend, MemoryBackend};
 
-use pitcrew_team::{Actor, Clock, CreateTeam, MadeBy, Mail, OnTaken, Sent, SpawnMember, Team, Teams};
+use pitcrew_team::{
+    Actor, Clock, CreateTeam, MadeBy, Mail, OnTaken, Sent, SpawnMember, Team, Teams,
+};
 
 #[derive(Debug)]
 pub(crate) struct StillClock(AtomicI64);
@@ -36,12 +38,22 @@ pub(crate) struct Crew {
 /// The defaults, with rates so high that only the tests of rates meet them.
 pub(crate) fn limits() -> Limits {
     let often = Rate { count: 1_000_000, seconds: 60 };
-    Limits { team_rate: often, spawn_rate: often, task_rate: often, call_rate: often, ..Limits::default() }
+    Limits {
+        team_rate: often,
+        spawn_rate: often,
+        task_rate: often,
+        call_rate: often,
+        ..Limits::default()
+    }
 }
 
 pub(crate) fn create(name: &str) -> CreateTeam {
     CreateTeam {
-        input: TeamCreateInput { team_name: name.into(), description: Some("probe team".into()), agent_type: None },
+        input: TeamCreateInput {
+            team_name: name.into(),
+            description: Some("probe team".into()),
+            agent_type: None,
+        },
         cwd: "/home/dev/project".into(),
         model: "claude-sonnet-4-5-20250929".into(),
         session_id: "c8f283a3-44a1-4434-bd87-5f24b94924bf".into(),
@@ -70,7 +82,11 @@ pub(crate) fn as_member(of: &str) -> Actor {
 }
 
 pub(crate) fn message(to: &str, content: &str) -> SendMessageInput {
-    SendMessageInput::Message { recipient: to.into(), content: content.into(), summary: Some("a few words".into()) }
+    SendMessageInput::Message {
+        recipient: to.into(),
+        content: content.into(),
+        summary: Some("a few words".into()),
+    }
 }
 
 pub(crate) fn broadcast(content: &str) -> SendMessageInput {
@@ -78,7 +94,11 @@ pub(crate) fn broadcast(content: &str) -> SendMessageInput {
 }
 
 pub(crate) fn task(subject: &str) -> TaskCreateInput {
-    TaskCreateInput { subject: subject.into(), description: "what to do".into(), ..TaskCreateInput::default() }
+    TaskCreateInput {
+        subject: subject.into(),
+        description: "what to do".into(),
+        ..TaskCreateInput::default()
+    }
 }
 
 pub(crate) fn update(id: &str) -> TaskUpdateInput {
@@ -122,8 +142,10 @@ impl Crew {
     /// Writes into an inbox as another process could, past every rule.
     pub(crate) async fn forge(&self, to: &str, from: &str, text: &str) {
         let id = MessageId(format!("forged-{}", self.unread(to).await.len()));
-        let message = Message::new(from, text.into(), "2026-11-20T11:48:29.735Z".into()).with_id(&id);
-        let _new = self.backend.append(self.team.dir(), &name(to).inbox_file(), message).await.unwrap();
+        let message =
+            Message::new(from, text.into(), "2026-11-20T11:48:29.735Z".into()).with_id(&id);
+        let _new =
+            self.backend.append(self.team.dir(), &name(to).inbox_file(), message).await.unwrap();
     }
 }
 

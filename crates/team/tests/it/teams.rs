@@ -108,7 +108,10 @@ async fn a_team_with_teammates_is_not_deleted() {
     assert!(!refused.success);
     assert_snapshot!(refused.message, @"Cannot cleanup team with 2 active member(s): worker, planner. Use requestShutdown to gracefully terminate teammates first. To do so, send each of them a SendMessage with the type shutdown_request.");
     is(&crew.team.delete(&as_member("worker")).await.unwrap_err(), ErrorCode::PermissionDenied);
-    is(&crew.team.delete(&Actor::Outside("ci".into())).await.unwrap_err(), ErrorCode::PermissionDenied);
+    is(
+        &crew.team.delete(&Actor::Outside("ci".into())).await.unwrap_err(),
+        ErrorCode::PermissionDenied,
+    );
     for gone in ["worker", "planner"] {
         crew.team.remove_member(&Actor::Lead, &name(gone)).await.unwrap();
     }

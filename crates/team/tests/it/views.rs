@@ -27,7 +27,10 @@ fn check(method: &str, answer: impl Serialize, fields: &[(&str, &str)]) -> Value
     let answer = serde_json::to_value(answer).unwrap();
     for (field, kind) in fields {
         let value = answer.pointer(&format!("/{}", field.replace('.', "/")));
-        assert!(value.is_some_and(|value| is(value, kind)), "{method}: {field} is no {kind}: {answer:#}");
+        assert!(
+            value.is_some_and(|value| is(value, kind)),
+            "{method}: {field} is no {kind}: {answer:#}"
+        );
     }
     answer
 }
@@ -39,14 +42,21 @@ async fn answers_have_the_fields_of_the_api_reference() {
     let answer = check(
         "TeamCreate",
         created,
-        &[("team_name", "backend-ci-team"), ("team_file_path", "string"), ("lead_agent_id", "string")],
+        &[
+            ("team_name", "backend-ci-team"),
+            ("team_file_path", "string"),
+            ("lead_agent_id", "string"),
+        ],
     );
     assert_eq!(answer["lead_agent_id"], "team-lead@backend-ci-team");
-    assert!(answer["team_file_path"].as_str().unwrap().ends_with("teams/backend-ci-team/config.json"));
+    assert!(
+        answer["team_file_path"].as_str().unwrap().ends_with("teams/backend-ci-team/config.json")
+    );
 
     let spawned = team.spawn(member("ci-fix-agent")).await.unwrap();
     let answer = SpawnView::of(&spawned, &team.config().await.unwrap());
-    let fields = [("name", "ci-fix-agent"), ("team_name", "backend-ci-team"), ("agentType", "string")];
+    let fields =
+        [("name", "ci-fix-agent"), ("team_name", "backend-ci-team"), ("agentType", "string")];
     let answer = check("Task", answer, &[&fields[..], &[("status", "spawned")]].concat());
     assert_eq!(answer["agent_id"], "ci-fix-agent@backend-ci-team");
 
@@ -62,49 +72,97 @@ async fn answers_have_the_fields_of_the_api_reference() {
         ("blockedBy", "array of strings"),
         ("blocks", "array of strings"),
     ];
-    check("TaskCreate", TaskView::of(&made), &[&fields[..], &[("status", "pending"), ("owner", "null")]].concat());
+    check(
+        "TaskCreate",
+        TaskView::of(&made),
+        &[&fields[..], &[("status", "pending"), ("owner", "null")]].concat(),
+    );
 
     team.create_task(&Actor::Lead, task("Tell of it"), None).await.unwrap();
-    let change = TaskUpdateInput { owner: Some("ci-fix-agent".into()), add_blocks: vec!["2".into()], ..update("1") };
+    let change = TaskUpdateInput {
+        owner: Some("ci-fix-agent".into()),
+        add_blocks: vec!["2".into()],
+        ..update("1")
+    };
     team.update_task(&Actor::Lead, change).await.unwrap();
     let got = team.task("1").await.unwrap();
-    let more = [("status", "string"), ("owner", "ci-fix-agent"), ("updated_at", "string"), ("activeForm", "Fixing it")];
-    let answer =
-        check("TaskUpdate, TaskGet", TaskView::of(&got), &[&fields[..], &more, &[("metadata", "object")]].concat());
-    assert_eq!((&answer["metadata"], &answer["blocks"]), (&json!({"priority": "high"}), &json!(["2"])));
+    let more = [
+        ("status", "string"),
+        ("owner", "ci-fix-agent"),
+        ("updated_at", "string"),
+        ("activeForm", "Fixing it"),
+    ];
+    let answer = check(
+        "TaskUpdate, TaskGet",
+        TaskView::of(&got),
+        &[&fields[..], &more, &[("metadata", "object")]].concat(),
+    );
+    assert_eq!(
+        (&answer["metadata"], &answer["blocks"]),
+        (&json!({"priority": "high"}), &json!(["2"]))
+    );
 
     let list = TaskListView::of(&team.tasks().await.unwrap());
     let answer = check("TaskList", list, &[("tasks", "array"), ("total", "number")]);
     for row in answer["tasks"].as_array().unwrap() {
-        let fields = [("id", "string"), ("subject", "string"), ("status", "string"), ("owner", "string or null")];
+        let fields = [
+            ("id", "string"),
+            ("subject", "string"),
+            ("status", "string"),
+            ("owner", "string or null"),
+        ];
         check(
             "TaskList",
             row,
-            &[&fields[..], &[("blockedBy", "array of strings"), ("blocks", "array of strings")]].concat(),
+            &[&fields[..], &[("blockedBy", "array of strings"), ("blocks", "array of strings")]]
+                .concat(),
         );
     }
     assert_eq!((&answer["total"], &answer["tasks"][1]["blockedBy"]), (&json!(2), &json!(["1"])));
 
-    let routing = [("routing.sender", "team-lead"), ("routing.target", "string"), ("routing.summary", "string")];
-    let fields = [("success", "boolean"), ("message", "string"), ("recipients", "array of strings")];
+    let routing = [
+        ("routing.sender", "team-lead"),
+        ("routing.target", "string"),
+        ("routing.summary", "string"),
+    ];
+    let fields =
+        [("success", "boolean"), ("message", "string"), ("recipients", "array of strings")];
     let sent = team.send(&Actor::Lead, message("ci-fix-agent", "look"), None).await.unwrap();
     let answer = check("SendMessage", SentView(&sent), &[&fields[..], &routing].concat());
-    assert_eq!((&answer["success"], &answer["recipients"]), (&json!(true), &json!(["ci-fix-agent"])));
+    assert_eq!(
+        (&answer["success"], &answer["recipients"]),
+        (&json!(true), &json!(["ci-fix-agent"]))
+    );
     let all = SendMessageInput::Broadcast { content: "all".into(), summary: Some("to all".into()) };
     let sent = team.send(&Actor::Lead, all, None).await.unwrap();
     check("SendMessage", SentView(&sent), &[&fields[..], &routing].concat());
-    let stop = SendMessageInput::ShutdownRequest { recipient: "ci-fix-agent".into(), content: Some("bye".into()) };
+    let stop = SendMessageInput::ShutdownRequest {
+        recipient: "ci-fix-agent".into(),
+        content: Some("bye".into()),
+    };
     let sent = team.send(&Actor::Lead, stop, None).await.unwrap();
     check("SendMessage", SentView(&sent), &fields);
 
     let refused = team.delete(&Actor::Lead).await.unwrap();
     assert!(!refused.success, "there is a teammate");
     team.remove_member(&Actor::Lead, &name("ci-fix-agent")).await.unwrap();
-    check("TeamDelete", team.delete(&Actor::Lead).await.unwrap(), &[("success", "boolean"), ("message", "string")]);
+    check(
+        "TeamDelete",
+        team.delete(&Actor::Lead).await.unwrap(),
+        &[("success", "boolean"), ("message", "string")],
+    );
 
     let error = crew.teams.open("backend-ci-team").await.unwrap_err();
-    let fields = [("error", "team_not_found"), ("message", "string"), ("details.team_name", "backend-ci-team")];
-    let answer = check("errors", error, &[&fields[..], &[("details.available_teams", "array of strings")]].concat());
+    let fields = [
+        ("error", "team_not_found"),
+        ("message", "string"),
+        ("details.team_name", "backend-ci-team"),
+    ];
+    let answer = check(
+        "errors",
+        error,
+        &[&fields[..], &[("details.available_teams", "array of strings")]].concat(),
+    );
     assert_eq!(answer["success"], false);
 }
 
@@ -146,7 +204,6 @@ fn the_times_of_a_task_are_read_in_every_form_in_which_clients_note_them() {
     let as_ms = r#","createdAt":1795175309433,"updatedAt":null"#;
     assert_eq!(times(as_ms), (some("2026-11-20T11:48:29.433Z"), None));
     // What we noted goes before it: others do not change theirs when we change the task.
-    let ours =
-        r#","metadata":{"pitcrew":{"updatedAt":1795175309434}},"created_at":"2026-02-11T14:30:00Z","updated_at":"x""#;
+    let ours = r#","metadata":{"pitcrew":{"updatedAt":1795175309434}},"created_at":"2026-02-11T14:30:00Z","updated_at":"x""#;
     assert_eq!(times(ours), (some("2026-02-11T14:30:00Z"), some("2026-11-20T11:48:29.434Z")));
 }

@@ -19,7 +19,8 @@ async fn live(backend: Arc<dyn Backend>) {
     team.update_task(&Actor::Lead, wait).await.unwrap();
     assert_eq!(team.claim(&as_member("worker"), None).await.unwrap().id.as_str(), "1");
     team.claim(&as_member("planner"), None).await.unwrap_err();
-    let done = TaskUpdateInput { status: Some(StatusChange::To(TaskStatus::Completed)), ..update("1") };
+    let done =
+        TaskUpdateInput { status: Some(StatusChange::To(TaskStatus::Completed)), ..update("1") };
     team.update_task(&as_member("worker"), done).await.unwrap();
     assert_eq!(team.claim(&as_member("planner"), None).await.unwrap().id.as_str(), "2");
 
@@ -31,8 +32,13 @@ async fn live(backend: Arc<dyn Backend>) {
     team.acknowledge(&name("planner"), &ids).await.unwrap();
     assert_eq!(crew.unread("planner").await, []);
 
-    let idle =
-        IdleNotice { reason: IdleReason::Available, summary: None, completed: None, failure: None, result: None };
+    let idle = IdleNotice {
+        reason: IdleReason::Available,
+        summary: None,
+        completed: None,
+        failure: None,
+        result: None,
+    };
     team.notify_idle(&name("worker"), idle).await.unwrap();
     for gone in ["worker", "planner"] {
         let ask = SendMessageInput::ShutdownRequest { recipient: gone.into(), content: None };
@@ -40,7 +46,11 @@ async fn live(backend: Arc<dyn Backend>) {
         let Some(Frame::ShutdownRequest(ask)) = crew.unread(gone).await.pop().unwrap().frame else {
             panic!("no request")
         };
-        let agree = SendMessageInput::ShutdownResponse { request_id: ask.request_id, approve: true, content: None };
+        let agree = SendMessageInput::ShutdownResponse {
+            request_id: ask.request_id,
+            approve: true,
+            content: None,
+        };
         crew.send(&as_member(gone), agree).await;
         team.remove_member(&Actor::Lead, &name(gone)).await.unwrap();
     }
@@ -63,7 +73,8 @@ async fn a_team_lives_on_files() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_claims_through_two_processes_one_wins() {
     let root = tempfile::tempdir().unwrap();
-    let open = || -> Arc<dyn Backend> { Arc::new(FileBackend::open(root.path(), FileOptions::default())) };
+    let open =
+        || -> Arc<dyn Backend> { Arc::new(FileBackend::open(root.path(), FileOptions::default())) };
     let crew = Crew::on(open(), limits()).await;
     for n in 0..6 {
         crew.team.spawn(member(&format!("w{n}"))).await.unwrap();
@@ -87,7 +98,8 @@ async fn of_claims_through_two_processes_one_wins() {
 #[tokio::test]
 async fn a_config_that_cannot_be_read_is_told_with_its_path_and_harms_no_other_team() {
     let root = tempfile::tempdir().unwrap();
-    let crew = Crew::on(Arc::new(FileBackend::open(root.path(), FileOptions::default())), limits()).await;
+    let crew =
+        Crew::on(Arc::new(FileBackend::open(root.path(), FileOptions::default())), limits()).await;
     crew.teams.create(crate::team_env::create("other")).await.unwrap();
     std::fs::write(crew.team.file(), "{ not json").unwrap();
     let error = crew.team.send(&Actor::Lead, message("worker", "x"), None).await.unwrap_err();

@@ -11,7 +11,9 @@ use pitcrew_protocol::TeamDir;
 use super::fault::Fault;
 use super::report::Finding;
 use super::rooms::{Rooms, TeamView};
-use super::{configs, files, mail, members, overwritten, owners, processes, records, tasks, worktrees};
+use super::{
+    configs, files, mail, members, overwritten, owners, processes, records, tasks, worktrees,
+};
 use crate::failure::Failure;
 
 /// A check of one team. What runs for a member is stopped before the member goes.
@@ -53,7 +55,12 @@ impl TeamCheck {
         }
     }
 
-    async fn look(self, rooms: &Rooms, view: &TeamView, known: &[String]) -> Result<Vec<Fault>, Failure> {
+    async fn look(
+        self,
+        rooms: &Rooms,
+        view: &TeamView,
+        known: &[String],
+    ) -> Result<Vec<Fault>, Failure> {
         match self {
             Self::Config => Ok(configs::look(view)),
             Self::Owners => Ok(owners::look(&rooms.root, view)),
@@ -123,7 +130,8 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
 ///
 /// The members are read only now: a repair may have put somebody back.
 pub(super) async fn worktrees(rooms: &Rooms, of_teams: &Worktrees) -> Vec<Fault> {
-    let (mut live, mut folders, mut unread) = (Vec::new(), BTreeSet::new(), of_teams.unread.clone());
+    let (mut live, mut folders, mut unread) =
+        (Vec::new(), BTreeSet::new(), of_teams.unread.clone());
     for dir in &of_teams.teams {
         let Ok(view) = TeamView::at(rooms, dir).await else {
             unread.push(dir.clone());
@@ -139,7 +147,10 @@ pub(super) async fn worktrees(rooms: &Rooms, of_teams: &Worktrees) -> Vec<Fault>
 
 /// A check that could not be made.
 pub(super) fn unchecked(subject: &str, error: &Failure) -> Fault {
-    Fault::left_to_a_person(Finding::new("unchecked", format!("{subject} cannot be checked: {}", error.chain())))
+    Fault::left_to_a_person(Finding::new(
+        "unchecked",
+        format!("{subject} cannot be checked: {}", error.chain()),
+    ))
 }
 
 fn unchecked_in(team: &TeamDir, subject: &str, error: &Failure) -> Fault {

@@ -11,7 +11,8 @@ use super::rooms::TeamView;
 pub(super) fn look(view: &TeamView) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut say = |detail: String| {
-        let finding = Finding::new("bad_members", detail).in_team(view.team.dir()).at(&view.team.file());
+        let finding =
+            Finding::new("bad_members", detail).in_team(view.team.dir()).at(&view.team.file());
         faults.push(Fault::left_to_a_person(finding));
     };
     if view.config.members.is_empty() {

@@ -87,13 +87,19 @@ impl Remedy {
         match self {
             Self::Files(damage) => files::repair(rooms, &damage, keep),
             Self::PutBack(team) => overwritten::put_back(rooms, &team),
-            Self::ClearAway { team, name, started } => processes::clear_away(rooms, &team, name, *started).await,
+            Self::ClearAway { team, name, started } => {
+                processes::clear_away(rooms, &team, name, *started).await
+            }
             Self::ClosePane(pane) => Ok(processes::close(&pane).await),
             Self::StopLeft(owner) => Ok(processes::stop_left(owner).await),
-            Self::TakeOutEntries { team, document } => records::take_out(rooms, &team, document, keep).await,
+            Self::TakeOutEntries { team, document } => {
+                records::take_out(rooms, &team, document, keep).await
+            }
             Self::FreeTasks { team, owner } => tasks::free(&team, &owner).await,
             Self::GiveUpMail { team, name, ids } => mail::give_up(&team, &name, &ids).await,
-            Self::FinishWorktree(repository, worktree) => worktrees::finish(&repository, &worktree).await,
+            Self::FinishWorktree(repository, worktree) => {
+                worktrees::finish(&repository, &worktree).await
+            }
             Self::PutAside(command) => Ok(planted::put_aside(command)),
         }
     }

@@ -34,16 +34,21 @@ fn shown(damage: &Damage) -> (Finding, &'static str) {
             (Finding::new("stale_lock", "its holder gives no sign any more").at(path), "taken away")
         }
         Damage::Occupied { path } => {
-            let detail = "a folder where a lock or a file should be, with something in it that is not ours";
+            let detail =
+                "a folder where a lock or a file should be, with something in it that is not ours";
             (Finding::new("occupied", detail).at(path), "")
         }
-        Damage::NoTask { path } => {
-            (Finding::new("no_task", "it is among the tasks and is none; it is passed over").at(path), "")
-        }
+        Damage::NoTask { path } => (
+            Finding::new("no_task", "it is among the tasks and is none; it is passed over")
+                .at(path),
+            "",
+        ),
         Damage::Unfinished { path } => {
             (Finding::new("unfinished", "left by a write that never ended").at(path), "taken away")
         }
-        Damage::Torn { path, reason, .. } => (Finding::new("torn", reason.as_str()).at(path), "taken away"),
+        Damage::Torn { path, reason, .. } => {
+            (Finding::new("torn", reason.as_str()).at(path), "taken away")
+        }
         Damage::BadLines { path, lines } => {
             let detail = format!("{}: no lines of ours", numbers(lines));
             (Finding::new("bad_lines", detail).at(path), "taken out")
@@ -57,12 +62,19 @@ fn shown(damage: &Damage) -> (Finding, &'static str) {
                           folder in its place; only the root may be a link";
             (Finding::new("link", detail).at(path), "")
         }
-        Damage::NoFolder { path } => {
-            (Finding::new("no_folder", "no folder, and should be one; move it away, and one is made").at(path), "")
-        }
-        Damage::NoConfig { path } => {
-            (Finding::new("no_config", format!("there is no config.json in it, {NOT_A_TEAM}")).at(path), "")
-        }
+        Damage::NoFolder { path } => (
+            Finding::new(
+                "no_folder",
+                "no folder, and should be one; move it away, and one is made",
+            )
+            .at(path),
+            "",
+        ),
+        Damage::NoConfig { path } => (
+            Finding::new("no_config", format!("there is no config.json in it, {NOT_A_TEAM}"))
+                .at(path),
+            "",
+        ),
         Damage::BadConfig { path, reason } => {
             (Finding::new("bad_config", format!("{reason}; {NOT_A_TEAM}")).at(path), "")
         }
@@ -82,7 +94,8 @@ fn shown(damage: &Damage) -> (Finding, &'static str) {
 }
 
 fn numbers(lines: &[BadLine]) -> String {
-    let shown: Vec<String> = lines.iter().take(LINES_SHOWN).map(|line| line.number.to_string()).collect();
+    let shown: Vec<String> =
+        lines.iter().take(LINES_SHOWN).map(|line| line.number.to_string()).collect();
     let noun = if lines.len() == 1 { "line" } else { "lines" };
     let more = lines.len().saturating_sub(LINES_SHOWN);
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -105,7 +118,9 @@ fn paths(open: &[PathBuf], folder: &Path) -> String {
 pub(super) fn repair(rooms: &Rooms, damage: &Damage, keep: &mut Keep) -> Result<Mended, Failure> {
     Ok(match rooms.files.repair(damage, keep).map_err(Failure::internal)? {
         Mend::Done => Mended::Done("mended".to_owned()),
-        Mend::Changed => Mended::Done("it was written meanwhile, and stays as it is now".to_owned()),
+        Mend::Changed => {
+            Mended::Done("it was written meanwhile, and stays as it is now".to_owned())
+        }
         Mend::Kept(place) => Mended::Done(format!("kept as {}", place.display())),
         Mend::Left(why) => Mended::Left(why.to_owned()),
     })

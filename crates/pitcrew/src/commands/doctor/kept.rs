@@ -49,12 +49,26 @@ impl Kept {
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
-        let kept = self.kept_in.iter().map(|place| format!("kept for a week in {}", place.display()));
+        let kept =
+            self.kept_in.iter().map(|place| format!("kept for a week in {}", place.display()));
         let old = self.kept_too_long.iter().map(|place| {
-            format!("kept for more than a week by an earlier repair: {} (--repair: removed)", place.display())
+            format!(
+                "kept for more than a week by an earlier repair: {} (--repair: removed)",
+                place.display()
+            )
         });
-        let removed = self.removed.iter().map(|place| format!("removed, as its week is over: {}", place.display()));
-        let failed = self.not_removed.iter().map(|why| format!("kept for more than a week and not removed: {why}"));
-        kept.chain(old).chain(removed).chain(failed).map(|line| printable(&line).into_owned()).collect()
+        let removed = self
+            .removed
+            .iter()
+            .map(|place| format!("removed, as its week is over: {}", place.display()));
+        let failed = self
+            .not_removed
+            .iter()
+            .map(|why| format!("kept for more than a week and not removed: {why}"));
+        kept.chain(old)
+            .chain(removed)
+            .chain(failed)
+            .map(|line| printable(&line).into_owned())
+            .collect()
     }
 }

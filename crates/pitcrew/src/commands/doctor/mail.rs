@@ -16,14 +16,16 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
     }
     let team = &view.team;
     for name in rooms.files.inboxes(team.dir()).map_err(Failure::internal)? {
-        let has_reader = view.config.members.iter().any(|member| member.name.inbox_file() == name.inbox_file());
+        let has_reader =
+            view.config.members.iter().any(|member| member.name.inbox_file() == name.inbox_file());
         // A torn inbox is among the files' faults.
         let Ok(unread) = team.unread(&name).await else { continue };
         if has_reader || unread.is_empty() {
             continue;
         }
         let ids: Vec<MessageId> = unread.into_iter().map(|mail| mail.id).collect();
-        let detail = format!("{} for {name}, who is no member", counted(ids.len(), "unread message"));
+        let detail =
+            format!("{} for {name}, who is no member", counted(ids.len(), "unread message"));
         let finding = Finding::new("dead_mail", detail).in_team(team.dir());
         let remedy = Remedy::GiveUpMail { team: team.clone(), name, ids };
         faults.push(Fault::mended_by(remedy, "told as dead", finding));
@@ -31,7 +33,11 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
     Ok(faults)
 }
 
-pub(super) async fn give_up(team: &Team, name: &AgentName, ids: &[MessageId]) -> Result<Mended, Failure> {
+pub(super) async fn give_up(
+    team: &Team,
+    name: &AgentName,
+    ids: &[MessageId],
+) -> Result<Mended, Failure> {
     let dead = |id: &MessageId| Event::MessageDead {
         id: id.clone(),
         to: name.clone(),

@@ -13,7 +13,8 @@ use crate::failure::Failure;
 use crate::output::shell_word;
 
 pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
-    let is_ours = |member: &&Member| SpawnRecord::of(member).is_some() && !member.is_called(LEAD_NAME);
+    let is_ours =
+        |member: &&Member| SpawnRecord::of(member).is_some() && !member.is_called(LEAD_NAME);
     let (joined, spawned): (Vec<&Member>, Vec<&Member>) =
         view.config.members.iter().filter(is_ours).partition(|member| member.prompt.is_none());
     let mut notes = Vec::new();
@@ -22,7 +23,12 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     }
     if view.is_ours() && !view.is_led().await? {
         let (team, lease) = (&view.team, LeaseName::Run);
-        let ran = team.backend().last_holder(team.dir(), &lease).await.map_err(Failure::internal)?.is_some();
+        let ran = team
+            .backend()
+            .last_holder(team.dir(), &lease)
+            .await
+            .map_err(Failure::internal)?
+            .is_some();
         // One that nobody has ever run was made, and waits.
         notes.extend((ran || !spawned.is_empty()).then(|| of_stopped(view, &spawned)));
     }
@@ -33,7 +39,9 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
 async fn of_joined(view: &TeamView, name: &AgentName) -> Result<Option<Fault>, Failure> {
     let (team, lease) = (&view.team, LeaseName::of_member(name));
     let last = team.backend().last_holder(team.dir(), &lease).await.map_err(Failure::internal)?;
-    let Some(process) = last.as_ref().map(ProcessIdentity::from).filter(|process| !process.is_alive()) else {
+    let Some(process) =
+        last.as_ref().map(ProcessIdentity::from).filter(|process| !process.is_alive())
+    else {
         return Ok(None);
     };
     let dir = team.dir();

@@ -9,7 +9,8 @@ use crate::owners::Foreign;
 
 pub(super) fn look(root: &Path, view: &TeamView) -> Vec<Fault> {
     let foreign = Foreign::of_team(root, view.team.dir());
-    let found =
-        foreign.iter().map(|it| Finding::new("foreign_owner", it.in_words()).in_team(view.team.dir()).at(&it.path));
+    let found = foreign.iter().map(|it| {
+        Finding::new("foreign_owner", it.in_words()).in_team(view.team.dir()).at(&it.path)
+    });
     found.map(Fault::left_to_a_person).collect()
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use pitcrew_protocol::{AgentName, TeamDir};
 use pitcrew_runtime::identity::{ProcessIdentity, Stopped};
 use pitcrew_runtime::supervision::{
-    LeftRunning, PaneClosed, TaggedPane, escaped, left_by_started, left_running, own_process, stop_member,
+    LeftRunning, PaneClosed, TaggedPane, escaped, left_by_started, left_running, own_process,
+    stop_member,
 };
 use pitcrew_team::{Escaped, Started, Team};
 
@@ -25,7 +26,8 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
     let team = &view.team;
     let started = team.started().await?;
     for (owner, processes) in left_running(team).await? {
-        let pids = processes.iter().map(|process| process.pid.to_string()).collect::<Vec<_>>().join(", ");
+        let pids =
+            processes.iter().map(|process| process.pid.to_string()).collect::<Vec<_>>().join(", ");
         let detail = format!("left running by {owner}, which is dead: {pids}");
         let finding = Finding::new("orphaned_command", detail).in_team(team.dir());
         faults.push(Fault::mended_by(Remedy::StopLeft(owner), "stopped", finding));
@@ -34,13 +36,17 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
         if started.values().any(|started| started.pane.as_ref() == Some(&pane.place)) {
             continue;
         }
-        if let Some(agent) = pane.tag.agent.as_ref().filter(|agent| view.config.member(agent.as_str()).is_some()) {
+        if let Some(agent) =
+            pane.tag.agent.as_ref().filter(|agent| view.config.member(agent.as_str()).is_some())
+        {
             let detail = format!(
                 "pane {} of {agent} is not recorded: its lead died while it made it; {}",
                 pane.place,
                 help(team.dir())
             );
-            faults.push(Fault::left_to_a_person(Finding::new("orphaned_pane", detail).in_team(team.dir())));
+            faults.push(Fault::left_to_a_person(
+                Finding::new("orphaned_pane", detail).in_team(team.dir()),
+            ));
             continue;
         }
         let whose = pane.tag.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
@@ -71,7 +77,8 @@ async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
 /// A process that runs on is left to its user: it may be at work, and whoever resumes the team goes on with it. A repair clears
 /// away what the dead have left.
 async fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Started) -> Fault {
-    let is_alive = started.process.map(ProcessIdentity::from).is_some_and(|process| process.is_alive());
+    let is_alive =
+        started.process.map(ProcessIdentity::from).is_some_and(|process| process.is_alive());
     let is_ours = own_process(&rooms.panes, team, &name, &started).is_some();
     let left = left_by_started(&rooms.panes, team, &name, &started).await;
     let process = started.process.map(|process| format!("process {}", process.pid));
@@ -79,15 +86,22 @@ async fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Starte
     let what = process.into_iter().chain(pane).collect::<Vec<_>>().join(" in ");
     let (state, does) = match (is_alive, is_ours, left.is_empty()) {
         (true, true, _) => {
-            let detail = format!("{what} of {name} runs on; nobody leads the team: {}", help(team.dir()));
-            return Fault::left_to_a_person(Finding::new("orphaned_process", detail).in_team(team.dir()));
+            let detail =
+                format!("{what} of {name} runs on; nobody leads the team: {}", help(team.dir()));
+            return Fault::left_to_a_person(
+                Finding::new("orphaned_process", detail).in_team(team.dir()),
+            );
         }
-        (true, false, _) => {
-            ("does not carry the tag of the member".to_owned(), "left alone, and its record and pane cleared away")
+        (true, false, _) => (
+            "does not carry the tag of the member".to_owned(),
+            "left alone, and its record and pane cleared away",
+        ),
+        (false, _, true) => {
+            ("has ended and is not cleared away".to_owned(), "its record and pane cleared away")
         }
-        (false, _, true) => ("has ended and is not cleared away".to_owned(), "its record and pane cleared away"),
         (false, _, false) => {
-            let pids = left.iter().map(|process| process.pid.to_string()).collect::<Vec<_>>().join(", ");
+            let pids =
+                left.iter().map(|process| process.pid.to_string()).collect::<Vec<_>>().join(", ");
             (
                 format!("has ended, and left running: {pids}"),
                 "what it left running stopped, its record and pane cleared away",

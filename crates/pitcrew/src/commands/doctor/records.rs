@@ -42,8 +42,9 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
             Err(_) => continue,
         };
         // What is no JSON at all is among the files' faults too.
-        let is_json =
-            |line: &BadLine| serde_json::from_slice::<serde_json::Value>(&line.bytes).is_ok_and(|it| it.is_object());
+        let is_json = |line: &BadLine| {
+            serde_json::from_slice::<serde_json::Value>(&line.bytes).is_ok_and(|it| it.is_object())
+        };
         let bad_line = |number: usize| {
             let text = lines.get(number.checked_sub(1)?)?;
             Some(BadLine { number, bytes: text.clone().into_bytes() })

@@ -54,7 +54,8 @@ struct Finding {
 /// # Errors
 /// When something new was found, or a folder cannot be listed.
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
-    let files = context.files(&context.settings_for_looking()?)?.written().map_err(Failure::internal)?;
+    let files =
+        context.files(&context.settings_for_looking()?)?.written().map_err(Failure::internal)?;
     let version = match client_version::find(context, CLIENT) {
         Some(client) => client_version::of(&client).await,
         None => None,
@@ -82,21 +83,35 @@ impl Compared {
             }
         }
         let findings: Vec<_> = found.into_values().collect();
-        Self { version, recorded_versions: RECORDED_VERSIONS, looked_at, total: findings.len(), findings }
+        Self {
+            version,
+            recorded_versions: RECORDED_VERSIONS,
+            looked_at,
+            total: findings.len(),
+            findings,
+        }
     }
 
     fn text(&self) -> String {
         let LookedAt { configs, inboxes, tasks } = self.looked_at;
         let client = match self.version.as_deref() {
             None => "no claude on the PATH".to_owned(),
-            Some(version) if RECORDED_VERSIONS.contains(&version) => format!("claude {version}, which was recorded"),
-            Some(version) => format!("claude {version}; recorded were {}", RECORDED_VERSIONS.join(", ")),
+            Some(version) if RECORDED_VERSIONS.contains(&version) => {
+                format!("claude {version}, which was recorded")
+            }
+            Some(version) => {
+                format!("claude {version}; recorded were {}", RECORDED_VERSIONS.join(", "))
+            }
         };
         let mut text = format!("{}\n", printable(&client));
         for finding in &self.findings {
             text += &format!("{}\n", printable(&finding.text()));
         }
-        let end = if self.findings.is_empty() { "nothing new".to_owned() } else { format!("{} new", self.total) };
+        let end = if self.findings.is_empty() {
+            "nothing new".to_owned()
+        } else {
+            format!("{} new", self.total)
+        };
         text + &format!(
             "{end} in {}, {inboxes} {} and {}",
             counted(configs, "config"),
@@ -115,7 +130,8 @@ impl Finding {
             DriftKind::MissingField => format!("missing field {object}.{field}"),
             DriftKind::OtherOrder => format!("in another place {object}.{field}"),
         };
-        let more = if self.files > 1 { format!(" and {} more", self.files - 1) } else { String::new() };
+        let more =
+            if self.files > 1 { format!(" and {} more", self.files - 1) } else { String::new() };
         format!("{what}: {}{more}", self.path.display())
     }
 }

@@ -102,7 +102,8 @@ impl Finding {
 
 impl Report {
     pub(super) fn of(findings: Vec<Finding>, kept: Kept) -> Self {
-        let (notes, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| finding.is_note);
+        let (notes, findings): (Vec<_>, Vec<_>) =
+            findings.into_iter().partition(|finding| finding.is_note);
         let left = findings.iter().filter(|finding| finding.repaired.is_none()).count();
         Self { total: findings.len(), left, findings, notes, kept, sandbox: Held::new() }
     }

@@ -35,13 +35,16 @@ impl Rooms {
     /// Opens all of them. Settings that cannot be used are a fault, and nothing is gone by them then; what of others is not
     /// heeded is noted.
     pub(super) fn open(context: &Context) -> Result<(Self, Vec<Fault>), Failure> {
-        let opened = context.settings_for_looking().and_then(|settings| Ok((context.files(&settings)?, settings)));
+        let opened = context
+            .settings_for_looking()
+            .and_then(|settings| Ok((context.files(&settings)?, settings)));
         let (files, settings, of_settings) = match opened {
             Ok((files, settings)) => {
                 let noted = |words| Fault::note(Finding::new("unheeded_setting", words));
                 let bad_rule = Gate::from_settings(&settings, context.home.as_deref()).err();
                 let bad_rule = bad_rule.map(|error| Failure::unusable(error).chain());
-                let bad_rule = bad_rule.map(|said| Fault::left_to_a_person(Finding::new("bad_settings", said)));
+                let bad_rule = bad_rule
+                    .map(|said| Fault::left_to_a_person(Finding::new("bad_settings", said)));
                 let unheeded = settings.unheeded().into_iter().map(noted).chain(bad_rule).collect();
                 (files, settings, unheeded)
             }

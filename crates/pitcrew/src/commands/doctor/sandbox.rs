@@ -17,7 +17,10 @@ pub(super) type Held = BTreeMap<&'static str, String>;
 pub(super) fn held(context: &Context) -> Result<Held, Failure> {
     let folder = tempfile::Builder::new().prefix("pitcrew-doctor-").tempdir_in(context.temporary());
     let folder = folder.map_err(Failure::internal)?;
-    let machine = pitcrew_runtime::sandbox::Machine { root: folder.path().to_path_buf(), ..context.machine() };
+    let machine = pitcrew_runtime::sandbox::Machine {
+        root: folder.path().to_path_buf(),
+        ..context.machine()
+    };
     let sandbox = Sandbox::new(machine);
     let words = |profile| match sandbox.support(profile) {
         Support::Off => "off".to_owned(),

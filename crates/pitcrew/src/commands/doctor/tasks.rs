@@ -17,14 +17,20 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     for circle in circles(&tasks) {
         let ids = circle.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");
         let detail = format!("these tasks wait for each other and can never begin: {ids}");
-        faults.push(Fault::left_to_a_person(Finding::new("task_circle", detail).in_team(team.dir())));
+        faults
+            .push(Fault::left_to_a_person(Finding::new("task_circle", detail).in_team(team.dir())));
     }
     for (owner, ids) in lost(view, &tasks) {
         let shown = ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");
-        let finding = Finding::new("lost_task", format!("{owner} owns {shown} and is no member")).in_team(team.dir());
+        let finding = Finding::new("lost_task", format!("{owner} owns {shown} and is no member"))
+            .in_team(team.dir());
         // Who belongs to a team of another client is not ours to say.
         faults.push(match view.is_ours() {
-            true => Fault::mended_by(Remedy::FreeTasks { team: team.clone(), owner }, "free again", finding),
+            true => Fault::mended_by(
+                Remedy::FreeTasks { team: team.clone(), owner },
+                "free again",
+                finding,
+            ),
             false => Fault::left_to_a_person(finding),
         });
     }
@@ -39,7 +45,9 @@ pub(super) async fn free(team: &Team, owner: &AgentName) -> Result<Mended, Failu
 /// Who is no member and owns tasks that are not completed.
 fn lost(view: &TeamView, tasks: &[Task]) -> Vec<(AgentName, Vec<TaskId>)> {
     let mut lost: Vec<(AgentName, Vec<TaskId>)> = Vec::new();
-    for task in tasks.iter().filter(|task| task.status != TaskStatus::Completed && !task.is_internal()) {
+    for task in
+        tasks.iter().filter(|task| task.status != TaskStatus::Completed && !task.is_internal())
+    {
         let Some(owner) = task.owner.as_deref().filter(|owner| !owner.is_empty()) else { continue };
         if view.config.member(owner).is_some() {
             continue;
@@ -54,8 +62,11 @@ fn lost(view: &TeamView, tasks: &[Task]) -> Vec<(AgentName, Vec<TaskId>)> {
 
 /// The circles in which tasks that are not completed wait for each other, each once.
 fn circles(tasks: &[Task]) -> BTreeSet<BTreeSet<TaskId>> {
-    let open: BTreeSet<&TaskId> =
-        tasks.iter().filter(|task| task.status != TaskStatus::Completed).map(|task| &task.id).collect();
+    let open: BTreeSet<&TaskId> = tasks
+        .iter()
+        .filter(|task| task.status != TaskStatus::Completed)
+        .map(|task| &task.id)
+        .collect();
     let (mut graph, mut circles) = (TaskGraph::of([]), BTreeSet::new());
     for task in tasks.iter().filter(|task| open.contains(&task.id)) {
         for blocker in task.blocked_by.iter().filter(|blocker| open.contains(blocker)) {

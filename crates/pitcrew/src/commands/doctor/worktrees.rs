@@ -23,7 +23,9 @@ pub(super) async fn look(
     unread: &[TeamDir],
 ) -> Vec<Fault> {
     let elsewhere = folders.iter().cloned().chain(rooms.worktrees.existing());
-    let elsewhere = elsewhere.filter(|folder| folder.is_dir()).map(|folder| rooms.worktrees.in_repository_of(folder));
+    let elsewhere = elsewhere
+        .filter(|folder| folder.is_dir())
+        .map(|folder| rooms.worktrees.in_repository_of(folder));
     let (mut faults, mut seen) = (Vec::new(), BTreeSet::new());
     for worktrees in std::iter::once(rooms.worktrees.clone()).chain(elsewhere) {
         let orphans = match worktrees.common_folder().await {
@@ -36,7 +38,8 @@ pub(super) async fn look(
         };
         match orphans {
             Ok(orphans) => {
-                let known = orphans.into_iter().filter(|it| !unread.contains(&TeamDir::of(&it.team)));
+                let known =
+                    orphans.into_iter().filter(|it| !unread.contains(&TeamDir::of(&it.team)));
                 // Git removes no worktree from within.
                 let main = worktrees.in_main_checkout().await;
                 faults.extend(known.map(|it| fault(&main, it)));
@@ -51,8 +54,13 @@ pub(super) async fn look(
 
 fn fault(worktrees: &Worktrees, it: Worktree) -> Fault {
     let detail = format!("worktree of {}, who is no member, on branch {}", it.member, it.branch);
-    let finding = Finding::new("orphaned_worktree", detail).in_team(&TeamDir::of(&it.team)).at(&it.path);
-    Fault::mended_by(Remedy::FinishWorktree(worktrees.clone(), it), "removed if it holds nothing of its own", finding)
+    let finding =
+        Finding::new("orphaned_worktree", detail).in_team(&TeamDir::of(&it.team)).at(&it.path);
+    Fault::mended_by(
+        Remedy::FinishWorktree(worktrees.clone(), it),
+        "removed if it holds nothing of its own",
+        finding,
+    )
 }
 
 pub(super) async fn finish(worktrees: &Worktrees, worktree: &Worktree) -> Result<Mended, Failure> {

@@ -39,7 +39,9 @@ pub(crate) fn table(members: &[Member]) -> String {
 
 /// What the config says of a member: its name, type, model, mode, kind of place, and worktree.
 pub(crate) fn cells(member: &Member) -> [String; 6] {
-    let text = |value: &Option<String>| value.clone().filter(|v| !v.is_empty()).unwrap_or_else(|| "-".to_owned());
+    let text = |value: &Option<String>| {
+        value.clone().filter(|v| !v.is_empty()).unwrap_or_else(|| "-".to_owned())
+    };
     [
         member.name.to_string(),
         text(&member.agent_type),
@@ -69,12 +71,17 @@ mod tests {
         for (more, mode) in [
             (json!({"pitcrew": {"program": "claude"}}), "default"),
             (json!({"pitcrew": {"program": "claude", "mode": "acceptEdits"}}), "acceptEdits"),
-            (json!({"pitcrew": {"program": "claude", "mode": "acceptEdits"}, "planModeRequired": true}), "plan"),
-            (json!({"pitcrew": {"program": "claude", "mode": "acceptEdits"}, "mode": "default"}), "default"),
+            (
+                json!({"pitcrew": {"program": "claude", "mode": "acceptEdits"}, "planModeRequired": true}),
+                "plan",
+            ),
+            (
+                json!({"pitcrew": {"program": "claude", "mode": "acceptEdits"}, "mode": "default"}),
+                "default",
+            ),
             (json!({}), "-"),
         ] {
-            let mut member =
-                json!({"agentId": "bob@crew", "name": "bob", "joinedAt": 1, "cwd": "/", "subscriptions": []});
+            let mut member = json!({"agentId": "bob@crew", "name": "bob", "joinedAt": 1, "cwd": "/", "subscriptions": []});
             member.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             let member: Member = serde_json::from_value(member).unwrap();
             assert_eq!(cells(&member)[3], mode, "{more}");

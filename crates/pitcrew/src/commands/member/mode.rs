@@ -44,7 +44,8 @@ impl Mode {
             settle::until_kept(&team).await?;
         }
         let takes_effect = if is_client { "when it is started again" } else { "now" };
-        let answer = json!({"success": true, "name": name, "mode": self.mode, "takes_effect": takes_effect});
+        let answer =
+            json!({"success": true, "name": name, "mode": self.mode, "takes_effect": takes_effect});
         context.output.answer(&answer, |_| {
             if is_client {
                 return format!(

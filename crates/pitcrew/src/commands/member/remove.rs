@@ -89,21 +89,24 @@ impl Outlives {
         let pid = state.pid();
         match (SpawnRecord::of(member).map(|record| record.program), state.state()) {
             (_, MemberStatus::Gone | MemberStatus::NotRunning) => None,
-            (None, MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late) => Some(Self::OfClient { pid }),
+            (None, MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late) => {
+                Some(Self::OfClient { pid })
+            }
             (None, MemberStatus::Unknown) => Some(Self::Unknown),
             // What we run looks at the config and ends by itself.
             (Some(Program::Pitcrew), _) => None,
             (Some(Program::Claude), MemberStatus::Unknown) => None,
-            (Some(Program::Claude), MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late) => {
-                match running {
-                    Running::ByPitcrew { .. } => None,
-                    Running::BySession { .. }
-                    | Running::Stale { .. }
-                    | Running::Elsewhere { .. }
-                    | Running::No
-                    | Running::Unknown => Some(Self::OfEndedRun { pid }),
-                }
-            }
+            (
+                Some(Program::Claude),
+                MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late,
+            ) => match running {
+                Running::ByPitcrew { .. } => None,
+                Running::BySession { .. }
+                | Running::Stale { .. }
+                | Running::Elsewhere { .. }
+                | Running::No
+                | Running::Unknown => Some(Self::OfEndedRun { pid }),
+            },
         }
     }
 
@@ -118,7 +121,10 @@ impl Outlives {
         let failure = Failure::new(FailureKind::Conflict, said);
         let failure = match running {
             Running::No | Running::Stale { .. } => failure,
-            Running::ByPitcrew { .. } | Running::BySession { .. } | Running::Elsewhere { .. } | Running::Unknown => {
+            Running::ByPitcrew { .. }
+            | Running::BySession { .. }
+            | Running::Elsewhere { .. }
+            | Running::Unknown => {
                 let team = shell_word(team.name().as_str());
                 failure.hint(format!(
                     "its lead can have it leave; `pitcrew send --team {team} team-lead` can ask for that"
@@ -143,10 +149,18 @@ impl Outlives {
     fn text(&self, team: &Team) -> String {
         let team = shell_word(team.name().as_str()).into_owned();
         match self {
-            Self::OfClient { .. } => format!("it is a teammate of another client, {}: nothing ended it", self.state()),
-            Self::Unknown => "whether it runs is not known: another client started it, and nothing ended it".to_owned(),
+            Self::OfClient { .. } => {
+                format!("it is a teammate of another client, {}: nothing ended it", self.state())
+            }
+            Self::Unknown => {
+                "whether it runs is not known: another client started it, and nothing ended it"
+                    .to_owned()
+            }
             Self::OfEndedRun { .. } => {
-                format!("its client was started by an earlier run, {}; `pitcrew shutdown {team}` ends it", self.state())
+                format!(
+                    "its client was started by an earlier run, {}; `pitcrew shutdown {team}` ends it",
+                    self.state()
+                )
             }
         }
     }

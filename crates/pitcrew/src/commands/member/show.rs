@@ -30,9 +30,13 @@ impl Show {
         team.set_hidden(&pane.0, false).await?;
         // The pane is there all the same when its place cannot be told.
         let view = panes.in_view_at(&pane).await.ok().flatten();
-        let command = view
-            .as_ref()
-            .map(|view| view.command.iter().map(|word| shell_word(word).into_owned()).collect::<Vec<_>>().join(" "));
+        let command = view.as_ref().map(|view| {
+            view.command
+                .iter()
+                .map(|word| shell_word(word).into_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
+        });
         let answer = json!({
             "success": true, "name": name, "pane": pane.0, "hidden": false,
             "place": view.as_ref().map(|view| &view.place), "command": command,

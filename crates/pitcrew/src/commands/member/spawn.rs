@@ -34,7 +34,12 @@ pub(crate) struct Spawn {
     /// What it is to do; - reads it from stdin
     prompt: String,
     /// The agent definition it runs
-    #[arg(long = "type", alias = "agent-type", value_name = "TYPE", default_value = "general-purpose")]
+    #[arg(
+        long = "type",
+        alias = "agent-type",
+        value_name = "TYPE",
+        default_value = "general-purpose"
+    )]
     agent_type: String,
     /// The errand in a few words [default: the beginning of the prompt]
     #[arg(long, value_name = "TEXT")]
@@ -65,9 +70,13 @@ impl Spawn {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let team = self.team.open(context).await?;
         let request = ControlRequest::Spawn { input: self.input()? };
-        let Some(answer) = lead::ask(&team, &request).await? else { return Err(nobody_to_ask(&team).await?) };
+        let Some(answer) = lead::ask(&team, &request).await? else {
+            return Err(nobody_to_ask(&team).await?);
+        };
         context.output.answer(&answer, |answer| {
-            let of = |key: &str| printable(answer.get(key).and_then(Value::as_str).unwrap_or("?")).into_owned();
+            let of = |key: &str| {
+                printable(answer.get(key).and_then(Value::as_str).unwrap_or("?")).into_owned()
+            };
             format!("{} ({}) is started in team {}", of("name"), of("agentType"), of("team_name"))
         })
     }
@@ -75,7 +84,8 @@ impl Spawn {
     /// The input of the lead's own tool for it.
     fn input(self) -> Result<Value, Failure> {
         let prompt = send::content(self.prompt)?;
-        let description = self.description.unwrap_or_else(|| prompt.chars().take(DESCRIPTION_CHARS).collect());
+        let description =
+            self.description.unwrap_or_else(|| prompt.chars().take(DESCRIPTION_CHARS).collect());
         let mut input = Map::new();
         let mut give = |key: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -106,7 +116,9 @@ async fn nobody_to_ask(team: &Team) -> Result<Failure, Failure> {
         team.name(),
         running.text()
     );
-    let failure = Failure::from(ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str()));
+    let failure = Failure::from(
+        ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str()),
+    );
     Ok(match running {
         Running::No | Running::Stale { .. } => {
             failure.hint(format!("`pitcrew run --resume {word}` starts its lead again"))

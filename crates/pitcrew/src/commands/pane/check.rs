@@ -48,11 +48,12 @@ impl Check {
         .await;
         shown?;
         let count = |verdict| checks.iter().filter(|checked| checked.result == verdict).count();
-        let [passed, failed, skipped] = [Verdict::Passed, Verdict::Failed, Verdict::Skipped].map(count);
+        let [passed, failed, skipped] =
+            [Verdict::Passed, Verdict::Failed, Verdict::Skipped].map(count);
         let report = Report { checks, passed, failed, skipped };
-        context
-            .output
-            .answer(&report, |it| format!("{} passed, {} failed, {} skipped", it.passed, it.failed, it.skipped))?;
+        context.output.answer(&report, |it| {
+            format!("{} passed, {} failed, {} skipped", it.passed, it.failed, it.skipped)
+        })?;
         if failed == 0 { Ok(()) } else { Err(Failure::told(FailureKind::Failed)) }
     }
 }

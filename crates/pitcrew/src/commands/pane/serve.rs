@@ -50,19 +50,24 @@ impl Serve {
             Terminal::Tmux => {
                 let tmux = self.tmux(context)?;
                 let version = tmux.version().await.map_err(not_usable)?;
-                serve(&tmux, version, &Capability::ALL, &mut input, &mut output).await.map_err(Failure::internal)
+                serve(&tmux, version, &Capability::ALL, &mut input, &mut output)
+                    .await
+                    .map_err(Failure::internal)
             }
             Terminal::ITerm2 => {
                 let iterm2 = iterm2(context)?;
                 let version = iterm2.version().await.map_err(not_usable)?;
                 let can = [Capability::Screen, Capability::List];
-                serve(&iterm2, &version, &can, &mut input, &mut output).await.map_err(Failure::internal)
+                serve(&iterm2, &version, &can, &mut input, &mut output)
+                    .await
+                    .map_err(Failure::internal)
             }
         }
     }
 
     fn tmux(self, context: &Context) -> Result<Tmux, Failure> {
-        let own = || context.environment.get("TMUX_PANE").filter(|_| self.socket.is_none()).cloned();
+        let own =
+            || context.environment.get("TMUX_PANE").filter(|_| self.socket.is_none()).cloned();
         let beside = self.beside.or_else(own).map(PaneId);
         Ok(Tmux::new(TmuxOptions {
             program: PathBuf::from("tmux"),

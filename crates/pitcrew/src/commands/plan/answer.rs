@@ -31,7 +31,9 @@ pub(crate) struct Approve {
 ///
 /// The process that leads the team signs the answer, and the lead is told. The first answer counts.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  pitcrew plan reject bob --feedback \"leave the public API as it is\"")]
+#[command(
+    after_help = "Example:\n  pitcrew plan reject bob --feedback \"leave the public API as it is\""
+)]
 pub(crate) struct Reject {
     /// Whose, or the id of its request
     #[arg(value_name = "MEMBER|REQUEST", add = ArgValueCompleter::new(completing::plans))]
@@ -70,7 +72,9 @@ async fn answer(
     }
     let (request, member) = (plan.request_id.clone(), plan.member.to_string());
     let asked = ControlRequest::Plan { request, member, approve, feedback };
-    let Some(answer) = lead::ask(team, &asked).await? else { return Err(nobody_signs(team).await?) };
+    let Some(answer) = lead::ask(team, &asked).await? else {
+        return Err(nobody_signs(team).await?);
+    };
     let done = if approve { "approved" } else { "rejected" };
     context.output.answer(&answer, |_| format!("the plan of {} is {done}", plan.member))
 }
@@ -82,7 +86,8 @@ fn not_open(plan: &PlanView) -> Failure {
         PlanState::Rejected => "is rejected already",
         PlanState::Void => "is void: nobody waits for an answer any more",
     };
-    let error = ApiError::new(ErrorCode::InvalidStatus, format!("the plan {} {said}", super::named(plan)));
+    let error =
+        ApiError::new(ErrorCode::InvalidStatus, format!("the plan {} {said}", super::named(plan)));
     error.with("request_id", plan.request_id.as_str()).into()
 }
 
@@ -91,14 +96,19 @@ async fn nobody_signs(team: &Team) -> Result<Failure, Failure> {
     let config = team.config().await?;
     let running = Running::of(team, &config).await?;
     let word = shell_word(team.name().as_str()).into_owned();
-    let said = format!("only the lead may answer plans, and team '{}' is {}", team.name(), running.text());
-    let failure =
-        Failure::from(ApiError::new(ErrorCode::PermissionDenied, said).with("team_name", team.name().as_str()));
+    let said =
+        format!("only the lead may answer plans, and team '{}' is {}", team.name(), running.text());
+    let failure = Failure::from(
+        ApiError::new(ErrorCode::PermissionDenied, said).with("team_name", team.name().as_str()),
+    );
     Ok(match running {
         Running::No | Running::Stale { .. } => {
             failure.hint(format!("`pitcrew run --resume {word}` starts its lead again"))
         }
-        Running::BySession { .. } | Running::Elsewhere { .. } | Running::Unknown | Running::ByPitcrew { .. } => {
+        Running::BySession { .. }
+        | Running::Elsewhere { .. }
+        | Running::Unknown
+        | Running::ByPitcrew { .. } => {
             failure.hint(format!("`pitcrew send --team {word} team-lead` can ask it to"))
         }
     })

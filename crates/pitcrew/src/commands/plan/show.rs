@@ -31,15 +31,22 @@ impl Show {
 
 fn text(plan: &PlanView) -> String {
     let at = plan.asked_at.as_deref().unwrap_or("at no known time");
-    let mut text =
-        format!("{}, {}, {}, {}\n", plan.member, plan.state.as_str(), printable(at), printable(&plan.request_id));
+    let mut text = format!(
+        "{}, {}, {}, {}\n",
+        plan.member,
+        plan.state.as_str(),
+        printable(at),
+        printable(&plan.request_id)
+    );
     if let Some(path) = &plan.plan_file_path {
         text += &format!("{}\n", printable(path));
     }
     if let Some(feedback) = &plan.feedback {
         text += &format!("the lead said: {}\n", printable(feedback));
     }
-    let content =
-        plan.plan.as_deref().unwrap_or("(its message is gone; the plan is in its file, where that is still there)");
+    let content = plan
+        .plan
+        .as_deref()
+        .unwrap_or("(its message is gone; the plan is in its file, where that is still there)");
     text + &format!("\n{}", printable(content))
 }

@@ -31,8 +31,8 @@ impl Claim {
         let actor = Actor::Member(owner.clone());
         let task = team.claim(&actor, self.id.as_deref()).await?;
         settle::until_kept(&team).await?;
-        context
-            .output
-            .answer(&TaskView::of(&task), |task| format!("task #{} is {owner}'s: {}", task.task_id, task.subject))
+        context.output.answer(&TaskView::of(&task), |task| {
+            format!("task #{} is {owner}'s: {}", task.task_id, task.subject)
+        })
     }
 }

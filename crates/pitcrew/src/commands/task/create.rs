@@ -10,7 +10,9 @@ use crate::selection::TeamChoice;
 
 /// Add a task to the team's list
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  pitcrew task create \"Fix the parser\" \"Tests in tests/parser.rs fail\"")]
+#[command(
+    after_help = "Example:\n  pitcrew task create \"Fix the parser\" \"Tests in tests/parser.rs fail\""
+)]
 pub(crate) struct Create {
     /// A short imperative title
     subject: String,
@@ -37,6 +39,8 @@ impl Create {
             metadata: (!metadata.is_empty()).then_some(metadata),
         };
         let task = team.create_task(&Actor::User, input, None).await?;
-        context.output.answer(&TaskView::of(&task), |task| format!("made task #{}: {}", task.task_id, task.subject))
+        context.output.answer(&TaskView::of(&task), |task| {
+            format!("made task #{}: {}", task.task_id, task.subject)
+        })
     }
 }

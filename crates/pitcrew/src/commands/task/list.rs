@@ -48,7 +48,9 @@ impl List {
             tasks.iter().filter(|task| self.has_metadata(task)).map(|task| &task.id).collect();
         listed.tasks.retain(|task| {
             self.status.is_none_or(|status| task.status == status)
-                && owner.as_ref().is_none_or(|owner| task.owner.as_ref().is_some_and(|it| same_name(it, owner)))
+                && owner
+                    .as_ref()
+                    .is_none_or(|owner| task.owner.as_ref().is_some_and(|it| same_name(it, owner)))
                 && with_metadata.contains(&task.id)
         });
         listed.total = listed.tasks.len();
@@ -57,7 +59,9 @@ impl List {
 
     fn has_metadata(&self, task: &Task) -> bool {
         let there = TaskView::of(task).metadata;
-        self.metadata.iter().all(|(key, wanted)| there.get(key).is_some_and(|value| is_same(value, wanted)))
+        self.metadata
+            .iter()
+            .all(|(key, wanted)| there.get(key).is_some_and(|value| is_same(value, wanted)))
     }
 }
 

@@ -84,19 +84,27 @@ impl Update {
                 let gone = json!({"taskId": updated.task_id, "status": "deleted"});
                 context.output.answer(&gone, |_| format!("deleted task #{}", updated.task_id))
             }
-            Some(StatusChange::To(_)) | None => changed(context, &team, &self.id, &updated.updated_fields).await,
+            Some(StatusChange::To(_)) | None => {
+                changed(context, &team, &self.id, &updated.updated_fields).await
+            }
         }
     }
 }
 
 /// A task that is blocked is the user's to start all the same.
 fn refused(error: ApiError) -> Failure {
-    let is_blocked = error.code == ErrorCode::InvalidStatus && error.details.contains_key("blocked_by");
+    let is_blocked =
+        error.code == ErrorCode::InvalidStatus && error.details.contains_key("blocked_by");
     let failure = Failure::from(error);
     if is_blocked { failure.hint("--force starts it all the same") } else { failure }
 }
 
-async fn changed(context: &Context, team: &Team, id: &str, fields: &[String]) -> Result<(), Failure> {
+async fn changed(
+    context: &Context,
+    team: &Team,
+    id: &str,
+    fields: &[String],
+) -> Result<(), Failure> {
     let task = team.task(id).await?;
     context.output.answer(&TaskView::of(&task), |task| match fields {
         [] => format!("task #{} was so already", task.task_id),
@@ -105,5 +113,6 @@ async fn changed(context: &Context, team: &Team, id: &str, fields: &[String]) ->
 }
 
 fn status(name: &str) -> Result<StatusChange, String> {
-    StatusChange::from_name(name).ok_or_else(|| "one of pending, in_progress, completed, deleted".to_owned())
+    StatusChange::from_name(name)
+        .ok_or_else(|| "one of pending, in_progress, completed, deleted".to_owned())
 }

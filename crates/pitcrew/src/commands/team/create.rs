@@ -32,8 +32,11 @@ pub(crate) struct Create {
 impl Create {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         run_options::teams_must_be_on(context)?;
-        let input =
-            TeamCreateInput { team_name: self.name, description: self.description, agent_type: self.agent_type };
+        let input = TeamCreateInput {
+            team_name: self.name,
+            description: self.description,
+            agent_type: self.agent_type,
+        };
         let wanted = CreateTeam {
             input,
             cwd: context.cwd.display().to_string(),
@@ -43,6 +46,8 @@ impl Create {
             made_by: MadeBy::Caller,
         };
         let (_, created) = context.teams()?.create(wanted).await?;
-        context.output.answer(&created, |made| format!("made team {} in {}", made.team_name, made.team_file_path))
+        context.output.answer(&created, |made| {
+            format!("made team {} in {}", made.team_name, made.team_file_path)
+        })
     }
 }

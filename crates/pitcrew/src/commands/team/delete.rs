@@ -74,12 +74,17 @@ impl Deleted {
 
 impl Delete {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let deleted = if self.force { self.forced(context).await? } else { self.plain(context).await?.into() };
+        let deleted = if self.force {
+            self.forced(context).await?
+        } else {
+            self.plain(context).await?.into()
+        };
         if deleted.answer.success {
             return context.output.answer(&deleted, Deleted::text);
         }
         let team = shell_word(self.team.name());
-        let removes = format!("`pitcrew member remove NAME --team {team}` removes one that is dead");
+        let removes =
+            format!("`pitcrew member remove NAME --team {team}` removes one that is dead");
         let removes = match self.is_led_elsewhere(context).await {
             true => removes,
             false => format!("`pitcrew shutdown {team}` ends a running team; {removes}"),
@@ -97,9 +102,12 @@ impl Delete {
         };
         match looked.await {
             Ok(Running::ByPitcrew { .. } | Running::No) | Err(_) => false,
-            Ok(Running::BySession { .. } | Running::Stale { .. } | Running::Elsewhere { .. } | Running::Unknown) => {
-                true
-            }
+            Ok(
+                Running::BySession { .. }
+                | Running::Stale { .. }
+                | Running::Elsewhere { .. }
+                | Running::Unknown,
+            ) => true,
         }
     }
 
@@ -123,7 +131,9 @@ impl Delete {
         if is_whole {
             let config = team.config().await?;
             // Whoever holds the lease is told below, as far as it can be used.
-            let running = Running::of(&team, &config).await.unwrap_or_else(|_| Running::without_lease(&config));
+            let running = Running::of(&team, &config)
+                .await
+                .unwrap_or_else(|_| Running::without_lease(&config));
             refuse(&team, &running)?;
             refuse_living(&team, &config, &running).await?;
         }
@@ -149,8 +159,13 @@ impl Delete {
 }
 
 /// Removes the worktree of a member that is gone, when nothing would be lost; else says what was kept, and why.
-async fn clear_worktree(context: &Context, member: &Member) -> Result<Option<KeptWorktree>, Failure> {
-    let Some(path) = member.worktree_path.as_deref().map(PathBuf::from).filter(|path| path.exists()) else {
+async fn clear_worktree(
+    context: &Context,
+    member: &Member,
+) -> Result<Option<KeptWorktree>, Failure> {
+    let Some(path) =
+        member.worktree_path.as_deref().map(PathBuf::from).filter(|path| path.exists())
+    else {
         return Ok(None);
     };
     let settings = context.usable_settings();
@@ -178,7 +193,8 @@ async fn refuse_session(team: &Team) -> Result<(), Failure> {
 fn refuse(team: &Team, running: &Running) -> Result<(), Failure> {
     if let Running::BySession { .. } = running {
         let said = format!("team {} is {}", team.name(), running.text());
-        return Err(Failure::new(FailureKind::Conflict, said).hint("a session deletes its team when it ends"));
+        return Err(Failure::new(FailureKind::Conflict, said)
+            .hint("a session deletes its team when it ends"));
     }
     Ok(())
 }
@@ -192,16 +208,23 @@ async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> R
     let started = team.started().await.unwrap_or_default();
     let all = Whereabouts::of(team, config, running).await?;
     let living = all.iter().filter(|it| it.runs() && !started.contains_key(it.name()));
-    let living: Vec<(&AgentName, u32)> = living.filter_map(|it| Some((it.name(), it.pid()?))).collect();
+    let living: Vec<(&AgentName, u32)> =
+        living.filter_map(|it| Some((it.name(), it.pid()?))).collect();
     if living.is_empty() {
         return Ok(());
     }
-    let named: Vec<String> = living.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
+    let named: Vec<String> =
+        living.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
     let pids: Vec<String> = living.iter().map(|(_, pid)| pid.to_string()).collect();
-    let said =
-        format!("teammates of team {} still run, which pitcrew did not start: {}", team.name(), named.join(", "));
-    Err(Failure::new(FailureKind::Conflict, said)
-        .hint(format!("end them where they are, or by `kill {}`; then delete the team", pids.join(" "))))
+    let said = format!(
+        "teammates of team {} still run, which pitcrew did not start: {}",
+        team.name(),
+        named.join(", ")
+    );
+    Err(Failure::new(FailureKind::Conflict, said).hint(format!(
+        "end them where they are, or by `kill {}`; then delete the team",
+        pids.join(" ")
+    )))
 }
 
 /// Stops all that runs for a team that nobody runs; whether there is a team to speak of.
@@ -213,15 +236,21 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
         Err(StoreError::Corrupt { .. } | StoreError::NoFolder { .. }) => None,
         Err(error) => return Err(Failure::internal(error)),
     };
-    if let Some(process) = holder.as_ref().map(ProcessIdentity::from).filter(ProcessIdentity::is_alive) {
+    if let Some(process) =
+        holder.as_ref().map(ProcessIdentity::from).filter(ProcessIdentity::is_alive)
+    {
         let said = format!("team {} is run by process {}", team.name(), process.pid);
-        let hint = format!("`pitcrew shutdown {} --force` ends it", shell_word(team.name().as_str()));
+        let hint =
+            format!("`pitcrew shutdown {} --force` ends it", shell_word(team.name().as_str()));
         let failure = Failure::new(FailureKind::Conflict, said);
         return Err(if is_agents(process) { failure } else { failure.hint(hint) });
     }
     // A record that cannot be read will not tell later either what else runs; it goes to the archive as it is.
     let Ok(stopped) = Leftovers::of(context, team).stop(TERM_GRACE).await else { return Ok(false) };
-    stopped.iter().filter(|it| it.has_doubt()).for_each(|it| output::remark(&format!("warning: {}", it.line())));
+    stopped
+        .iter()
+        .filter(|it| it.has_doubt())
+        .for_each(|it| output::remark(&format!("warning: {}", it.line())));
     let stuck: Vec<String> = stopped.iter().filter(|it| !it.is_gone).map(|it| it.line()).collect();
     if stuck.is_empty() {
         return Ok(true);

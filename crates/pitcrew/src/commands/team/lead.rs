@@ -73,7 +73,10 @@ impl Lead {
             (None, word, goal) => (word, goal),
             (Some(team), goal, None) if goal.is_none() || self.take_over => (Some(team), goal),
             (Some(team), _, _) => {
-                return Err(Failure::usage(format!("the team is named twice; --team names {}", printable(&team))));
+                return Err(Failure::usage(format!(
+                    "the team is named twice; --team names {}",
+                    printable(&team)
+                )));
             }
         };
         if !self.take_over {
@@ -81,8 +84,9 @@ impl Lead {
             return context.output.answer(&led, Led::text);
         }
         let team = team.as_deref().or_else(|| self.member.as_deref().and_then(team_of));
-        let team =
-            context.briefly(async { Ok(selection::open(context, team, Purpose::Change).await?.dir().clone()) })?;
+        let team = context.briefly(async {
+            Ok(selection::open(context, team, Purpose::Change).await?.dir().clone())
+        })?;
         let member = self.member.as_deref().map(AgentName::foreign);
         self.how.run(context, Begin::TakeOver { team: team.to_string(), member, goal })
     }
@@ -95,7 +99,11 @@ async fn led(context: &Context, team: Option<&str>) -> Result<Led, Failure> {
     let last = backend.last_holder(team.dir(), &run).await.map_err(Failure::internal)?;
     let alive = holder.as_ref().is_some_and(|holder| ProcessIdentity::from(holder).is_alive());
     let run_by = Running::of(&team, team.config().await?.as_ref()).await?;
-    Ok(Led { team: team.name().to_string(), lead: holder.or(last).map(|holder| Leading::of(&holder, alive)), run_by })
+    Ok(Led {
+        team: team.name().to_string(),
+        lead: holder.or(last).map(|holder| Leading::of(&holder, alive)),
+        run_by,
+    })
 }
 
 impl Leading {
@@ -110,8 +118,10 @@ impl Led {
         let (team, word) = (printable(&self.team), shell_word(&self.team));
         match &self.lead {
             Some(Leading { pid, alive: true, since, signed }) => {
-                let since = since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
-                let signed = if *signed { "its frames are signed" } else { "its frames are not signed" };
+                let since =
+                    since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+                let signed =
+                    if *signed { "its frames are signed" } else { "its frames are not signed" };
                 format!("team {team} is led by process {pid}{since}; {signed}")
             }
             _ if self.run_by != Running::No => format!("team {team} is {}", self.run_by.text()),
@@ -119,7 +129,9 @@ impl Led {
                 "nobody leads team {team}; process {pid} did\n\
                  `pitcrew team lead {word} --take-over` goes on with it, with --as MEMBER under a member"
             ),
-            None => format!("nobody has led team {team} yet; `pitcrew run --resume {word}` starts its lead"),
+            None => format!(
+                "nobody has led team {team} yet; `pitcrew run --resume {word}` starts its lead"
+            ),
         }
     }
 }

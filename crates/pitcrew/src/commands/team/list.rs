@@ -67,7 +67,8 @@ impl List {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let all = context.teams()?;
         if self.archived {
-            let archives: Vec<ArchiveRow> = all.archived().await?.into_iter().map(ArchiveRow::of).collect();
+            let archives: Vec<ArchiveRow> =
+                all.archived().await?.into_iter().map(ArchiveRow::of).collect();
             let listed = ListedArchive { total: archives.len(), archives };
             return context.output.answer(&listed, |listed| archive_table(&listed.archives));
         }
@@ -117,7 +118,8 @@ fn table(teams: &[Row]) -> String {
 fn problem(team: &TeamSummary) -> Option<String> {
     let problem = team.problem.as_deref()?;
     let folder = team.team_file_path.parent();
-    let folder = folder.map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
+    let folder =
+        folder.map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
     let Some(folder) = folder else { return Some(problem.to_owned()) };
     Some(problem.replace(&format!("{folder}/"), "").replace(&folder, "it"))
 }
@@ -129,7 +131,11 @@ impl ArchiveRow {
             Ok(team) => Self {
                 id,
                 tasks: team.tasks.len(),
-                tasks_completed: team.tasks.iter().filter(|task| task.status == TaskStatus::Completed).count(),
+                tasks_completed: team
+                    .tasks
+                    .iter()
+                    .filter(|task| task.status == TaskStatus::Completed)
+                    .count(),
                 team: Some(team.config.name.to_string()),
                 description: team.config.description,
                 archived_at_ms: team.archived_at_ms,

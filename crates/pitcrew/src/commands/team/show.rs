@@ -65,7 +65,11 @@ impl Show {
             team: config.as_ref().clone(),
             team_file_path: team.file(),
             tasks: TaskListView::of(&team.tasks().await?),
-            run_by: team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?,
+            run_by: team
+                .backend()
+                .lease_holder(team.dir(), &LeaseName::Run)
+                .await
+                .map_err(Failure::internal)?,
         };
         context.output.answer(&shown, Shown::text)
     }
@@ -96,14 +100,23 @@ impl ShownArchived {
             resume: name.unwrap_or(archived.config.name.as_str()).to_owned(),
             team_file_path: archived.place.join("team/config.json"),
             tasks: TaskListView::of(&archived.tasks),
-            archive: InArchive { id: archived.name.to_string(), archived_at_ms: archived.archived_at_ms },
+            archive: InArchive {
+                id: archived.name.to_string(),
+                archived_at_ms: archived.archived_at_ms,
+            },
             team: archived.config,
         }
     }
 
     fn text(&self) -> String {
-        let about = self.team.description.as_deref().map(|text| format!("{}\n", printable(text))).unwrap_or_default();
-        let since = day_and_time(self.archive.archived_at_ms).unwrap_or_else(|| "an unknown time".to_owned());
+        let about = self
+            .team
+            .description
+            .as_deref()
+            .map(|text| format!("{}\n", printable(text)))
+            .unwrap_or_default();
+        let since = day_and_time(self.archive.archived_at_ms)
+            .unwrap_or_else(|| "an unknown time".to_owned());
         format!(
             "{STRONG}{}{STRONG:#}  {FAINT}in the archive since {since}, {}{FAINT:#}\n{about}\
              `pitcrew run --resume {}` goes on with it\n\n{}\n\n{}",
@@ -118,7 +131,12 @@ impl ShownArchived {
 
 impl Shown {
     fn text(&self) -> String {
-        let about = self.team.description.as_deref().map(|text| format!("{}\n", printable(text))).unwrap_or_default();
+        let about = self
+            .team
+            .description
+            .as_deref()
+            .map(|text| format!("{}\n", printable(text)))
+            .unwrap_or_default();
         let run_by = self.running.text();
         format!(
             "{STRONG}{}{STRONG:#}  {FAINT}{run_by}, {}{FAINT:#}\n{about}\n{}\n\n{}",

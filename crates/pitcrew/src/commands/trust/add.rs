@@ -45,11 +45,15 @@ impl Add {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         // Who sheds this mark still meets the kernel, which keeps the answers from commands of agents.
         if context.variable(TAG_VARIABLE).is_some() {
-            return Err(Failure::new(FailureKind::Denied, "an agent's command cannot trust a folder")
-                .hint("only the user can: `pitcrew trust add` in a terminal"));
+            return Err(Failure::new(
+                FailureKind::Denied,
+                "an agent's command cannot trust a folder",
+            )
+            .hint("only the user can: `pitcrew trust add` in a terminal"));
         }
         let (project, folder) = trusting::find(context, self.folder.as_deref())?;
-        let added = Added { folder, things: project.items().to_vec(), list: trusting::list(&project) };
+        let added =
+            Added { folder, things: project.items().to_vec(), list: trusting::list(&project) };
         if !added.things.is_empty() {
             if !self.yes && !is_wanted(context, &project)? {
                 return Err(Failure::usage("nothing was trusted: nobody confirmed it")
@@ -68,7 +72,8 @@ fn is_wanted(context: &Context, project: &Project) -> Result<bool, Failure> {
         return Ok(false);
     }
     let question = TrustQuestion::of(project, TrustedBefore::Never);
-    let answer = trust_prompt::ask(&question, "stopped: nothing was trusted").map_err(Failure::internal)?;
+    let answer =
+        trust_prompt::ask(&question, "stopped: nothing was trusted").map_err(Failure::internal)?;
     Ok(answer == Some(Answer::Trusted))
 }
 
@@ -78,7 +83,9 @@ impl Added {
         match self.things.as_slice() {
             [] if self.list.is_empty() => format!("{folder} has nothing that needs trust"),
             [] => format!("{folder} has nothing that can be trusted:\n{}", self.list),
-            [_, ..] => format!("{folder} is trusted, and its files do this from now on:\n{}", self.list),
+            [_, ..] => {
+                format!("{folder} is trusted, and its files do this from now on:\n{}", self.list)
+            }
         }
     }
 }

@@ -33,7 +33,8 @@ struct Row {
 impl List {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let trust = Trust::load(&context.root).map_err(Failure::unusable)?;
-        let folders: Vec<Row> = trust.folders().iter().map(|kept| Row::of(context, &trust, kept)).collect();
+        let folders: Vec<Row> =
+            trust.folders().iter().map(|kept| Row::of(context, &trust, kept)).collect();
         let listed = Listed { total: folders.len(), folders };
         context.output.answer(&listed, |listed| table(&listed.folders))
     }
@@ -44,7 +45,10 @@ impl Row {
         let folder = Path::new(&kept.folder);
         let project = folder.is_dir().then(|| trusting::read(context, folder).ok()).flatten();
         let holds = project.map(|project| match trust.state(&project) {
-            TrustState::UsersOwn | TrustState::NothingToTrust | TrustState::Trusted | TrustState::Declined => true,
+            TrustState::UsersOwn
+            | TrustState::NothingToTrust
+            | TrustState::Trusted
+            | TrustState::Declined => true,
             TrustState::NotTrusted | TrustState::Grown => false,
         });
         Self { kept: kept.clone(), things: kept.items.len(), holds }

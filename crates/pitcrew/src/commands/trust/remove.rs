@@ -31,16 +31,17 @@ struct Removed {
 
 impl Remove {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        let folder = self.folder.map_or_else(|| context.cwd.clone(), |folder| context.cwd.join(folder));
+        let folder =
+            self.folder.map_or_else(|| context.cwd.clone(), |folder| context.cwd.join(folder));
         // What is gone, or was named as the list shows it, is looked up as it was written.
         let names = [Repository::of(&folder).ok().map(|it| it.top), Some(folder)];
         for name in names.iter().flatten().filter_map(|path| path.to_str()) {
             let name = Path::new(name).components().as_path().to_string_lossy().into_owned();
             if Trust::forget(&context.root, &name).map_err(Failure::unusable)? {
                 let removed = Removed { folder: name };
-                return context
-                    .output
-                    .answer(&removed, |it| format!("{} is not trusted any more", visible(&it.folder)));
+                return context.output.answer(&removed, |it| {
+                    format!("{} is not trusted any more", visible(&it.folder))
+                });
             }
         }
         Err(Failure::new(FailureKind::NotFound, "nothing was answered about this folder")

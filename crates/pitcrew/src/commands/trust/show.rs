@@ -70,9 +70,13 @@ fn in_words(member_status: TrustState) -> (&'static str, &'static str) {
         TrustState::UsersOwn => ("users_own", "is the root itself, and its files count"),
         TrustState::NothingToTrust => ("nothing_to_trust", "has nothing that needs trust"),
         TrustState::Trusted => ("trusted", "is trusted, and its files do this:"),
-        TrustState::Declined => ("declined", "is not trusted, as you said. Its files would do this:"),
+        TrustState::Declined => {
+            ("declined", "is not trusted, as you said. Its files would do this:")
+        }
         TrustState::NotTrusted => ("not_trusted", "is not trusted. Its files would do this:"),
-        TrustState::Grown => ("grown", "was trusted when its files did less. Now they would do this:"),
+        TrustState::Grown => {
+            ("grown", "was trusted when its files did less. Now they would do this:")
+        }
     }
 }
 

@@ -54,7 +54,12 @@ pub(crate) struct Footer {
 impl Footer {
     /// These lines with the question below them, beside which a low terminal has no room for them; `prompt` stands before
     /// what is typed when nothing is asked.
-    pub(crate) fn of(mut lines: Vec<Line>, question: Option<&Current>, size: Size, prompt: &str) -> Self {
+    pub(crate) fn of(
+        mut lines: Vec<Line>,
+        question: Option<&Current>,
+        size: Size,
+        prompt: &str,
+    ) -> Self {
         let Some(question) = question else {
             return Self { lines, prompt: prompt.to_owned(), seen: ShownPages::default() };
         };
@@ -106,9 +111,10 @@ impl AgentView {
             | RunEvent::ModeChanged { .. }
             | RunEvent::ModeRecorded { .. }
             | RunEvent::ShuttingDown { .. }
-            | RunEvent::Warning { .. } => {
-                remarks.iter().map(|remark| format!("{FAINT}- {}{FAINT:#}", printable(&remark.text))).collect()
-            }
+            | RunEvent::Warning { .. } => remarks
+                .iter()
+                .map(|remark| format!("{FAINT}- {}{FAINT:#}", printable(&remark.text)))
+                .collect(),
         }
     }
 
@@ -133,7 +139,8 @@ impl AgentView {
     pub(crate) fn tasks(&mut self, tasks: &[Task]) {
         let owns = |task: &&Task| task.owner.as_deref() == Some(self.agent.as_str());
         let at_work = tasks.iter().filter(owns).find(|task| task.status == TaskStatus::InProgress);
-        self.task = at_work.map(|task| format!("#{} {}", task.id, first_line(&task.subject, SUBJECT_CHARS)));
+        self.task = at_work
+            .map(|task| format!("#{} {}", task.id, first_line(&task.subject, SUBJECT_CHARS)));
     }
 
     /// The question that is shown.
@@ -150,7 +157,10 @@ impl AgentView {
     pub(crate) fn footer(&self, mail: usize, size: Size) -> Footer {
         let agent = self.view.agents().iter().find(|agent| agent.name == self.agent);
         let colored = agent.and_then(|agent| agent.color).map_or(STRONG, style);
-        let mut lines = vec![(colored, format!("── {} of {}", printable(self.agent.as_str()), printable(&self.team)))];
+        let mut lines = vec![(
+            colored,
+            format!("── {} of {}", printable(self.agent.as_str()), printable(&self.team)),
+        )];
         let doing = agent.map(AgentRow::line);
         let task = self.task.as_ref().map(|task| format!("task {task}"));
         let mail = (mail > 0).then(|| format!("{mail} unread"));
@@ -171,8 +181,11 @@ fn in_a_line(text: &str) -> Cow<'_, str> {
 
 /// What a model said, whole.
 fn said(answered: &Answered) -> Vec<String> {
-    let texts = answered.blocks.iter().filter_map(Block::as_text).filter(|text| !text.trim().is_empty());
-    texts.flat_map(|text| printable(text.trim()).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+    let texts =
+        answered.blocks.iter().filter_map(Block::as_text).filter(|text| !text.trim().is_empty());
+    texts
+        .flat_map(|text| printable(text.trim()).lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
 }
 
 #[cfg(test)]
@@ -220,7 +233,16 @@ mod tests {
 
     fn message(text: &str, frame: Option<&'static str>) -> MessageView {
         let (id, from) = (MessageId("1".into()), "ann".to_owned());
-        MessageView { id, from, text: text.to_owned(), summary: None, color: None, timestamp: None, read: true, frame }
+        MessageView {
+            id,
+            from,
+            text: text.to_owned(),
+            summary: None,
+            color: None,
+            timestamp: None,
+            read: true,
+            frame,
+        }
     }
 
     #[test]
@@ -246,14 +268,20 @@ mod tests {
     #[test]
     fn a_long_message_says_how_much_is_left() {
         let text = (1..=20).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
-        assert!(plain(&agent_view().mail(&message(&text, None))).ends_with("  8\n  (12 more lines)"));
+        assert!(
+            plain(&agent_view().mail(&message(&text, None))).ends_with("  8\n  (12 more lines)")
+        );
     }
 
     #[test]
     fn the_foot_says_how_it_stands() {
         let mut agent_view = agent_view();
         let _ = agent_view.apply(&answer("hm"));
-        let _ = agent_view.apply(&RunEvent::AgentChanged { agent: bob(), status: Status::Active, detail: None });
+        let _ = agent_view.apply(&RunEvent::AgentChanged {
+            agent: bob(),
+            status: Status::Active,
+            detail: None,
+        });
         let task = json!({"id": "3", "subject": "Fix slug", "description": "", "status": "in_progress", "owner": "bob",
             "blocks": [], "blockedBy": []});
         agent_view.tasks(&[serde_json::from_value(task).unwrap()]);

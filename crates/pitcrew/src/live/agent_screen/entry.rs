@@ -42,11 +42,15 @@ impl Entry {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
             Event::Paste(text) => {
-                text.chars().map(|c| if c.is_control() { ' ' } else { c }).for_each(|c| self.insert(c));
+                text.chars()
+                    .map(|c| if c.is_control() { ' ' } else { c })
+                    .for_each(|c| self.insert(c));
                 Typed::Editing
             }
             Event::Resize(..) => Typed::Resized,
-            Event::Key(_) | Event::Mouse(_) | Event::FocusGained | Event::FocusLost => Typed::Editing,
+            Event::Key(_) | Event::Mouse(_) | Event::FocusGained | Event::FocusLost => {
+                Typed::Editing
+            }
         }
     }
 

@@ -58,7 +58,12 @@ impl Terminal {
     ///
     /// # Errors
     /// When the terminal is gone.
-    pub(crate) fn draw(&mut self, lines: &[String], footer: &Footer, typed: &(String, String)) -> io::Result<()> {
+    pub(crate) fn draw(
+        &mut self,
+        lines: &[String],
+        footer: &Footer,
+        typed: &(String, String),
+    ) -> io::Result<()> {
         let laid = Laid::out(footer, typed, size().unwrap_or(USUAL_SIZE));
         if lines.is_empty() && self.shown.as_ref() == Some(&laid) {
             return Ok(());
@@ -141,7 +146,12 @@ impl Laid {
         let left_out = footer.lines.len().saturating_sub(usize::from(rows.saturating_sub(1)));
         let shown = footer.lines.iter().skip(left_out);
         let (input, column) = input_row(&footer.prompt, typed, columns - 1);
-        Self { columns, rows: shown.map(|(style, line)| (*style, cut(line, columns - 1))).collect(), input, column }
+        Self {
+            columns,
+            rows: shown.map(|(style, line)| (*style, cut(line, columns - 1))).collect(),
+            input,
+            column,
+        }
     }
 
     /// How many rows there are above the cursor's on a terminal that has so many columns now: one that became narrower
@@ -208,7 +218,8 @@ fn input_row(prompt: &str, (before, after): &(String, String), columns: usize) -
     };
     let mut shown: Vec<char> = before.chars().rev().take_while(fits).collect();
     shown.reverse();
-    let column = prompt.chars().count() + shown.iter().map(|c| c.width().unwrap_or(0)).sum::<usize>();
+    let column =
+        prompt.chars().count() + shown.iter().map(|c| c.width().unwrap_or(0)).sum::<usize>();
     let line = format!("{prompt}{}{after}", shown.into_iter().collect::<String>());
     (cut(&line, columns), column.min(columns))
 }
@@ -247,7 +258,9 @@ mod tests {
     #[test]
     fn a_terminal_that_is_too_low_shows_the_end_of_the_foot() {
         let footer = footer(&["── bob", "asks", "[y]es?"]);
-        let rows = |rows| Laid::out(&footer, &<_>::default(), (80, rows)).rows.into_iter().map(|row| row.1);
+        let rows = |rows| {
+            Laid::out(&footer, &<_>::default(), (80, rows)).rows.into_iter().map(|row| row.1)
+        };
         assert_eq!(rows(3).collect::<Vec<_>>(), ["asks", "[y]es?"]);
         assert_eq!((rows(4).count(), rows(1).count(), rows(0).count()), (3, 0, 0));
     }

@@ -99,7 +99,9 @@ pub(crate) async fn watch(
                 agent_screen.ask()
             }
             Wake::Key(key) => agent_screen.pressed(&handle, key).await,
-            Wake::Remark(text) => printable(&text).lines().map(|line| format!("{FAINT}- {line}{FAINT:#}")).collect(),
+            Wake::Remark(text) => {
+                printable(&text).lines().map(|line| format!("{FAINT}- {line}{FAINT:#}")).collect()
+            }
             Wake::Changed(change) => {
                 if agent_screen.shows(&change) {
                     agent_screen.look().await;
@@ -142,7 +144,8 @@ impl AgentScreen {
         let mut lines = self.agent_view.apply(event);
         if let RunEvent::MailDelivered { ids, .. } = event {
             let mail = self.team.mail(&self.agent).await.unwrap_or_default();
-            let delivered = mail.into_iter().filter(|mail| ids.contains(&mail.id)).map(MessageView::from);
+            let delivered =
+                mail.into_iter().filter(|mail| ids.contains(&mail.id)).map(MessageView::from);
             lines.extend(delivered.flat_map(|message| self.agent_view.mail(&message)));
         }
         lines
@@ -154,7 +157,11 @@ impl AgentScreen {
             Change::Inbox(inbox) => *inbox == self.agent.inbox_file(),
             Change::Tasks | Change::Unsure => true,
             // The run itself warns of what nobody tells.
-            Change::Config | Change::Journal | Change::Lease(_) | Change::Unwatched { .. } | Change::Gone => false,
+            Change::Config
+            | Change::Journal
+            | Change::Lease(_)
+            | Change::Unwatched { .. }
+            | Change::Gone => false,
         }
     }
 
@@ -210,10 +217,13 @@ impl AgentScreen {
     /// Sends what the user typed. It is shown when it enters the conversation.
     async fn send(&self, content: String) -> Vec<String> {
         let recipient = self.agent.to_string();
-        let message = SendMessageInput::Message { recipient, content: content.clone(), summary: None };
+        let message =
+            SendMessageInput::Message { recipient, content: content.clone(), summary: None };
         match self.team.send(&Actor::User, message, None).await {
             Ok(_receipt) => Vec::new(),
-            Err(error) => vec![format!("{FAINT}- not sent ({error}): {}{FAINT:#}", printable(&content))],
+            Err(error) => {
+                vec![format!("{FAINT}- not sent ({error}): {}{FAINT:#}", printable(&content))]
+            }
         }
     }
 

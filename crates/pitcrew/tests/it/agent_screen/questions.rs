@@ -4,7 +4,8 @@ use super::*;
 
 /// A command of more than 5,000 characters, whose end is not harmless.
 fn long_command() -> String {
-    let steps: String = (0..180).map(|number| format!("echo {number:03} is a harmless step; ")).collect();
+    let steps: String =
+        (0..180).map(|number| format!("echo {number:03} is a harmless step; ")).collect();
     format!("{steps}touch the-dangerous-end")
 }
 
@@ -33,7 +34,9 @@ fn all_pages(seat: &TerminalSession) -> String {
     }
     assert!(pages > 1, "{pages}");
     seat.tmux(&["send-keys", "NPage"]);
-    seat.shows("head and tail again", |screen| screen.contains("more lines") && screen.ends_with("answer>"));
+    seat.shows("head and tail again", |screen| {
+        screen.contains("more lines") && screen.ends_with("answer>")
+    });
     text
 }
 
@@ -43,10 +46,12 @@ fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &st
     let Some(seat) = TerminalSession::with_bob(steps) else { return };
     seat.room.ok(&["send", "bob", "Go."]);
     let script = format!("script:{}", seat.room.work().join("script.yaml").display());
-    let args: Vec<&str> = args.iter().map(|arg| if *arg == "MODEL" { script.as_str() } else { arg }).collect();
+    let args: Vec<&str> =
+        args.iter().map(|arg| if *arg == "MODEL" { script.as_str() } else { arg }).collect();
     seat.open(size, &args);
     let asks = format!("{agent} asks permission for Bash");
-    let screen = seat.shows("the question", |screen| screen.contains(&asks) && screen.ends_with("answer>"));
+    let screen =
+        seat.shows("the question", |screen| screen.contains(&asks) && screen.ends_with("answer>"));
     let seen: String = screen.split_whitespace().collect::<String>().replace(['│', '┊'], "");
     assert!(seen.contains("touchthe-dangerous-end"), "the end is seen at once: {screen}");
     assert!(screen.contains("more lines"), "what is left out is said: {screen}");
@@ -81,7 +86,8 @@ fn a_long_command_is_seen_with_its_end_and_whole_by_a_guest_who_joins() {
 
 #[test]
 fn a_long_command_is_seen_with_its_end_and_whole_in_the_lead_s_terminal() {
-    let steps = format!("{}\n    - wait_for: {{contains: Once more}}\n  team-lead: *bob", long_steps());
+    let steps =
+        format!("{}\n    - wait_for: {{contains: Once more}}\n  team-lead: *bob", long_steps());
     for size in [(40, 30), (76, 24), (200, 24)] {
         let args = ["run", "go", "--team", "work", "--model", "MODEL"];
         check_a_long_command(size, &args, &steps, "team-lead");
@@ -92,7 +98,10 @@ fn a_long_command_is_seen_with_its_end_and_whole_in_the_lead_s_terminal() {
 fn leading(steps: &str) -> Option<TerminalSession> {
     let seat = TerminalSession::with_bob(&format!("    - text: Nothing.\n{steps}"))?;
     let script = format!("script:{}", seat.room.work().join("script.yaml").display());
-    seat.open((100, 40), &["run", "go", "--team", "work", "--model", &script, "--teammate-mode", "in-process"]);
+    seat.open(
+        (100, 40),
+        &["run", "go", "--team", "work", "--model", &script, "--teammate-mode", "in-process"],
+    );
     Some(seat)
 }
 
@@ -152,7 +161,9 @@ fn the_lead_s_person_sees_everything_and_is_asked_once_for_what_is_always_allowe
     for file in ["one", "two", "three", "more"] {
         assert!(seat.room.work().join(file).exists(), "{file}");
     }
-    assert!(fs::read_to_string(seat.room.work().join("text")).unwrap().ends_with("the end\nand evil\n"));
+    assert!(
+        fs::read_to_string(seat.room.work().join("text")).unwrap().ends_with("the end\nand evil\n")
+    );
     let saved = seat.room.json_file("settings.json");
     assert_eq!(saved["permissions"]["allow"], json!(["Bash(touch one:*)"]));
 }
@@ -194,7 +205,9 @@ fn questions_that_wait_are_asked_one_at_a_time() {
     let screen = is_asked(&seat, "(1 of 2)");
     assert_eq!(screen.matches("[y]es").count(), 1, "{screen}");
     seat.types("what?");
-    seat.shows("the line is kept", |screen| screen.contains("(1 of 2)") && screen.ends_with("answer> what?"));
+    seat.shows("the line is kept", |screen| {
+        screen.contains("(1 of 2)") && screen.ends_with("answer> what?")
+    });
     seat.tmux(&["send-keys", "C-u"]);
     seat.types("y");
     seat.shows("the second", |screen| {
@@ -211,10 +224,15 @@ fn the_person_reads_the_lead_s_plan_says_what_to_change_and_approves_it() {
     let Some(seat) = TerminalSession::with_bob("    - text: Nothing.") else { return };
     let steps = crate::plans::planner(&seat.room);
     let again = "    - tools: [{name: ExitPlanMode}]\n    - tools: [{name: ExitPlanMode}]\n    - tools: [{name: Write, input: {file_path: made";
-    let steps = steps
-        .replace("    - tools: [{name: ExitPlanMode}]\n    - tools: [{name: Write, input: {file_path: made", again);
+    let steps = steps.replace(
+        "    - tools: [{name: ExitPlanMode}]\n    - tools: [{name: Write, input: {file_path: made",
+        again,
+    );
     let model = seat.room.script(&steps);
-    seat.open((100, 40), &["run", "go", "--team", "work", "--model", &model, "--permission-mode", "plan"]);
+    seat.open(
+        (100, 40),
+        &["run", "go", "--team", "work", "--model", &model, "--permission-mode", "plan"],
+    );
     let screen = is_asked(&seat, "│ 2. Say so.");
     assert_snapshot!(seat.room.redacted(&screen[screen.rfind("team-lead asks").unwrap()..]), @r"
     team-lead asks you to approve its plan
@@ -227,7 +245,9 @@ fn the_person_reads_the_lead_s_plan_says_what_to_change_and_approves_it() {
     ");
     seat.types("n say when");
     let told = "the user said no: say when";
-    let transcript = || fs::read_to_string(seat.room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).ok();
+    let transcript = || {
+        fs::read_to_string(seat.room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).ok()
+    };
     seat.until("the model is told why", || transcript().filter(|text| text.contains(told)));
     is_asked(&seat, "│ 2. Say so.");
     seat.types("a");
@@ -264,9 +284,13 @@ fn a_line_that_is_no_answer_is_kept_and_the_answers_are_told_and_a_message_comes
     assert!(screen.contains("answers are: y, n, n and the reason, a, p"), "{screen}");
     seat.tmux(&["send-keys", "C-u"]);
     seat.types("no, use n9.txt");
-    let transcript = || fs::read_to_string(seat.room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).ok();
+    let transcript = || {
+        fs::read_to_string(seat.room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).ok()
+    };
     let told = "Permission denied for Bash: the user said no: use n9.txt";
     seat.until("the model is told why", || transcript().filter(|text| text.contains(told)));
-    let history = seat.until("the run ends", || Some(seat.history()).filter(|text| text.contains("All is done.")));
+    let history = seat.until("the run ends", || {
+        Some(seat.history()).filter(|text| text.contains("All is done."))
+    });
     assert!(history.contains("answers are: y, n, n and the reason, a, p"), "{history}");
 }

@@ -16,11 +16,11 @@ use crate::running::Running;
 fn script(ground: &Ground) -> Value {
     let work = ground.at("work");
     let attempts = SHED.iter().enumerate().map(|(at, shed)| {
-        let command = shed.replace("$W", &work.display().to_string()).replace("OUT", &format!("out{at}"));
+        let command =
+            shed.replace("$W", &work.display().to_string()).replace("OUT", &format!("out{at}"));
         json!({"tools": [{"name": "Bash", "input": {"command": command}}]})
     });
-    let goes_on =
-        json!({"repeat": {"at_most": 100_000, "turns": [{"delay_ms": 100, "tools": [{"name": "TaskList"}]}]}});
+    let goes_on = json!({"repeat": {"at_most": 100_000, "turns": [{"delay_ms": 100, "tools": [{"name": "TaskList"}]}]}});
     json!({"agents": {"team-lead": attempts.chain([goes_on]).collect::<Vec<_>>()}})
 }
 
@@ -40,13 +40,26 @@ fn a_tool_is_turned_away_and_its_user_let_in_where_the_run_itself_is_behind_a_fi
         let file = ground.at("script.json");
         fs::write(&file, script(&ground).to_string()).unwrap();
         let mut run = ground.run(&host);
-        run.args(["run", "attack", "--team", "attacked", "--permission-mode", "bypassPermissions", "--model"]);
+        run.args([
+            "run",
+            "attack",
+            "--team",
+            "attacked",
+            "--permission-mode",
+            "bypassPermissions",
+            "--model",
+        ]);
         let running = Running::of(run.arg(format!("script:{}", file.display())));
         for at in 0..SHED.len() {
             let out = work.join(format!("out{at}"));
-            let said =
-                || fs::read_to_string(&out).ok().filter(|said| said.contains("was started by a tool of an agent"));
-            until("a tool is turned away", said, || format!("{host}, {at}: {:?}", fs::read_to_string(&out)));
+            let said = || {
+                fs::read_to_string(&out)
+                    .ok()
+                    .filter(|said| said.contains("was started by a tool of an agent"))
+            };
+            until("a tool is turned away", said, || {
+                format!("{host}, {at}: {:?}", fs::read_to_string(&out))
+            });
         }
         let mode = || {
             let config = fs::read_to_string(root.join("teams/attacked/config.json")).unwrap();
@@ -59,7 +72,10 @@ fn a_tool_is_turned_away_and_its_user_let_in_where_the_run_itself_is_behind_a_fi
             .output()
             .unwrap();
         assert!(users.status.success(), "{host}: {users:?}");
-        assert!(before != json!("acceptEdits") && mode() == json!("acceptEdits"), "{host}: {before}");
+        assert!(
+            before != json!("acceptEdits") && mode() == json!("acceptEdits"),
+            "{host}: {before}"
+        );
         running.kill();
     }
 }

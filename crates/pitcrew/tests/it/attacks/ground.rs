@@ -23,7 +23,10 @@ const SECRETS: [&str; 4] = ["outside/secret", "home/.ssh/id_rsa", "home/notes", 
 const KEPT: [(&str, &str); 10] = [
     ("home/.bashrc", "true"),
     ("home/.gitconfig", "[user]\nname = a\nemail = a@b\n[init]\ndefaultBranch = main\n"),
-    ("home/.claude/agents/reviewer.md", "---\nname: reviewer\ndescription: reviews\n---\nReview.\n"),
+    (
+        "home/.claude/agents/reviewer.md",
+        "---\nname: reviewer\ndescription: reviews\n---\nReview.\n",
+    ),
     ("home/.claude/hooks/check", "#!/bin/sh\n"),
     ("home/.claude/teams/other/config.json", "{}"),
     ("home/.claude/teams/other/inboxes/bob.json", "[]"),
@@ -34,8 +37,15 @@ const KEPT: [(&str, &str); 10] = [
 ];
 
 /// What of a working folder stays as it is while agents may work in it.
-const PROTECTED: [&str; 7] =
-    [".git/config", ".git/hooks", ".git/commondir", ".git/modules", ".claude", ".mcp.json", "denied"];
+const PROTECTED: [&str; 7] = [
+    ".git/config",
+    ".git/hooks",
+    ".git/commondir",
+    ".git/modules",
+    ".claude",
+    ".mcp.json",
+    "denied",
+];
 
 /// What of the root a run writes itself.
 const OF_THE_RUN: [&str; 10] = [
@@ -98,8 +108,7 @@ impl Ground {
         for path in SECRETS {
             write(path, &format!("{CANARY}\n"));
         }
-        let settings =
-            json!({"permissions": {"deny": ["Read(./denied/**)"]}, "sandbox": {"allowUnsandboxedCommands": true}});
+        let settings = json!({"permissions": {"deny": ["Read(./denied/**)"]}, "sandbox": {"allowUnsandboxedCommands": true}});
         write("home/.claude/settings.json", &settings.to_string());
         write("work/kept", "kept\n");
         write("work/own", "own\n");
@@ -119,7 +128,8 @@ impl Ground {
         let stream = UnixListener::bind(at("outside/socket")).unwrap();
         let datagram = UnixDatagram::bind(at("outside/datagram")).unwrap();
         host.give(&at("outside"));
-        let name = SocketAddr::from_abstract_name(base.path().as_os_str().as_encoded_bytes()).unwrap();
+        let name =
+            SocketAddr::from_abstract_name(base.path().as_os_str().as_encoded_bytes()).unwrap();
         let mut other = host.command("sh");
         other.args(["-c", "exec sleep 1000"]).current_dir(at("outside")).stdin(Stdio::null());
         let ground = Self {
@@ -134,13 +144,18 @@ impl Ground {
         ground.tcp.set_nonblocking(true).unwrap();
         ground.udp.set_nonblocking(true).unwrap();
         ground.datagram.set_nonblocking(true).unwrap();
-        [&ground.stream, &ground.named].into_iter().for_each(|it| it.set_nonblocking(true).unwrap());
+        [&ground.stream, &ground.named]
+            .into_iter()
+            .for_each(|it| it.set_nonblocking(true).unwrap());
         ground
     }
 
     fn variables(mut command: Command, base: &Path) -> Command {
         command.env("HOME", base.join("home")).env("CLAUDE_CONFIG_DIR", base.join("home/.claude"));
-        command.env("TMPDIR", base.join("tmp")).env("TMUX_TMPDIR", base.join("tmp")).current_dir(base.join("work"));
+        command
+            .env("TMPDIR", base.join("tmp"))
+            .env("TMUX_TMPDIR", base.join("tmp"))
+            .current_dir(base.join("work"));
         command
     }
 
@@ -191,7 +206,9 @@ impl Ground {
 
     /// What became of the process outside; nothing if it is as it was.
     pub(super) fn harmed(&self) -> Option<String> {
-        let niceness = |stat: &str| stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned);
+        let niceness = |stat: &str| {
+            stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned)
+        };
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.other.id())).unwrap();
         // It was started as nice as we are.
         let ours = fs::read_to_string("/proc/self/stat").unwrap();
@@ -200,16 +217,25 @@ impl Ground {
 
     /// What background commands wrote, which agents read.
     pub(super) fn outputs(&self) -> String {
-        let agents = ["team-lead", "bob"].map(|name| self.at("home/.claude/pitcrew/shells/attacked").join(name));
-        let files = agents.into_iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
-        files.map(|file| String::from_utf8_lossy(&fs::read(file.path()).unwrap()).into_owned()).collect()
+        let agents = ["team-lead", "bob"]
+            .map(|name| self.at("home/.claude/pitcrew/shells/attacked").join(name));
+        let files = agents
+            .into_iter()
+            .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        files
+            .map(|file| String::from_utf8_lossy(&fs::read(file.path()).unwrap()).into_owned())
+            .collect()
     }
 
     /// All that must stay.
     pub(super) fn kept(&self, bounds: Bounds) -> BTreeMap<PathBuf, State> {
         let mut found = BTreeMap::new();
         let root = self.at("home/.claude");
-        let mut todo = vec![if bounds == Bounds::AllButRoot { root.clone() } else { self.base.path().to_path_buf() }];
+        let mut todo = vec![if bounds == Bounds::AllButRoot {
+            root.clone()
+        } else {
+            self.base.path().to_path_buf()
+        }];
         while let Some(path) = todo.pop() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             let below = |folder: &Path| path.strip_prefix(folder).is_ok();
@@ -217,10 +243,15 @@ impl Ground {
                 continue;
             }
             if metadata.is_dir() {
-                todo.extend(fs::read_dir(&path).into_iter().flatten().map(|entry| entry.unwrap().path()));
+                todo.extend(
+                    fs::read_dir(&path).into_iter().flatten().map(|entry| entry.unwrap().path()),
+                );
             }
             let work = self.at("work");
-            if bounds == Bounds::WorkingFolder && below(&work) && !PROTECTED.iter().any(|it| below(&work.join(it))) {
+            if bounds == Bounds::WorkingFolder
+                && below(&work)
+                && !PROTECTED.iter().any(|it| below(&work.join(it)))
+            {
                 continue;
             }
             let content = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
@@ -228,7 +259,9 @@ impl Ground {
                 // Modes and times of files are not among what *free* keeps.
                 (Bounds::AllButRoot, _) => (0, 0, 0, 0, content),
                 (_, true) => (metadata.mode(), metadata.uid(), 0, 0, content),
-                (_, false) => (metadata.mode(), metadata.uid(), metadata.mtime(), metadata.nlink(), content),
+                (_, false) => {
+                    (metadata.mode(), metadata.uid(), metadata.mtime(), metadata.nlink(), content)
+                }
             };
             found.insert(path, state);
         }

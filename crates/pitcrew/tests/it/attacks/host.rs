@@ -76,7 +76,8 @@ impl Host {
         // Short, for sockets.
         let host = Self { dir: tempfile::tempdir_in("/tmp").unwrap(), user, means };
         fs::set_permissions(host.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let example = Path::new(env!("CARGO_BIN_EXE_pitcrew")).with_file_name("examples/without_landlock");
+        let example =
+            Path::new(env!("CARGO_BIN_EXE_pitcrew")).with_file_name("examples/without_landlock");
         assert!(example.is_file(), "{} is built with the tests", example.display());
         fs::copy(env!("CARGO_BIN_EXE_pitcrew"), host.pitcrew()).unwrap();
         fs::copy(example, host.dir.path().join("without_landlock")).unwrap();
@@ -105,7 +106,17 @@ impl Host {
             if is_root() {
                 say(&["unshare", "--mount", "sh", "-c", COVER, "sh"]);
             } else {
-                say(&["unshare", "--user", "--map-current-user", "--keep-caps", "--mount", "sh", "-c", COVER, "sh"]);
+                say(&[
+                    "unshare",
+                    "--user",
+                    "--map-current-user",
+                    "--keep-caps",
+                    "--mount",
+                    "sh",
+                    "-c",
+                    COVER,
+                    "sh",
+                ]);
                 say(&["setpriv", "--inh-caps=-all", "--ambient-caps=-all"]);
             }
         }
@@ -119,7 +130,11 @@ impl Host {
         before.insert(0, "env".to_owned());
         let mut words = before.into_iter();
         let mut command = Command::new(words.next().unwrap());
-        command.args(words).arg(program).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
+        command
+            .args(words)
+            .arg(program)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
         command
     }
 
@@ -145,7 +160,11 @@ impl Host {
         let home = tempfile::tempdir_in(self.folder()).unwrap();
         self.give(home.path());
         let mut doctor = self.command(self.pitcrew());
-        doctor.args(["doctor", "--json"]).current_dir(home.path()).env("HOME", home.path()).env("TMPDIR", home.path());
+        doctor
+            .args(["doctor", "--json"])
+            .current_dir(home.path())
+            .env("HOME", home.path())
+            .env("TMPDIR", home.path());
         let ran = doctor.output().unwrap();
         let said: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
         let of = |profile: &str| said["sandbox"][profile].as_str().unwrap().to_owned();

@@ -33,7 +33,10 @@ impl Extent {
     pub(super) fn chosen() -> Self {
         match std::env::var("PITCREW_ATTACKS").ok().as_deref() {
             Some("all") => Self::Whole,
-            Some(seed) => Self::Part { of: 12, seed: seed.parse().expect("PITCREW_ATTACKS is `all` or a number") },
+            Some(seed) => Self::Part {
+                of: 12,
+                seed: seed.parse().expect("PITCREW_ATTACKS is `all` or a number"),
+            },
             None => Self::Part { of: 12, seed: 1 },
         }
     }
@@ -46,7 +49,12 @@ impl Extent {
             (seed, number).hash(&mut hasher);
             hasher.finish().is_multiple_of(of)
         };
-        attacks.into_iter().enumerate().filter(|(number, _)| is_chosen(*number)).map(|(_, attack)| attack).collect()
+        attacks
+            .into_iter()
+            .enumerate()
+            .filter(|(number, _)| is_chosen(*number))
+            .map(|(_, attack)| attack)
+            .collect()
     }
 }
 
@@ -55,7 +63,11 @@ pub(super) fn sections() -> BTreeMap<String, Vec<String>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/tests/attacks.txt");
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut section = String::new();
-    for line in fs::read_to_string(file).unwrap().lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in fs::read_to_string(file)
+        .unwrap()
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         match line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             Some(name) if name.chars().all(char::is_alphabetic) => section = name.to_owned(),
             Some(_) | None => sections.entry(section.clone()).or_default().push(line.to_owned()),
@@ -67,7 +79,10 @@ pub(super) fn sections() -> BTreeMap<String, Vec<String>> {
 impl Attack {
     /// A shell text; `before` runs first, in the same shell.
     pub(super) fn shell(before: &str, line: &str) -> Self {
-        Self { tool: "Bash", input: json!({ "command": format!("{before}{line}"), "timeout": MILLISECONDS }) }
+        Self {
+            tool: "Bash",
+            input: json!({ "command": format!("{before}{line}"), "timeout": MILLISECONDS }),
+        }
     }
 
     /// The same in the background, and outside of the sandbox, if that is granted.
@@ -83,16 +98,29 @@ impl Attack {
     pub(super) fn of_section(section: &str, target: &Path, before: &str) -> Vec<Self> {
         let target = target.to_str().unwrap();
         let lines = sections().remove(section).unwrap();
-        lines.iter().map(|line| Self::shell(before, &line.replace("%T", target).replace("%S", target))).collect()
+        lines
+            .iter()
+            .map(|line| Self::shell(before, &line.replace("%T", target).replace("%S", target)))
+            .collect()
     }
 
     /// What the tools for files would do to one that nobody may change.
     pub(super) fn writing_by_tools(target: &Path) -> Vec<Self> {
-        let odd = format!("{}/./{}", target.parent().unwrap().display(), target.file_name().unwrap().to_str().unwrap());
-        let write = |path: &str| Self { tool: "Write", input: json!({"file_path": path, "content": "x"}) };
+        let odd = format!(
+            "{}/./{}",
+            target.parent().unwrap().display(),
+            target.file_name().unwrap().to_str().unwrap()
+        );
+        let write =
+            |path: &str| Self { tool: "Write", input: json!({"file_path": path, "content": "x"}) };
         let path = target.to_str().unwrap();
         let edit = json!({"file_path": path, "old_string": "", "new_string": "x"});
-        vec![write(path), write(&odd), write(&format!("/proc/self/root{path}")), Self { tool: "Edit", input: edit }]
+        vec![
+            write(path),
+            write(&odd),
+            write(&format!("/proc/self/root{path}")),
+            Self { tool: "Edit", input: edit },
+        ]
     }
 
     /// What the tools for files would show of one that nobody may read.
@@ -103,12 +131,17 @@ impl Attack {
             Self { tool: "Read", input: json!({ "file_path": path }) },
             Self { tool: "Read", input: json!({ "file_path": format!("/proc/self/root{path}") }) },
             Self { tool: "Grep", input: content },
-            Self { tool: "Grep", input: json!({"pattern": ".", "path": folder, "output_mode": "content"}) },
+            Self {
+                tool: "Grep",
+                input: json!({"pattern": ".", "path": folder, "output_mode": "content"}),
+            },
         ]
     }
 
     /// Its text, for people.
     pub(super) fn text(&self) -> String {
-        self.input["command"].as_str().map_or_else(|| format!("{} {}", self.tool, self.input), str::to_owned)
+        self.input["command"]
+            .as_str()
+            .map_or_else(|| format!("{} {}", self.tool, self.input), str::to_owned)
     }
 }

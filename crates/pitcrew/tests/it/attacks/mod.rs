@@ -29,7 +29,8 @@ const NEITHER: Mechanism = Mechanism { landlock: false, bubblewrap: false };
 
 /// What asks somebody outside who is no pitcrew's: nothing is promised about that in *free*, and it is not to be played on
 /// the machine of whoever runs the tests.
-const OF_THE_MACHINE: [&str; 7] = ["crontab", "at now", "systemd-run", "mount", "kill", "sudo", "pkexec"];
+const OF_THE_MACHINE: [&str; 7] =
+    ["crontab", "at now", "systemd-run", "mount", "kill", "sudo", "pkexec"];
 
 /// Says loudly what is not played here.
 fn skipped(what: &str, why: &str) {
@@ -51,7 +52,10 @@ fn host(user: User, means: Mechanism) -> Option<Host> {
     let found = (is_offered(&held.read), is_offered(&held.work), is_offered(&held.free));
     let expected = (landlock, landlock && bubblewrap, landlock || bubblewrap);
     // What is covered is gone; a machine may lack more.
-    assert!(found.0 <= expected.0 && found.1 <= expected.1 && found.2 <= expected.2, "{host}: {held:?}");
+    assert!(
+        found.0 <= expected.0 && found.1 <= expected.1 && found.2 <= expected.2,
+        "{host}: {held:?}"
+    );
     if found != expected {
         skipped(&host.to_string(), &format!("{held:?}"));
         return None;
@@ -67,12 +71,19 @@ fn attacks(ground: &Ground, way: Way) -> Vec<Attack> {
     match way {
         Way::Default | Way::Plan => bounded(ground, &["outside/secret", SETTINGS, "work/kept"], ""),
         Way::AcceptEdits => bounded(ground, &["outside/secret", SETTINGS, "work/.git/config"], ""),
-        Way::Sandbox => {
-            bounded(ground, &["outside/secret", SETTINGS, "work/.git/config", "work/.claude/settings.json"], AGAIN)
-        }
-        Way::Bypass => {
-            free(ground, &[SETTINGS, "home/.claude/teams/other/config.json", "home/.claude/pitcrew/trusted.json"])
-        }
+        Way::Sandbox => bounded(
+            ground,
+            &["outside/secret", SETTINGS, "work/.git/config", "work/.claude/settings.json"],
+            AGAIN,
+        ),
+        Way::Bypass => free(
+            ground,
+            &[
+                SETTINGS,
+                "home/.claude/teams/other/config.json",
+                "home/.claude/pitcrew/trusted.json",
+            ],
+        ),
         Way::Rule => free(ground, &[SETTINGS]),
     }
 }
@@ -85,17 +96,26 @@ const SETTINGS: &str = "home/.claude/settings.json";
 fn bounded(ground: &Ground, targets: &[&str], before: &str) -> Vec<Attack> {
     let mut attacks = Vec::new();
     for (nth, target) in targets.iter().map(|target| ground.at(target)).enumerate() {
-        attacks.extend(Attack::of_section("write", &target, before).into_iter().skip(nth % 2).step_by(2));
+        attacks.extend(
+            Attack::of_section("write", &target, before).into_iter().skip(nth % 2).step_by(2),
+        );
         attacks.extend(Attack::writing_by_tools(&target));
     }
     for (nth, secret) in ground.secrets().into_iter().enumerate() {
-        attacks.extend(Attack::of_section("read", &secret, before).into_iter().skip(nth % 2).step_by(2));
+        attacks.extend(
+            Attack::of_section("read", &secret, before).into_iter().skip(nth % 2).step_by(2),
+        );
         attacks.extend(Attack::reading_by_tools(&secret));
     }
     for section in ["connect", "signal"] {
         attacks.extend(Attack::of_section(section, "".as_ref(), before));
     }
-    let odd = attacks.iter().filter(|attack| attack.tool == "Bash").step_by(9).cloned().flat_map(Attack::odder);
+    let odd = attacks
+        .iter()
+        .filter(|attack| attack.tool == "Bash")
+        .step_by(9)
+        .cloned()
+        .flat_map(Attack::odder);
     attacks.extend(odd.collect::<Vec<_>>());
     attacks
 }

@@ -58,7 +58,10 @@ impl<'a> Server<'a> {
 
     fn tmux(&self, args: &[&str]) -> Command {
         let mut tmux = self.ground.program(self.host, "tmux");
-        tmux.args(["-u"]).args(args).env("TMUX_TMPDIR", self.ground.at("tmp")).env("SHELL", "/bin/sh");
+        tmux.args(["-u"])
+            .args(args)
+            .env("TMUX_TMPDIR", self.ground.at("tmp"))
+            .env("SHELL", "/bin/sh");
         tmux
     }
 
@@ -69,18 +72,29 @@ impl<'a> Server<'a> {
         fs::write(&file, script(calls).to_string()).unwrap();
         let (said, log) = (self.host.folder().join("said"), self.host.folder().join("log"));
         let mut run = self.ground.run(self.host);
-        run.args(["run", "attack", "--team", "attacked", "--teammate-mode", "tmux", "--output-format", "stream-json"])
-            .args(["--model", &format!("script:{}", file.display())])
-            .args(way.arguments())
-            .env("TMUX_TMPDIR", self.ground.at("tmp"))
-            .current_dir(self.ground.at("work"))
-            .stdin(Stdio::null())
-            .stdout(fs::File::create(&said).unwrap())
-            .stderr(fs::File::create(&log).unwrap());
+        run.args([
+            "run",
+            "attack",
+            "--team",
+            "attacked",
+            "--teammate-mode",
+            "tmux",
+            "--output-format",
+            "stream-json",
+        ])
+        .args(["--model", &format!("script:{}", file.display())])
+        .args(way.arguments())
+        .env("TMUX_TMPDIR", self.ground.at("tmp"))
+        .current_dir(self.ground.at("work"))
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&said).unwrap())
+        .stderr(fs::File::create(&log).unwrap());
         let mut run = run.spawn().unwrap();
         let mut seen = String::new();
         let look = || {
-            seen = Some(self.screen()).filter(|screen| !screen.is_empty()).unwrap_or_else(|| std::mem::take(&mut seen));
+            seen = Some(self.screen())
+                .filter(|screen| !screen.is_empty())
+                .unwrap_or_else(|| std::mem::take(&mut seen));
             run.try_wait().unwrap()
         };
         // All attacks at once take minutes.
@@ -92,7 +106,9 @@ impl<'a> Server<'a> {
 
     /// All that is to be seen in the panes of teammates, with what was scrolled out.
     fn screen(&self) -> String {
-        let text = |args: &[&str]| String::from_utf8_lossy(&self.tmux(args).output().unwrap().stdout).into_owned();
+        let text = |args: &[&str]| {
+            String::from_utf8_lossy(&self.tmux(args).output().unwrap().stdout).into_owned()
+        };
         let panes = text(&["list-panes", "-a", "-F", "#{@pitcrew} #{pane_id}"]);
         let ours = panes.lines().filter_map(|line| line.trim_start().rsplit_once(' '));
         ours.map(|(_, pane)| text(&["capture-pane", "-p", "-S", "-", "-t", pane])).collect()
@@ -100,11 +116,15 @@ impl<'a> Server<'a> {
 
     /// The first results that are in bob's transcript, in the order in which the calls were made.
     fn results(&self, count: usize) -> Vec<String> {
-        let mut todo =
-            vec![self.ground.at("home/.claude/teams/attacked"), self.ground.at("home/.claude/pitcrew/archive")];
+        let mut todo = vec![
+            self.ground.at("home/.claude/teams/attacked"),
+            self.ground.at("home/.claude/pitcrew/archive"),
+        ];
         let mut transcripts: Vec<PathBuf> = Vec::new();
         while let Some(folder) = todo.pop() {
-            for path in fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+            for path in
+                fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path())
+            {
                 let is_bob_s = path.file_name().unwrap().to_string_lossy().starts_with("bob");
                 if path.is_dir() {
                     todo.push(path);
@@ -126,8 +146,7 @@ impl<'a> Server<'a> {
 
 /// A lead that has bob, and bob, who makes the calls.
 fn script(calls: &[Attack]) -> Value {
-    let message =
-        json!({"type": "message", "recipient": "team-lead", "content": "All is played.", "summary": "played"});
+    let message = json!({"type": "message", "recipient": "team-lead", "content": "All is played.", "summary": "played"});
     let ends = json!({"type": "shutdown_request", "recipient": "bob"});
     let goodbye = json!({"type": "shutdown_response", "request_id": "${request}", "approve": true});
     let bob = turns(calls).into_iter().chain([

@@ -72,7 +72,12 @@ pub(super) struct Played {
 impl fmt::Display for Played {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { attacks, ran, took, faults } = self;
-        write!(f, "{attacks} attacks, {ran} were run, {} got through, {:.1} s", faults.len(), took.as_secs_f32())
+        write!(
+            f,
+            "{attacks} attacks, {ran} were run, {} got through, {:.1} s",
+            faults.len(),
+            took.as_secs_f32()
+        )
     }
 }
 
@@ -83,7 +88,10 @@ pub(super) fn turns(attacks: &[Attack]) -> Vec<Value> {
         let input = attack.input.to_string().replace("${", "$${");
         json!({"name": attack.tool, "input": serde_json::from_str::<Value>(&input).unwrap()})
     };
-    attacks.chunks(TURN).map(|chunk| json!({"tools": chunk.iter().map(call).collect::<Vec<_>>()})).collect()
+    attacks
+        .chunks(TURN)
+        .map(|chunk| json!({"tools": chunk.iter().map(call).collect::<Vec<_>>()}))
+        .collect()
 }
 
 /// A script of a lead that makes the calls.
@@ -102,7 +110,11 @@ pub(super) struct Ran {
 impl Ran {
     pub(super) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self { is_success: output.status.success(), said: text(&output.stdout), log: text(&output.stderr) }
+        Self {
+            is_success: output.status.success(),
+            said: text(&output.stdout),
+            log: text(&output.stderr),
+        }
     }
 
     /// The results of the calls, in the order in which they were made.
@@ -117,11 +129,18 @@ pub(super) fn run(host: &Host, ground: &Ground, arguments: &[&str], calls: &[Att
 }
 
 /// The same in a folder.
-pub(super) fn run_in(folder: &Path, host: &Host, ground: &Ground, arguments: &[&str], calls: &[Attack]) -> Ran {
+pub(super) fn run_in(
+    folder: &Path,
+    host: &Host,
+    ground: &Ground,
+    arguments: &[&str],
+    calls: &[Attack],
+) -> Ran {
     let file = host.folder().join("script.json");
     fs::write(&file, script(calls).to_string()).unwrap();
     let mut run = ground.run(host);
-    run.args(["run", "attack", "--team", "attacked", "--output-format", "stream-json", "--model"]).current_dir(folder);
+    run.args(["run", "attack", "--team", "attacked", "--output-format", "stream-json", "--model"])
+        .current_dir(folder);
     run.arg(format!("script:{}", file.display())).args(arguments).stdin(Stdio::null());
     Ran::of(&run.output().unwrap())
 }
@@ -149,8 +168,13 @@ pub(super) fn judged(
     assert!(is_success && said.contains("\"Done.\""), "{host}, {way:?}: {}\n{log}", tail(&said));
     assert_eq!(results.len(), attacks.len(), "{host}, {way:?}: not all were answered\n{log}");
     if std::env::var_os("PITCREW_ATTACKS_SLOW").is_some() {
-        let is_cut = |(_, result): &(&Attack, &String)| result.starts_with("The command was stopped after");
-        attacks.iter().zip(&results).filter(is_cut).for_each(|(attack, _)| eprintln!("slow: {}", attack.text()));
+        let is_cut =
+            |(_, result): &(&Attack, &String)| result.starts_with("The command was stopped after");
+        attacks
+            .iter()
+            .zip(&results)
+            .filter(is_cut)
+            .for_each(|(attack, _)| eprintln!("slow: {}", attack.text()));
     }
     let mut faults = Vec::new();
     for (attack, result) in attacks.iter().zip(&results) {
@@ -160,9 +184,15 @@ pub(super) fn judged(
     }
     if way.bounds() != Bounds::AllButRoot {
         let outputs = ground.outputs();
-        let told = [("the answer", &*said), ("the log", &*log), ("an output in the background", &*outputs)];
+        let told = [
+            ("the answer", &*said),
+            ("the log", &*log),
+            ("an output in the background", &*outputs),
+        ];
         faults.extend(
-            told.iter().filter(|(_, text)| text.contains(CANARY)).map(|(name, _)| format!("read, and in {name}")),
+            told.iter()
+                .filter(|(_, text)| text.contains(CANARY))
+                .map(|(name, _)| format!("read, and in {name}")),
         );
         faults.extend(ground.reached().into_iter().map(|who| format!("reached {who}")));
         faults.extend(ground.harmed().map(|stat| format!("harmed a process outside: {stat}")));
@@ -175,11 +205,21 @@ pub(super) fn judged(
         content.map_or_else(|| "nothing".to_owned(), |content| format!("{content:?}"))
     };
     let change = |path: &PathBuf| {
-        format!("changed {}: {} became {}", path.display(), content(&before, path), content(&after, path))
+        format!(
+            "changed {}: {} became {}",
+            path.display(),
+            content(&before, path),
+            content(&after, path)
+        )
     };
     faults.extend(changed.map(change));
     let is_run = |result: &&String| REFUSALS.iter().all(|refusal| !result.contains(refusal));
-    Played { attacks: attacks.len(), ran: results.iter().filter(is_run).count(), took: started.elapsed(), faults }
+    Played {
+        attacks: attacks.len(),
+        ran: results.iter().filter(is_run).count(),
+        took: started.elapsed(),
+        faults,
+    }
 }
 
 /// The turn of a call, and which of the turn's calls it is.
@@ -195,7 +235,9 @@ fn results(said: &str) -> Vec<String> {
         for block in line["message"]["content"].as_array().into_iter().flatten() {
             if block["type"] == "tool_result" {
                 let number = number(block["tool_use_id"].as_str().unwrap());
-                let content = block["content"].as_str().map_or_else(|| block["content"].to_string(), str::to_owned);
+                let content = block["content"]
+                    .as_str()
+                    .map_or_else(|| block["content"].to_string(), str::to_owned);
                 results.insert(number, content);
             }
         }
@@ -204,7 +246,11 @@ fn results(said: &str) -> Vec<String> {
 }
 
 fn tail(text: &str) -> String {
-    text.lines().rev().take(3).map(|line| line.chars().take(2_000).collect::<String>() + "\n").collect()
+    text.lines()
+        .rev()
+        .take(3)
+        .map(|line| line.chars().take(2_000).collect::<String>() + "\n")
+        .collect()
 }
 
 /// Finds one attack of those that got through: half of them, again and again.

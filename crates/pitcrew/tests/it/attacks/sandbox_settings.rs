@@ -12,7 +12,12 @@ use super::play::run;
 use super::{BOTH, BUBBLEWRAP, LANDLOCK, NEITHER, host};
 
 /// The results of commands, in a run with these arguments; or why it did not start.
-fn results(host: &Host, ground: &Ground, arguments: &[&str], commands: &[&str]) -> Result<Vec<String>, String> {
+fn results(
+    host: &Host,
+    ground: &Ground,
+    arguments: &[&str],
+    commands: &[&str],
+) -> Result<Vec<String>, String> {
     let calls: Vec<Attack> = commands.iter().map(|command| Attack::shell("", command)).collect();
     let ran = run(host, ground, arguments, &calls);
     if ran.is_success { Ok(ran.results()) } else { Err(ran.log) }
@@ -20,20 +25,27 @@ fn results(host: &Host, ground: &Ground, arguments: &[&str], commands: &[&str]) 
 
 /// Adds to the user's settings.
 fn set(ground: &Ground, sandbox: Value) {
-    fs::write(ground.at("home/.claude/settings.json"), json!({ "sandbox": sandbox }).to_string()).unwrap();
+    fs::write(ground.at("home/.claude/settings.json"), json!({ "sandbox": sandbox }).to_string())
+        .unwrap();
 }
 
 #[test]
 fn the_sandbox_refuses_to_start_where_it_cannot_hold_and_says_what_is_missing() {
     for user in [User::Root, User::Other] {
-        for (means, missing) in [(LANDLOCK, "bubblewrap"), (BUBBLEWRAP, "Landlock"), (NEITHER, "Landlock")] {
+        for (means, missing) in
+            [(LANDLOCK, "bubblewrap"), (BUBBLEWRAP, "Landlock"), (NEITHER, "Landlock")]
+        {
             let Some(host) = host(user, means) else { continue };
             let ground = Ground::new(&host);
             for automatic in [false, true] {
                 set(&ground, json!({ "autoAllow": automatic }));
                 let arguments: &[&str] = if automatic { &[] } else { &["--sandbox"] };
-                let said = results(&host, &ground, arguments, &["touch ran"]).expect_err("it starts");
-                assert!(said.contains(missing) && said.contains("without --sandbox"), "{host}: {said}");
+                let said =
+                    results(&host, &ground, arguments, &["touch ran"]).expect_err("it starts");
+                assert!(
+                    said.contains(missing) && said.contains("without --sandbox"),
+                    "{host}: {said}"
+                );
                 assert!(!ground.at("work/ran").exists(), "{host}: {said}");
             }
         }
@@ -51,7 +63,11 @@ fn the_sandbox_refuses_a_folder_that_holds_the_home() {
         let ground = Ground::new(&host);
         let calls = [Attack::shell("", "touch home/.bashrc2")];
         let ran = super::play::run_in(&ground.at(""), &host, &ground, &["--sandbox"], &calls);
-        assert!(!ran.is_success && ran.log.contains("holds the home folder"), "{host}: {}", ran.log);
+        assert!(
+            !ran.is_success && ran.log.contains("holds the home folder"),
+            "{host}: {}",
+            ran.log
+        );
         assert!(!ground.at("home/.bashrc2").exists());
     }
 }
@@ -70,7 +86,10 @@ fn folders_of_the_settings_are_read_and_written_in_the_sandbox_and_no_others() {
         let commands: Vec<String> = ["library", "cache", "elsewhere"]
             .iter()
             .flat_map(|folder| {
-                [format!("cat {}", at(&format!("{folder}/file"))), format!("echo x > {}/new", at(folder))]
+                [
+                    format!("cat {}", at(&format!("{folder}/file"))),
+                    format!("echo x > {}/new", at(folder)),
+                ]
             })
             .collect();
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
@@ -79,7 +98,11 @@ fn folders_of_the_settings_are_read_and_written_in_the_sandbox_and_no_others() {
         assert!(before.iter().all(|said| !said.contains("in ")), "{host}: {before:?}");
         set(&ground, json!({"read": [at("library")], "write": [at("cache")]}));
         let said = results(&host, &ground, &["--sandbox"], &commands).unwrap();
-        assert_eq!((said[0].as_str(), said[2].as_str()), ("in library", "in cache"), "{host}: {said:?}");
+        assert_eq!(
+            (said[0].as_str(), said[2].as_str()),
+            ("in library", "in cache"),
+            "{host}: {said:?}"
+        );
         assert!(!said[4].contains("in elsewhere"), "{host}: {said:?}");
         assert_eq!(
             (is_made("library"), is_made("cache"), is_made("elsewhere")),
@@ -96,8 +119,11 @@ fn a_project_s_settings_open_nothing_of_the_sandbox_not_even_a_trusted_one_s() {
     let opened = json!({"sandbox": {"read": [ground.at("home")], "write": [ground.at("outside")], "network": true}});
     fs::write(ground.at("work/.claude/settings.json"), opened.to_string()).unwrap();
     let secret = ground.at("home/notes").display().to_string();
-    let commands =
-        [format!("cat {secret}"), "echo x > $OUT/new".to_owned(), "echo x > /dev/tcp/127.0.0.1/$TCP".to_owned()];
+    let commands = [
+        format!("cat {secret}"),
+        "echo x > $OUT/new".to_owned(),
+        "echo x > /dev/tcp/127.0.0.1/$TCP".to_owned(),
+    ];
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     for arguments in [&["--sandbox"][..], &["--sandbox", "--trust"]] {
         let said = results(&host, &ground, arguments, &commands).unwrap();
@@ -112,7 +138,9 @@ fn the_network_of_the_machine_is_shared_only_when_the_settings_say_so() {
         let Some(host) = host(user, BOTH) else { continue };
         let ground = Ground::new(&host);
         let commands = ["echo x > /dev/tcp/127.0.0.1/$TCP"];
-        let at_sockets = |attack: &Attack| ["SOCK", "DGRAM", "ABSTRACT"].iter().any(|it| attack.text().contains(it));
+        let at_sockets = |attack: &Attack| {
+            ["SOCK", "DGRAM", "ABSTRACT"].iter().any(|it| attack.text().contains(it))
+        };
         let connects = Attack::of_section("connect", Path::new(""), "");
         let connects: Vec<Attack> = connects.into_iter().filter(at_sockets).collect();
         results(&host, &ground, &["--sandbox"], &commands).unwrap();
@@ -122,7 +150,8 @@ fn the_network_of_the_machine_is_shared_only_when_the_settings_say_so() {
         assert_eq!(ground.reached(), ["TCP"], "{host}: {said:?}");
         // Programs that listen at a socket of the machine are no network.
         assert!(run(&host, &ground, &["--sandbox"], &connects).is_success && connects.len() > 20);
-        let reached: Vec<&str> = ground.reached().into_iter().filter(|who| !matches!(*who, "TCP" | "UDP")).collect();
+        let reached: Vec<&str> =
+            ground.reached().into_iter().filter(|who| !matches!(*who, "TCP" | "UDP")).collect();
         assert!(reached.is_empty(), "{host}: {reached:?}");
     }
 }
@@ -136,7 +165,8 @@ fn variables_that_the_settings_withhold_reach_no_command() {
         said[0].clone()
     };
     let (kept, withheld) = (ground.at("outside/datagram"), ground.at("outside/socket"));
-    let ways: [&[&str]; 3] = [&["--sandbox"], &["--yes"], &["--permission-mode", "bypassPermissions"]];
+    let ways: [&[&str]; 3] =
+        [&["--sandbox"], &["--yes"], &["--permission-mode", "bypassPermissions"]];
     for arguments in ways {
         assert!(value(arguments).contains(withheld.to_str().unwrap()), "{arguments:?}");
     }

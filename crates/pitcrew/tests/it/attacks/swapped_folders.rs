@@ -42,9 +42,15 @@ fn calls(ground: &Ground, nth: usize) -> Vec<Attack> {
     [
         ("Write", json!({"file_path": at(&format!("new{nth}")), "content": "x"})),
         ("Write", json!({"file_path": at(&format!("agents{nth}/new")), "content": "x"})),
-        ("Edit", json!({"file_path": at(&format!("made{nth}")), "old_string": "", "new_string": "x"})),
+        (
+            "Edit",
+            json!({"file_path": at(&format!("made{nth}")), "old_string": "", "new_string": "x"}),
+        ),
         ("Read", json!({"file_path": at(name)})),
-        ("Edit", json!({"file_path": at(name), "old_string": "inside", "new_string": "inside and more"})),
+        (
+            "Edit",
+            json!({"file_path": at(name), "old_string": "inside", "new_string": "inside and more"}),
+        ),
         ("Grep", json!({"pattern": ".", "path": at(""), "output_mode": "content"})),
         ("Grep", json!({"pattern": "CANARY", "output_mode": "content"})),
         ("Glob", json!({"pattern": "**/*", "path": at("")})),
@@ -55,8 +61,7 @@ fn calls(ground: &Ground, nth: usize) -> Vec<Attack> {
 
 fn check(host: &Host, target: &str) {
     let ground = Ground::new(host);
-    let settings =
-        json!({"permissions": {"deny": ["Read(./denied/**)", "Edit(./denied/**)"]}, "sandbox": {"autoAllow": true}});
+    let settings = json!({"permissions": {"deny": ["Read(./denied/**)", "Edit(./denied/**)"]}, "sandbox": {"autoAllow": true}});
     fs::write(ground.at("home/.claude/settings.json"), settings.to_string()).unwrap();
     let mut attacks: Vec<Attack> = swapping(&ground, target).into();
     attacks.extend((0..ROUNDS).flat_map(|nth| calls(&ground, nth)));
@@ -65,11 +70,18 @@ fn check(host: &Host, target: &str) {
     assert!(played.faults.is_empty(), "{host}, {target}: {:#?}", played.faults);
     let is_written = |name: &str| name.starts_with("new");
     let folders = fs::read_dir(ground.at("work")).unwrap().map(|entry| entry.unwrap().path());
-    let files = folders.filter(|path| path.is_dir() && !path.is_symlink()).flat_map(|path| fs::read_dir(path).unwrap());
-    let written = files.filter(|entry| is_written(&entry.as_ref().unwrap().file_name().to_string_lossy())).count();
+    let files = folders
+        .filter(|path| path.is_dir() && !path.is_symlink())
+        .flat_map(|path| fs::read_dir(path).unwrap());
+    let written = files
+        .filter(|entry| is_written(&entry.as_ref().unwrap().file_name().to_string_lossy()))
+        .count();
     eprintln!("{host}, {target}: {played}, {written} of {ROUNDS} new files are in the project");
     // Else nothing was tested.
-    assert!(ground.at("work/swapped").exists() && written > 0 && played.ran > ROUNDS, "{host}, {target}: {played}");
+    assert!(
+        ground.at("work/swapped").exists() && written > 0 && played.ran > ROUNDS,
+        "{host}, {target}: {played}"
+    );
 }
 
 #[test]
@@ -93,6 +105,9 @@ fn nobody_is_asked_about_a_path_with_a_link_in_it() {
     let ran = run(&host, &ground, &["--yes"], &[write("work/link/new"), write("outside/other")]);
     let said = ran.results();
     let real = ground.at("outside/new").display().to_string();
-    assert!(said[0].contains("goes through a symbolic link") && said[0].contains(&real), "{said:?}");
+    assert!(
+        said[0].contains("goes through a symbolic link") && said[0].contains(&real),
+        "{said:?}"
+    );
     assert!(!ground.at("outside/new").exists() && ground.at("outside/other").exists(), "{said:?}");
 }

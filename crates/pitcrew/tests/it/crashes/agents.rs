@@ -85,15 +85,25 @@ impl Crew {
         let rates = format!(r#""callRate": {plenty}, "spawnRate": {plenty}, "taskRate": {plenty}"#);
         // The longer the crashes take, the more tasks there are.
         let limits = format!(r#"{{"tasks": 100000, {rates}}}"#);
-        fs::write(room.root().join("settings.json"), format!(r#"{{"pitcrew": {{"limits": {limits}}}}}"#)).unwrap();
+        fs::write(
+            room.root().join("settings.json"),
+            format!(r#"{{"pitcrew": {{"limits": {limits}}}}}"#),
+        )
+        .unwrap();
         for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "Begin"]] {
             let git = ["-c", "user.name=dev", "-c", "user.email=dev@example.com"];
             let made = room.tool("git", &git).args(args).output().unwrap();
             assert!(made.status.success(), "{made:?}");
         }
         let model = room.script(&script(crashes));
-        let foreign = Command::new("sleep").arg("1000").process_group(0).stdin(Stdio::null()).spawn().unwrap();
-        let args = ["run", "go", "--team", "work", "--model", &model, "--teammate-mode", "tmux", "--yes"];
+        let foreign = Command::new("sleep")
+            .arg("1000")
+            .process_group(0)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let args =
+            ["run", "go", "--team", "work", "--model", &model, "--teammate-mode", "tmux", "--yes"];
         let lead = lead(&terminal, &args, 0);
         let crew = Self { terminal, lead, foreign, chance, dead: Vec::new() };
         crew.until("all are there", || match crew.terminal.teammates().len() {
@@ -156,8 +166,11 @@ impl Crew {
         self.lead.kill().unwrap();
         self.lead.wait().unwrap();
         self.dead.push(Dead::now(None, process));
-        self.lead =
-            lead(&self.terminal, &["run", "--resume", "work", "--teammate-mode", "tmux", "--yes"], self.crashes());
+        self.lead = lead(
+            &self.terminal,
+            &["run", "--resume", "work", "--teammate-mode", "tmux", "--yes"],
+            self.crashes(),
+        );
     }
 
     /// Ends the run in one of the ways there are; then nobody is left, and of the worktrees those that hold something.
@@ -166,13 +179,17 @@ impl Crew {
         match self.chance.below(3) {
             0 => [Signal::INT, Signal::TERM].into_iter().for_each(|signal| kill(pid, signal)),
             1 => {
-                let ended = Ran::of(self.terminal.command(&["shutdown", "work", "--force"]).output().unwrap());
+                let ended = Ran::of(
+                    self.terminal.command(&["shutdown", "work", "--force"]).output().unwrap(),
+                );
                 assert_eq!(ended.code, 0, "{ended:?}");
             }
             _ => self.lead.kill().unwrap(),
         }
         self.lead.wait().unwrap();
-        let deleted = Ran::of(self.terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
+        let deleted = Ran::of(
+            self.terminal.command(&["team", "delete", "work", "--force"]).output().unwrap(),
+        );
         assert_eq!(deleted.code, 0, "{deleted:?}");
         self.until("all are gone", || self.nobody_is_left());
         assert!(self.foreign(), "a process that is none of ours was killed");
@@ -191,9 +208,11 @@ impl Crew {
         let room = &self.terminal.room;
         let logs = fs::read_dir(room.temporary()).unwrap().flatten().map(|entry| entry.path());
         let logs = logs.filter(|path| path.extension().is_some_and(|ending| ending == "log"));
-        let logs =
-            logs.map(|path| format!("{}:\n{}", path.display(), tail(&fs::read_to_string(&path).unwrap_or_default())));
-        let journal = fs::read_to_string(self.terminal.team().join("pitcrew/journal.ndjson")).unwrap_or_default();
+        let logs = logs.map(|path| {
+            format!("{}:\n{}", path.display(), tail(&fs::read_to_string(&path).unwrap_or_default()))
+        });
+        let journal = fs::read_to_string(self.terminal.team().join("pitcrew/journal.ndjson"))
+            .unwrap_or_default();
         logs.chain([tail(&journal)]).collect::<Vec<_>>().join("\n")
     }
 }
@@ -205,7 +224,8 @@ fn tail(text: &str) -> String {
 
 /// Starts a process that leads the team; what it says goes into a file, as nobody reads it meanwhile.
 fn lead(terminal: &Terminal, args: &[&str], number: usize) -> Child {
-    let log = fs::File::create(terminal.room.temporary().join(format!("lead-{number}.log"))).unwrap();
+    let log =
+        fs::File::create(terminal.room.temporary().join(format!("lead-{number}.log"))).unwrap();
     let mut command = terminal.command(args);
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
@@ -213,12 +233,15 @@ fn lead(terminal: &Terminal, args: &[&str], number: usize) -> Child {
 /// A lead that has a team, and gives everybody who dies a successor.
 fn script(crashes: usize) -> String {
     const SUCCESSORS: [&str; 5] = ["talker", "keeper", "asker", "writer", "tasker"];
-    let first = ["keeper-0l", "tasker-1l", "talker-2", "asker-3", "tasker-4", "keeper-5"].map(str::to_owned);
+    let first = ["keeper-0l", "tasker-1l", "talker-2", "asker-3", "tasker-4", "keeper-5"]
+        .map(str::to_owned);
     let mut lead = format!("    - tools:\n{}", first.map(|name| spawn(&name)).concat());
     // Two may die in one crash.
     for (lost, role) in (1..=2 * crashes).zip(SUCCESSORS.iter().cycle()) {
         let next = spawn(&format!("{role}-{}", lost + 5));
-        lead += &format!("    - wait_for: {{matches: teammate_terminated|was not started, times: {lost}}}\n");
+        lead += &format!(
+            "    - wait_for: {{matches: teammate_terminated|was not started, times: {lost}}}\n"
+        );
         lead += &format!("    - tools:\n{next}");
     }
     format!("agents:\n  team-lead:\n{lead}{MEMBERS}")
@@ -227,7 +250,8 @@ fn script(crashes: usize) -> String {
 /// The call that spawns a member: one whose name ends with `l` in the lead's process.
 fn spawn(name: &str) -> String {
     let place = if name.ends_with('l') { "backend: in-process, " } else { "" };
-    let has_worktree = place.is_empty() && (name.starts_with("keeper") || name.starts_with("writer"));
+    let has_worktree =
+        place.is_empty() && (name.starts_with("keeper") || name.starts_with("writer"));
     let isolation = if has_worktree { "isolation: worktree, " } else { "" };
     format!(
         "        - {{name: Task, input: {{name: {name}, {place}{isolation}description: A part, prompt: Do your part.}}}}\n"

@@ -57,9 +57,10 @@ impl Crew {
     }
 
     fn nothing_is_left_of(&self, dead: &[Dead]) -> Look {
-        let marks = dead.iter().map(|Dead { process: ProcessIdentity { pid, start_ticks }, .. }| {
-            format!("PITCREW_JOB_OWNER={pid}.{start_ticks}")
-        });
+        let marks =
+            dead.iter().map(|Dead { process: ProcessIdentity { pid, start_ticks }, .. }| {
+                format!("PITCREW_JOB_OWNER={pid}.{start_ticks}")
+            });
         let marks: Vec<String> = marks.collect();
         for (pid, environment) in environments() {
             let mark = marks.iter().find(|mark| has(&environment, mark));
@@ -77,20 +78,27 @@ impl Crew {
         is_so(!process.is_alive(), || format!("{process} is alive"))?;
         let Some(name) = dead.name.as_deref() else { return Ok(()) };
         let started = self.terminal.started();
-        is_so(started[name]["process"]["pid"] != process.pid, || format!("{name} is recorded as started"))?;
+        is_so(started[name]["process"]["pid"] != process.pid, || {
+            format!("{name} is recorded as started")
+        })?;
         let is_member = self.members().contains_key(name);
         is_so(is_member || started[name].is_null(), || format!("{name} has a record"))?;
         is_so(is_member || self.panes_of(name).is_empty(), || format!("{name} has a pane"))?;
-        is_so(is_member || self.has_been_told_of(name), || format!("the lead does not know of {name}"))?;
+        is_so(is_member || self.has_been_told_of(name), || {
+            format!("the lead does not know of {name}")
+        })?;
         let holder = self.holder_of(&LeaseName::of_member(&AgentName::foreign(name)));
-        is_so(holder.is_none_or(|holder| holder != process && holder.is_alive()), || format!("{name} has its lease"))
+        is_so(holder.is_none_or(|holder| holder != process && holder.is_alive()), || {
+            format!("{name} has its lease")
+        })
     }
 
     /// What the config says of each teammate.
     fn members(&self) -> BTreeMap<String, Value> {
         let config = self.terminal.config().unwrap_or_default();
         let members = config["members"].as_array().cloned().unwrap_or_default();
-        let named = members.into_iter().map(|member| (member["name"].as_str().unwrap().to_owned(), member));
+        let named =
+            members.into_iter().map(|member| (member["name"].as_str().unwrap().to_owned(), member));
         named.filter(|(name, _)| name != "team-lead").collect()
     }
 
@@ -118,39 +126,60 @@ impl Crew {
         let members = self.members();
         let tasks = files(&self.terminal.room.root().join("tasks/work"));
         // What a write that a crash cut off has left beside them is no task.
-        for path in tasks.iter().filter(|path| path.extension().is_some_and(|ending| ending == "json")) {
-            let task: Value = serde_json::from_str(&fs::read_to_string(path).unwrap_or_default()).unwrap_or_default();
-            let Some(owner) = task["owner"].as_str().filter(|_| task["status"] != "completed") else { continue };
-            is_so(members.contains_key(owner), || format!("{owner} is no member and owns task {}", task["id"]))?;
+        for path in
+            tasks.iter().filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        {
+            let task: Value = serde_json::from_str(&fs::read_to_string(path).unwrap_or_default())
+                .unwrap_or_default();
+            let Some(owner) = task["owner"].as_str().filter(|_| task["status"] != "completed")
+            else {
+                continue;
+            };
+            is_so(members.contains_key(owner), || {
+                format!("{owner} is no member and owns task {}", task["id"])
+            })?;
         }
         Ok(())
     }
 
     /// Every member has one process of its kind, one pane and one record, and nobody else has any.
     fn each_member_is_there_once(&self) -> Look {
-        let (members, processes, started) = (self.members(), self.terminal.named_teammates(), self.terminal.started());
-        let elsewhere: Vec<&String> =
-            members.iter().filter(|(_, member)| member["backendType"] == "tmux").map(|(name, _)| name).collect();
+        let (members, processes, started) =
+            (self.members(), self.terminal.named_teammates(), self.terminal.started());
+        let elsewhere: Vec<&String> = members
+            .iter()
+            .filter(|(_, member)| member["backendType"] == "tmux")
+            .map(|(name, _)| name)
+            .collect();
         let mut found: Vec<&String> = processes.iter().map(|(name, _)| name).collect();
         found.sort();
         is_so(found == elsewhere, || format!("members {elsewhere:?}, processes {found:?}"))?;
         let recorded: Vec<&String> = started.as_object().unwrap().keys().collect();
         is_so(recorded == elsewhere, || format!("members {elsewhere:?}, records {recorded:?}"))?;
         let panes = self.terminal.panes();
-        is_so(panes.len() == elsewhere.len() + 1, || format!("members {elsewhere:?}, panes {panes:?}"))?;
-        is_so(panes.contains(&self.terminal.theirs), || format!("the user's pane is gone: {panes:?}"))?;
+        is_so(panes.len() == elsewhere.len() + 1, || {
+            format!("members {elsewhere:?}, panes {panes:?}")
+        })?;
+        is_so(panes.contains(&self.terminal.theirs), || {
+            format!("the user's pane is gone: {panes:?}")
+        })?;
         let lead = self.lead();
         let leads = self.holder_of(&LeaseName::Run);
         is_so(leads == Some(lead), || format!("{lead} leads, and the lease is {leads:?}'s"))?;
         for (name, process) in &processes {
             let panes = self.panes_of(name);
             let pane = members[name]["tmuxPaneId"].as_str().unwrap_or_default();
-            is_so(panes.len() == 1 && panes[0].starts_with(&format!("{pane} ")), || format!("{name} has {panes:?}"))?;
+            is_so(panes.len() == 1 && panes[0].starts_with(&format!("{pane} ")), || {
+                format!("{name} has {panes:?}")
+            })?;
             let record = &started[name];
-            let is_told_right = record["process"]["pid"] == process.pid && record["owner"]["pid"] == lead.pid;
+            let is_told_right =
+                record["process"]["pid"] == process.pid && record["owner"]["pid"] == lead.pid;
             is_so(is_told_right, || format!("{name} is {process}, and its record says {record}"))?;
             let holder = self.holder_of(&LeaseName::of_member(&AgentName::foreign(name)));
-            is_so(holder == Some(*process), || format!("{name} is {process}, and its lease is {holder:?}'s"))?;
+            is_so(holder == Some(*process), || {
+                format!("{name} is {process}, and its lease is {holder:?}'s")
+            })?;
         }
         Ok(())
     }
@@ -158,26 +187,42 @@ impl Crew {
     /// Every worktree and branch of ours is a member's, or holds something that would be lost.
     fn worktrees_have_owners_or_work(&self) -> Look {
         let room = &self.terminal.room;
-        let owned: BTreeSet<PathBuf> =
-            self.members().values().filter_map(|member| Some(member["worktreePath"].as_str()?.into())).collect();
+        let owned: BTreeSet<PathBuf> = self
+            .members()
+            .values()
+            .filter_map(|member| Some(member["worktreePath"].as_str()?.into()))
+            .collect();
         let (mut branches, mut folders) = (BTreeSet::new(), BTreeSet::new());
-        for block in git(room, &room.work(), &["worktree", "list", "--porcelain"]).split("\n\n").skip(1) {
-            let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+        for block in
+            git(room, &room.work(), &["worktree", "list", "--porcelain"]).split("\n\n").skip(1)
+        {
+            let field = |name: &str| {
+                block.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned))
+            };
             let Some(path) = field("worktree ").map(PathBuf::from) else { continue };
             let holds = path.is_dir() && !git(room, &path, &["status", "--porcelain"]).is_empty();
-            is_so(holds || owned.contains(&path), || format!("nobody has the worktree {}", path.display()))?;
+            is_so(holds || owned.contains(&path), || {
+                format!("nobody has the worktree {}", path.display())
+            })?;
             branches.extend(field("branch refs/heads/"));
             folders.insert(path);
         }
-        let made: BTreeSet<String> =
-            git(room, &room.work(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/pitcrew/"])
-                .lines()
-                .map(str::to_owned)
-                .collect();
+        let made: BTreeSet<String> = git(
+            room,
+            &room.work(),
+            &["for-each-ref", "--format=%(refname:short)", "refs/heads/pitcrew/"],
+        )
+        .lines()
+        .map(str::to_owned)
+        .collect();
         is_so(made == branches, || format!("worktrees have {branches:?}, and there are {made:?}"))?;
-        let there: BTreeSet<PathBuf> =
-            files(&room.root().join("pitcrew/worktrees")).iter().flat_map(|team| files(team)).collect();
-        is_so(there.is_subset(&folders), || format!("there are {there:?}, and git knows {folders:?}"))
+        let there: BTreeSet<PathBuf> = files(&room.root().join("pitcrew/worktrees"))
+            .iter()
+            .flat_map(|team| files(team))
+            .collect();
+        is_so(there.is_subset(&folders), || {
+            format!("there are {there:?}, and git knows {folders:?}")
+        })
     }
 
     /// After the end: the server has the user's pane, and in the room runs nothing but that.
@@ -188,7 +233,8 @@ impl Crew {
             let line = command_line(process.pid);
             !line.starts_with("tmux ") && line != "sleep 1000"
         };
-        let left: Vec<ProcessIdentity> = processes_in(&self.terminal.room).into_iter().filter(is_ours).collect();
+        let left: Vec<ProcessIdentity> =
+            processes_in(&self.terminal.room).into_iter().filter(is_ours).collect();
         is_so(left.is_empty(), || format!("{left:?} run"))?;
         let locks = locks(&self.terminal.room.root());
         is_so(locks.is_empty(), || format!("locks {locks:?}"))

@@ -38,7 +38,12 @@ const ODD: [(&str, Odd); 5] = [
         mknodat(CWD, scene.at(path), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     }),
     ("is longer than anybody reads", |scene, path| {
-        std::fs::File::options().write(true).open(scene.at(path)).unwrap().set_len(1 << 30).unwrap();
+        std::fs::File::options()
+            .write(true)
+            .open(scene.at(path))
+            .unwrap()
+            .set_len(1 << 30)
+            .unwrap();
         // Nobody wants to compare that.
         scene.no_loss(path);
     }),
@@ -88,7 +93,11 @@ fn odd() -> Vec<Damage> {
             ("an inbox", format!("{CREW}/inboxes/bob.json"), Expect::Mended("torn")),
             ("a task", "root/tasks/crew/2.json".to_owned(), Expect::Mended("torn")),
             ("the keys", format!("{CREW}/pitcrew/keys.json"), Expect::Mended("torn")),
-            ("a transcript", format!("{CREW}/pitcrew/transcripts/ann.ndjson"), Expect::Mended("torn")),
+            (
+                "a transcript",
+                format!("{CREW}/pitcrew/transcripts/ann.ndjson"),
+                Expect::Mended("torn"),
+            ),
             ("the journal", format!("{CREW}/pitcrew/journal.ndjson"), Expect::Mended("torn")),
             ("the config", format!("{CREW}/config.json"), Expect::Named("bad_config")),
         ];
@@ -136,17 +145,25 @@ fn locks() -> Vec<Damage> {
         "root/tasks/crew/1.json.lock".to_owned(),
     ] {
         let path = lock.clone();
-        all.push(Damage::new(format!("the stale lock {lock}"), Expect::Mended("stale_lock"), move |scene| {
-            scene.folder(&path);
-            scene.age(&path);
-            paths(&[&path])
-        }));
+        all.push(Damage::new(
+            format!("the stale lock {lock}"),
+            Expect::Mended("stale_lock"),
+            move |scene| {
+                scene.folder(&path);
+                scene.age(&path);
+                paths(&[&path])
+            },
+        ));
         let path = lock.clone();
-        all.push(Damage::new(format!("the stale lock {lock}, a file"), Expect::Mended("stale_lock"), move |scene| {
-            scene.write(&path, "4711");
-            scene.age(&path);
-            paths(&[&path])
-        }));
+        all.push(Damage::new(
+            format!("the stale lock {lock}, a file"),
+            Expect::Mended("stale_lock"),
+            move |scene| {
+                scene.write(&path, "4711");
+                scene.age(&path);
+                paths(&[&path])
+            },
+        ));
     }
     let lock = format!("{CREW}/inboxes/ann.json.lock");
     let path = lock.clone();
@@ -155,17 +172,25 @@ fn locks() -> Vec<Damage> {
         Vec::new()
     }));
     let path = lock.clone();
-    all.push(Damage::new("a lock of the next century", Expect::Mended("stale_lock"), move |scene| {
-        scene.folder(&path);
-        scene.date(&path, SystemTime::now() + Duration::from_secs(3_000_000_000));
-        paths(&[&path])
-    }));
+    all.push(Damage::new(
+        "a lock of the next century",
+        Expect::Mended("stale_lock"),
+        move |scene| {
+            scene.folder(&path);
+            scene.date(&path, SystemTime::now() + Duration::from_secs(3_000_000_000));
+            paths(&[&path])
+        },
+    ));
     let path = lock.clone();
-    all.push(Damage::new("a stale lock with something in it", Expect::Named("occupied"), move |scene| {
-        scene.write(&format!("{path}/notes"), "mine");
-        scene.age(&path);
-        Vec::new()
-    }));
+    all.push(Damage::new(
+        "a stale lock with something in it",
+        Expect::Named("occupied"),
+        move |scene| {
+            scene.write(&format!("{path}/notes"), "mine");
+            scene.age(&path);
+            Vec::new()
+        },
+    ));
     all
 }
 
@@ -179,11 +204,15 @@ fn unfinished() -> Vec<Damage> {
         "root/tasks/crew".to_owned(),
     ] {
         let path = format!("{folder}/.pitcrew-{ID}.tmp");
-        all.push(Damage::new(format!("half a write, {path}"), Expect::Mended("unfinished"), move |scene| {
-            scene.write(&path, "half a fi");
-            scene.age(&path);
-            paths(&[&path])
-        }));
+        all.push(Damage::new(
+            format!("half a write, {path}"),
+            Expect::Mended("unfinished"),
+            move |scene| {
+                scene.write(&path, "half a fi");
+                scene.age(&path);
+                paths(&[&path])
+            },
+        ));
     }
     let path = format!("{CREW}/.pitcrew-{ID}.tmp");
     all.push(Damage::new("a write that is going on", Expect::Untouched, move |scene| {
@@ -191,32 +220,48 @@ fn unfinished() -> Vec<Damage> {
         Vec::new()
     }));
     let path = format!("{CREW}/inboxes/ann.json.stale-{ID}");
-    all.push(Damage::new("a lock that was being broken", Expect::Mended("unfinished"), move |scene| {
-        scene.folder(&path);
-        scene.age(&path);
-        paths(&[&path])
-    }));
+    all.push(Damage::new(
+        "a lock that was being broken",
+        Expect::Mended("unfinished"),
+        move |scene| {
+            scene.folder(&path);
+            scene.age(&path);
+            paths(&[&path])
+        },
+    ));
     let path = format!("root/teams/.new-{ID}");
-    all.push(Damage::new("a team that was never whole", Expect::Mended("unfinished"), move |scene| {
-        scene.folder(&format!("{path}/inboxes"));
-        scene.write(&format!("{path}/config.json"), "{");
-        scene.age(&path);
-        paths(&[&path])
-    }));
+    all.push(Damage::new(
+        "a team that was never whole",
+        Expect::Mended("unfinished"),
+        move |scene| {
+            scene.folder(&format!("{path}/inboxes"));
+            scene.write(&format!("{path}/config.json"), "{");
+            scene.age(&path);
+            paths(&[&path])
+        },
+    ));
     let path = format!("root/teams/.new-{ID}");
-    all.push(Damage::new("half a team with more in it", Expect::Named("unfinished"), move |scene| {
-        scene.write(&format!("{path}/notes"), "mine");
-        scene.age(&path);
-        Vec::new()
-    }));
-    all.push(Damage::new("a team archived without its tasks", Expect::Mended("half_archived"), |scene| {
-        let place = scene.at("root/pitcrew/archive/crew-20261120T134500Z-12345678");
-        std::fs::create_dir_all(&place).unwrap();
-        std::fs::rename(scene.at(CREW), place.join("team")).unwrap();
-        // They are kept with their team, and not with what a repair took away.
-        scene.no_loss("root/tasks/crew");
-        paths(&["root/tasks/crew"])
-    }));
+    all.push(Damage::new(
+        "half a team with more in it",
+        Expect::Named("unfinished"),
+        move |scene| {
+            scene.write(&format!("{path}/notes"), "mine");
+            scene.age(&path);
+            Vec::new()
+        },
+    ));
+    all.push(Damage::new(
+        "a team archived without its tasks",
+        Expect::Mended("half_archived"),
+        |scene| {
+            let place = scene.at("root/pitcrew/archive/crew-20261120T134500Z-12345678");
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::rename(scene.at(CREW), place.join("team")).unwrap();
+            // They are kept with their team, and not with what a repair took away.
+            scene.no_loss("root/tasks/crew");
+            paths(&["root/tasks/crew"])
+        },
+    ));
     all
 }
 

@@ -48,15 +48,22 @@ fn links() -> Vec<Damage> {
         "root/pitcrew",
         "root/pitcrew/archive",
     ] {
-        all.push(Damage::new(format!("{folder} is a link to a project"), Expect::Named("link"), move |scene| {
-            project(scene, "project");
-            scene.link(folder, "project");
-            Vec::new()
-        }));
+        all.push(Damage::new(
+            format!("{folder} is a link to a project"),
+            Expect::Named("link"),
+            move |scene| {
+                project(scene, "project");
+                scene.link(folder, "project");
+                Vec::new()
+            },
+        ));
     }
     all.push(Damage::new("a link to a folder that is a team", Expect::Named("link"), |scene| {
         project(scene, "project");
-        scene.write("project/config.json", scene.read("root/teams/crew/config.json").replace("crew", "work"));
+        scene.write(
+            "project/config.json",
+            scene.read("root/teams/crew/config.json").replace("crew", "work"),
+        );
         scene.link("root/teams/work", "project");
         Vec::new()
     }));
@@ -74,7 +81,8 @@ fn links() -> Vec<Damage> {
         let long_ago = rustix::fs::Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
         let times = rustix::fs::Timestamps { last_access: long_ago, last_modification: long_ago };
         let path = scene.at("root/teams/crew/inboxes/ann.json.lock");
-        rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+            .unwrap();
         Vec::new()
     }));
     all
@@ -93,13 +101,21 @@ fn folders() -> Vec<Damage> {
             project(scene, "root/teams/work");
             Vec::new()
         }),
-        Damage::new("a project whose config is its own", Expect::Named("bad_config"), with_config("{\"port\": 8080}")),
+        Damage::new(
+            "a project whose config is its own",
+            Expect::Named("bad_config"),
+            with_config("{\"port\": 8080}"),
+        ),
         Damage::new(
             "a config that names another team",
             Expect::Named("bad_config"),
             with_config("{\"name\": \"crew\", \"members\": []}"),
         ),
-        Damage::new("a config without a name", Expect::Named("bad_config"), with_config("{\"members\": []}")),
+        Damage::new(
+            "a config without a name",
+            Expect::Named("bad_config"),
+            with_config("{\"members\": []}"),
+        ),
         Damage::new(
             "a config without a list of members",
             Expect::Named("bad_config"),
@@ -116,31 +132,46 @@ fn folders() -> Vec<Damage> {
             scene.age("root/teams/crew/inboxes/ann.json.lock");
             Vec::new()
         }),
-        Damage::new("a link to a project beside a team that is mended", Expect::Named("link"), |scene| {
-            project(scene, "project");
-            scene.link("root/teams/work", "project");
-            scene.link("root/tasks/work", "project");
-            Vec::new()
-        }),
+        Damage::new(
+            "a link to a project beside a team that is mended",
+            Expect::Named("link"),
+            |scene| {
+                project(scene, "project");
+                scene.link("root/teams/work", "project");
+                scene.link("root/tasks/work", "project");
+                Vec::new()
+            },
+        ),
         Damage::new("tasks of a client that has no team", Expect::Untouched, |scene| {
             project(scene, "root/tasks/4711");
             Vec::new()
         }),
-        Damage::new("a folder in the archive that is called like a repair", Expect::Untouched, |scene| {
-            let place = "root/pitcrew/archive/.repair-20200101T000000Z-12345678";
-            scene.write(&format!("{place}/kept.ndjson"), "{\"kind\":\"kept\",\"path\":\"notes\"}\n");
-            scene.write(&format!("{place}/notes"), "mine");
-            Vec::new()
-        }),
-        Damage::new("what an earlier repair kept, beside what is somebody's", Expect::Untouched, |scene| {
-            let place = "root/pitcrew/archive/.repair-20991231T000000Z-12345678";
-            scene.write(
+        Damage::new(
+            "a folder in the archive that is called like a repair",
+            Expect::Untouched,
+            |scene| {
+                let place = "root/pitcrew/archive/.repair-20200101T000000Z-12345678";
+                scene.write(
+                    &format!("{place}/kept.ndjson"),
+                    "{\"kind\":\"kept\",\"path\":\"notes\"}\n",
+                );
+                scene.write(&format!("{place}/notes"), "mine");
+                Vec::new()
+            },
+        ),
+        Damage::new(
+            "what an earlier repair kept, beside what is somebody's",
+            Expect::Untouched,
+            |scene| {
+                let place = "root/pitcrew/archive/.repair-20991231T000000Z-12345678";
+                scene.write(
                 &format!("{place}/kept.ndjson"),
                 "{\"kind\":\"repair\",\"v\":1,\"at_ms\":4102358400000}\n{\"kind\":\"kept\",\"path\":\"../../../outside\"}\n",
             );
-            scene.write(&format!("{place}/teams/crew/inboxes/bob.json"), "[");
-            Vec::new()
-        }),
+                scene.write(&format!("{place}/teams/crew/inboxes/bob.json"), "[");
+                Vec::new()
+            },
+        ),
     ]
 }
 

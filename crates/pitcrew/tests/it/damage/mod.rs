@@ -64,7 +64,13 @@ fn check_all(damages: &[Damage]) {
         }
     });
     let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "{} of {} failed:\n{}", failed.len(), damages.len(), failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "{} of {} failed:\n{}",
+        failed.len(),
+        damages.len(),
+        failed.join("\n")
+    );
 }
 
 fn check(damage: &Damage) -> Result<(), String> {
@@ -72,8 +78,11 @@ fn check(damage: &Damage) -> Result<(), String> {
     let may_change = (damage.make)(&scene);
     let (before, stamps) = (scene.tree(), scene.stamps());
     let (code, looked) = scene.doctor(&[]);
-    is(scene.tree() == before, || format!("a look changed {}", differences(&before, &scene.tree())))?;
-    let touched: Vec<_> = scene.stamps().into_iter().filter(|(path, at)| stamps.get(path) != Some(at)).collect();
+    is(scene.tree() == before, || {
+        format!("a look changed {}", differences(&before, &scene.tree()))
+    })?;
+    let touched: Vec<_> =
+        scene.stamps().into_iter().filter(|(path, at)| stamps.get(path) != Some(at)).collect();
     is(touched.is_empty(), || format!("a look wrote to {touched:?}"))?;
     match damage.expect {
         Expect::Untouched => {
@@ -92,7 +101,9 @@ fn check(damage: &Damage) -> Result<(), String> {
             let says = findings(&looked).iter().all(|it| it["repair"].is_string());
             is(says, || format!("it does not say what a repair does: {looked:#}"))?;
             let (code, repaired) = scene.doctor(&["--repair"]);
-            is(code == 0 && repaired["left"] == 0, || format!("it was not mended: {code} {repaired:#}"))?;
+            is(code == 0 && repaired["left"] == 0, || {
+                format!("it was not mended: {code} {repaired:#}")
+            })?;
             let after = scene.tree();
             unchanged(&before, &after, &may_change)?;
             kept(&before, &after, &scene)?;
@@ -108,7 +119,9 @@ fn findings(report: &Value) -> &[Value] {
 
 fn finds(report: &Value, kind: &str, code: i32) -> Result<(), String> {
     let is_found = findings(report).iter().any(|finding| finding["kind"] == kind);
-    is(is_found && code == 1, || format!("no {kind} in the report, which ended with {code}: {report:#}"))
+    is(is_found && code == 1, || {
+        format!("no {kind} in the report, which ended with {code}: {report:#}")
+    })
 }
 
 /// Nothing but what may change did, and nothing came but what a repair writes: the archive, the journal, counters.
@@ -120,7 +133,10 @@ fn unchanged(before: &Tree, after: &Tree, may_change: &[PathBuf]) -> Result<(), 
             || (path.starts_with("root/pitcrew") && !before.contains_key(path))
     };
     let rest = |tree: &Tree| -> Tree {
-        tree.iter().filter(|(path, _)| !is_expected(path)).map(|(path, entry)| (path.clone(), entry.clone())).collect()
+        tree.iter()
+            .filter(|(path, _)| !is_expected(path))
+            .map(|(path, entry)| (path.clone(), entry.clone()))
+            .collect()
     };
     let (before, after) = (rest(before), rest(after));
     is(before == after, || format!("changed: {}", differences(&before, &after)))
@@ -140,7 +156,9 @@ fn kept(before: &Tree, after: &Tree, scene: &Scene) -> Result<(), String> {
             continue;
         }
         let below = path.strip_prefix("root").unwrap_or(path);
-        is(in_archive.get(below) == Some(&entry), || format!("{} is gone and not kept", path.display()))?;
+        is(in_archive.get(below) == Some(&entry), || {
+            format!("{} is gone and not kept", path.display())
+        })?;
     }
     Ok(())
 }

@@ -24,14 +24,20 @@ pub(super) fn all() -> Vec<Damage> {
 fn lines() -> Vec<Damage> {
     let mut all = Vec::new();
     for (what, line) in BAD_LINES {
-        for (log, first) in [("transcripts/ann.ndjson", true), ("journal.ndjson", false), ("read/ann.ndjson", true)] {
+        for (log, first) in
+            [("transcripts/ann.ndjson", true), ("journal.ndjson", false), ("read/ann.ndjson", true)]
+        {
             let path = format!("{OURS}/{log}");
-            all.push(Damage::new(format!("{what} in {log}"), Expect::Mended("bad_lines"), move |scene| {
-                let was = std::fs::read(scene.at(&path)).unwrap_or_else(|_| b"{}\n".to_vec());
-                let text = if first { [line, &was].concat() } else { [&was, line].concat() };
-                scene.write(&path, text);
-                paths(&[&path])
-            }));
+            all.push(Damage::new(
+                format!("{what} in {log}"),
+                Expect::Mended("bad_lines"),
+                move |scene| {
+                    let was = std::fs::read(scene.at(&path)).unwrap_or_else(|_| b"{}\n".to_vec());
+                    let text = if first { [line, &was].concat() } else { [&was, line].concat() };
+                    scene.write(&path, text);
+                    paths(&[&path])
+                },
+            ));
         }
     }
     for (what, line) in [("a blank line", "\n"), ("a line of spaces", "    \n")] {
@@ -45,10 +51,14 @@ fn lines() -> Vec<Damage> {
     }
     let unknown = "{\"seq\":3,\"kind\":\"sang\",\"song\":\"mine\"}\n";
     let path = format!("{OURS}/transcripts/ann.ndjson");
-    all.push(Damage::new("an unknown step in a transcript", Expect::Mended("bad_lines"), move |scene| {
-        scene.write(&path, format!("{}{unknown}", scene.read(&path)));
-        paths(&[&path])
-    }));
+    all.push(Damage::new(
+        "an unknown step in a transcript",
+        Expect::Mended("bad_lines"),
+        move |scene| {
+            scene.write(&path, format!("{}{unknown}", scene.read(&path)));
+            paths(&[&path])
+        },
+    ));
     let path = format!("{OURS}/transcripts/team-lead.ndjson");
     all.push(Damage::new("a last line that a crash tore", Expect::Untouched, move |scene| {
         scene.write(&path, format!("{}{{\"seq\":", scene.read(&path)));
@@ -64,7 +74,10 @@ fn entries() -> Vec<Damage> {
         ("started", r#"{"version":1,"started":{"bob":7}}"#),
         ("started", r#"{"version":1,"started":[]}"#),
         ("started", r#"{"bob":{"sang":true}}"#),
-        ("requests", r#"{"version":1,"requests":{"perm-1":{"kind":"dance","from":"bob","to":"team-lead","at_ms":1}}}"#),
+        (
+            "requests",
+            r#"{"version":1,"requests":{"perm-1":{"kind":"dance","from":"bob","to":"team-lead","at_ms":1}}}"#,
+        ),
         ("requests", r#"{"requests":{"perm-1":null}}"#),
         ("requests", r#"{"requests":7}"#),
         ("panes", r#"{"version":1,"hosts":[7]}"#),
@@ -77,16 +90,24 @@ fn entries() -> Vec<Damage> {
         ("escaped", r#"{"version":1,"escaped":[{"process":7}]}"#),
     ] {
         let path = format!("{OURS}/{document}.json");
-        all.push(Damage::new(format!("{text} in {document}.json"), Expect::Mended("bad_entry"), move |scene| {
-            scene.write(&path, text);
-            paths(&[&path])
-        }));
+        all.push(Damage::new(
+            format!("{text} in {document}.json"),
+            Expect::Mended("bad_entry"),
+            move |scene| {
+                scene.write(&path, text);
+                paths(&[&path])
+            },
+        ));
     }
     let path = format!("{OURS}/take-over.json");
-    all.push(Damage::new("a change of the lead that names nobody", Expect::Mended("torn"), move |scene| {
-        scene.write(&path, "{}");
-        paths(&[&path])
-    }));
+    all.push(Damage::new(
+        "a change of the lead that names nobody",
+        Expect::Mended("torn"),
+        move |scene| {
+            scene.write(&path, "{}");
+            paths(&[&path])
+        },
+    ));
     for (document, text) in [
         ("started", r#"{"version":1,"started":{},"later":{"a":1}}"#),
         ("requests", r#"{"version":1,"requests":{},"later":[1]}"#),
@@ -95,30 +116,54 @@ fn entries() -> Vec<Damage> {
         ("settings", r#"{"version":99,"permissions":{}}"#),
     ] {
         let path = format!("{OURS}/{document}.json");
-        all.push(Damage::new(format!("{document}.json with {text}"), Expect::Untouched, move |scene| {
-            scene.write(&path, text);
-            Vec::new()
-        }));
+        all.push(Damage::new(
+            format!("{document}.json with {text}"),
+            Expect::Untouched,
+            move |scene| {
+                scene.write(&path, text);
+                Vec::new()
+            },
+        ));
     }
     all
 }
 
 fn newer() -> Vec<Damage> {
     let mut all = Vec::new();
-    for document in ["started", "requests", "panes", "bounds", "ended", "keys", "take-over", "escaped", "conversations"]
-    {
+    for document in [
+        "started",
+        "requests",
+        "panes",
+        "bounds",
+        "ended",
+        "keys",
+        "take-over",
+        "escaped",
+        "conversations",
+    ] {
         let path = format!("{OURS}/{document}.json");
-        all.push(Damage::new(format!("{document}.json of a later version"), Expect::Named("newer"), move |scene| {
-            scene.write(&path, r#"{"version":2,"sung":[]}"#);
-            Vec::new()
-        }));
+        all.push(Damage::new(
+            format!("{document}.json of a later version"),
+            Expect::Named("newer"),
+            move |scene| {
+                scene.write(&path, r#"{"version":2,"sung":[]}"#);
+                Vec::new()
+            },
+        ));
     }
     for log in ["transcripts/ann.ndjson", "journal.ndjson"] {
         let path = format!("{OURS}/{log}");
-        all.push(Damage::new(format!("a line of a later version in {log}"), Expect::Named("newer"), move |scene| {
-            scene.write(&path, format!("{}{{\"v\":2,\"seq\":9,\"kind\":\"sang\"}}\n", scene.read(&path)));
-            Vec::new()
-        }));
+        all.push(Damage::new(
+            format!("a line of a later version in {log}"),
+            Expect::Named("newer"),
+            move |scene| {
+                scene.write(
+                    &path,
+                    format!("{}{{\"v\":2,\"seq\":9,\"kind\":\"sang\"}}\n", scene.read(&path)),
+                );
+                Vec::new()
+            },
+        ));
     }
     all
 }

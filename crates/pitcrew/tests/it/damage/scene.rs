@@ -34,7 +34,11 @@ impl std::fmt::Debug for Is {
         match self {
             Self::Folder => write!(f, "folder"),
             Self::File(bytes) => {
-                write!(f, "{:?}", String::from_utf8_lossy(bytes).chars().take(300).collect::<String>())
+                write!(
+                    f,
+                    "{:?}",
+                    String::from_utf8_lossy(bytes).chars().take(300).collect::<String>()
+                )
             }
             Self::Link(target) => write!(f, "link to {}", target.display()),
             Self::Other => write!(f, "other"),
@@ -175,7 +179,8 @@ impl Scene {
     pub(super) fn doctor(&self, args: &[&str]) -> (i32, Value) {
         let all: Vec<&str> = ["--json", "doctor"].into_iter().chain(args.iter().copied()).collect();
         let ran = self.room.run(&all);
-        let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| json!({"no_report": format!("{ran:?}")}));
+        let report = serde_json::from_str(&ran.stdout)
+            .unwrap_or_else(|_| json!({"no_report": format!("{ran:?}")}));
         (ran.code, report)
     }
 
@@ -209,7 +214,10 @@ impl Scene {
                 } else {
                     Is::Other
                 };
-                tree.insert(path.strip_prefix(&top).unwrap().to_owned(), Entry { mode: meta.mode(), is });
+                tree.insert(
+                    path.strip_prefix(&top).unwrap().to_owned(),
+                    Entry { mode: meta.mode(), is },
+                );
             }
         }
         tree

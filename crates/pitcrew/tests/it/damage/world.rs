@@ -27,8 +27,16 @@ fn members() -> Vec<Damage> {
     };
     vec![
         Damage::new("nobody is left", Expect::Named("bad_members"), members(Vec::clear)),
-        Damage::new("there is no lead", Expect::Named("bad_members"), members(|it| _ = it.remove(0))),
-        Damage::new("two members of a name", Expect::Named("bad_members"), members(|it| it.push(it[1].clone()))),
+        Damage::new(
+            "there is no lead",
+            Expect::Named("bad_members"),
+            members(|it| _ = it.remove(0)),
+        ),
+        Damage::new(
+            "two members of a name",
+            Expect::Named("bad_members"),
+            members(|it| it.push(it[1].clone())),
+        ),
         Damage::new(
             "two members of an inbox",
             Expect::Named("bad_members"),
@@ -58,10 +66,14 @@ fn members() -> Vec<Damage> {
             scene.write("root/settings.json", "{");
             Vec::new()
         }),
-        Damage::new("settings whose rules cannot be read", Expect::Named("bad_settings"), |scene| {
-            scene.write("root/settings.json", r#"{"permissions": {"deny": 7}}"#);
-            Vec::new()
-        }),
+        Damage::new(
+            "settings whose rules cannot be read",
+            Expect::Named("bad_settings"),
+            |scene| {
+                scene.write("root/settings.json", r#"{"permissions": {"deny": 7}}"#);
+                Vec::new()
+            },
+        ),
     ]
 }
 
@@ -84,11 +96,15 @@ fn tasks() -> Vec<Damage> {
             waits(scene, 1, 1);
             Vec::new()
         }),
-        Damage::new("two tasks that wait for each other", Expect::Named("task_circle"), move |scene| {
-            waits(scene, 1, 2);
-            waits(scene, 2, 1);
-            Vec::new()
-        }),
+        Damage::new(
+            "two tasks that wait for each other",
+            Expect::Named("task_circle"),
+            move |scene| {
+                waits(scene, 1, 2);
+                waits(scene, 2, 1);
+                Vec::new()
+            },
+        ),
         Damage::new("three tasks in a circle", Expect::Named("task_circle"), move |scene| {
             waits(scene, 1, 2);
             waits(scene, 2, 3);
@@ -100,13 +116,21 @@ fn tasks() -> Vec<Damage> {
             waits(scene, 2, 3);
             Vec::new()
         }),
-        Damage::new("a task of somebody who is no member", Expect::Mended("lost_task"), owned("carl", "in_progress")),
+        Damage::new(
+            "a task of somebody who is no member",
+            Expect::Mended("lost_task"),
+            owned("carl", "in_progress"),
+        ),
         Damage::new(
             "a pending task of somebody who is no member",
             Expect::Mended("lost_task"),
             owned("carl", "pending"),
         ),
-        Damage::new("a task that somebody completed and left", Expect::Untouched, owned("carl", "completed")),
+        Damage::new(
+            "a task that somebody completed and left",
+            Expect::Untouched,
+            owned("carl", "completed"),
+        ),
         Damage::new("a task of a member", Expect::Untouched, owned("bob", "in_progress")),
         Damage::new("a file with the number of another task", Expect::Named("no_task"), |scene| {
             scene.write("root/tasks/crew/9.json", scene.read("root/tasks/crew/1.json"));
@@ -116,10 +140,14 @@ fn tasks() -> Vec<Damage> {
             scene.write("root/tasks/crew/9.json", "{\"port\": 8080}");
             Vec::new()
         }),
-        Damage::new("a file of somebody's among the tasks that cannot be read", Expect::Named("no_task"), |scene| {
-            scene.write("root/tasks/crew/notes.json", "{ mine");
-            Vec::new()
-        }),
+        Damage::new(
+            "a file of somebody's among the tasks that cannot be read",
+            Expect::Named("no_task"),
+            |scene| {
+                scene.write("root/tasks/crew/notes.json", "{ mine");
+                Vec::new()
+            },
+        ),
         Damage::new("a task of another client of another day", Expect::Untouched, |scene| {
             scene.edit("root/tasks/crew/1.json", |it| it["later"] = json!({"a": 1}));
             Vec::new()
@@ -136,7 +164,10 @@ fn processes() -> Vec<Damage> {
                 "owner": {"pid": owner.pid, "start_ticks": owner.start_ticks}, "at_ms": 1,
             }}});
             scene.write("root/teams/crew/pitcrew/started.json", record.to_string());
-            paths(&["root/teams/crew/pitcrew/started.json", "root/teams/crew/pitcrew/journal.ndjson"])
+            paths(&[
+                "root/teams/crew/pitcrew/started.json",
+                "root/teams/crew/pitcrew/journal.ndjson",
+            ])
         }
     };
     fn first() -> ProcessIdentity {
@@ -146,7 +177,11 @@ fn processes() -> Vec<Damage> {
         ProcessIdentity { pid: 1, start_ticks: u64::MAX }
     }
     vec![
-        Damage::new("a record that names the first process", Expect::Mended("orphaned_process"), started(first, dead)),
+        Damage::new(
+            "a record that names the first process",
+            Expect::Mended("orphaned_process"),
+            started(first, dead),
+        ),
         Damage::new(
             "a record that names the tests",
             Expect::Mended("orphaned_process"),
@@ -157,7 +192,11 @@ fn processes() -> Vec<Damage> {
             Expect::Mended("orphaned_process"),
             started(dead, ProcessIdentity::own),
         ),
-        Damage::new("a record of the dead", Expect::Mended("orphaned_process"), started(dead, dead)),
+        Damage::new(
+            "a record of the dead",
+            Expect::Mended("orphaned_process"),
+            started(dead, dead),
+        ),
         Damage::new("a lease that names the first process", Expect::Untouched, |scene| {
             let first = first();
             let holder = json!({"pid": first.pid, "start_ticks": first.start_ticks, "since_ms": 1});
@@ -183,7 +222,16 @@ fn worktree(scene: &Scene) -> &'static str {
     git(scene, &["init", "--quiet", "--initial-branch=main"]);
     scene.write("work/.gitignore", "ignored\n");
     git(scene, &["add", "--all"]);
-    let commit = ["-c", "user.name=Tess", "-c", "user.email=tess@example.org", "commit", "--quiet", "-m", "first"];
+    let commit = [
+        "-c",
+        "user.name=Tess",
+        "-c",
+        "user.email=tess@example.org",
+        "commit",
+        "--quiet",
+        "-m",
+        "first",
+    ];
     git(scene, &commit);
     let path = scene.at("root/pitcrew/worktrees/crew/gone").display().to_string();
     git(scene, &["worktree", "add", "--quiet", "-b", "pitcrew/crew/gone", &path]);
@@ -231,8 +279,12 @@ fn worktrees() -> Vec<Damage> {
             scene.remove(path);
             scene.write(path, "mine");
         }),
-        named("a worktree with a new file", |scene, path| scene.write(&format!("{path}/notes"), "mine")),
-        named("a worktree with an ignored file", |scene, path| scene.write(&format!("{path}/ignored"), "mine")),
+        named("a worktree with a new file", |scene, path| {
+            scene.write(&format!("{path}/notes"), "mine")
+        }),
+        named("a worktree with an ignored file", |scene, path| {
+            scene.write(&format!("{path}/ignored"), "mine")
+        }),
         named("a worktree without its .git", |scene, path| scene.remove(&format!("{path}/.git"))),
         named("another repository in the place of a worktree", |scene, path| {
             scene.remove(path);

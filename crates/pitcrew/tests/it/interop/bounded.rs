@@ -22,7 +22,8 @@ fn bounded(stage: &Stage, first: &str, limit: &str) -> Value {
     );
     let pane = stage.pane(&["sh", "-c", &run]);
     stage.shown(&pane, "ended with 7");
-    let told: Value = serde_json::from_slice(&fs::read(stage.work().join("run.json")).unwrap()).unwrap();
+    let told: Value =
+        serde_json::from_slice(&fs::read(stage.work().join("run.json")).unwrap()).unwrap();
     stage.press(&pane, "Enter");
     told
 }
@@ -32,7 +33,9 @@ fn worker(told: &Value) -> &Value {
 }
 
 fn is_bounded(client: Client) {
-    let work = |nth| calls("Bash", json!({"command": format!("sleep 0.5; echo {nth}"), "description": "say it"}));
+    let work = |nth| {
+        calls("Bash", json!({"command": format!("sleep 0.5; echo {nth}"), "description": "say it"}))
+    };
     let script = Script::default()
         .role("lead", std::iter::once(spawn()).chain((0..20).map(|_| says("I wait"))))
         .role("worker", (0..WANTED).map(work));
@@ -45,15 +48,27 @@ fn is_bounded(client: Client) {
     assert!(worker(&told)["cost_usd"].as_f64().unwrap() > 0.0, "{told}");
     assert!(worker(&told)["tokens"].as_u64().unwrap() >= turns * 10, "{told}");
 
-    let told = bounded(&stage, "--resume probe", &format!("--max-turns 1000 --max-cost-usd {}", total(&told) + 0.0005));
+    let told = bounded(
+        &stage,
+        "--resume probe",
+        &format!("--max-turns 1000 --max-cost-usd {}", total(&told) + 0.0005),
+    );
     assert_eq!(told["end"], "max_cost", "{told}");
     let both = worker(&told)["turns"].as_u64().unwrap();
-    assert!(both > turns && both <= stage.requests("worker").len() as u64, "{both} after {turns}: {told}");
+    assert!(
+        both > turns && both <= stage.requests("worker").len() as u64,
+        "{both} after {turns}: {told}"
+    );
 }
 
 /// What all have cost.
 fn total(told: &Value) -> f64 {
-    told["members"].as_array().unwrap().iter().map(|member| member["cost_usd"].as_f64().unwrap()).sum()
+    told["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|member| member["cost_usd"].as_f64().unwrap())
+        .sum()
 }
 
 #[test]

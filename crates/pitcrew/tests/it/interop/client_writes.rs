@@ -55,5 +55,8 @@ fn a_team_of_the_installed_client_holds_nothing_new() {
 
     let compared = stage.pitcrew(&["doctor", "--reference"]);
     assert_eq!(compared.code, 0, "{}", compared.stdout);
-    assert_eq!(compared.stdout, "claude 2.1.39, which was recorded\nnothing new in 1 config, 2 inboxes and 2 tasks\n");
+    assert_eq!(
+        compared.stdout,
+        "claude 2.1.39, which was recorded\nnothing new in 1 config, 2 inboxes and 2 tasks\n"
+    );
 }

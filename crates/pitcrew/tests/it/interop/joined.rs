@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::script::{Script, calls, once_told, says, sends};
 use super::stage::{Client, Pane, Stage};
 
-const JOIN: [&str; 7] = ["pitcrew", "join", "probe", "--as", "joiner", "--append-system-prompt", "ROLE:joiner"];
+const JOIN: [&str; 7] =
+    ["pitcrew", "join", "probe", "--as", "joiner", "--append-system-prompt", "ROLE:joiner"];
 
 /// A lead that makes a team with two tasks, and gives the first to whoever says that it joined.
 fn lead(turns: impl IntoIterator<Item = Value>) -> Vec<Value> {
@@ -22,13 +23,13 @@ fn lead(turns: impl IntoIterator<Item = Value>) -> Vec<Value> {
 }
 
 fn asks_to_shut_down(when: &str) -> Value {
-    let request = json!({"type": "shutdown_request", "recipient": "joiner", "content": "all is done"});
+    let request =
+        json!({"type": "shutdown_request", "recipient": "joiner", "content": "all is done"});
     once_told(when, calls("SendMessage", request))
 }
 
 fn answers_shutdown(approve: bool, content: &str) -> Value {
-    let answer =
-        json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": approve, "content": content});
+    let answer = json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": approve, "content": content});
     once_told("shutdown_request", calls("SendMessage", answer))
 }
 
@@ -59,12 +60,24 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
             "joiner",
             [
                 sends("team-lead", "I have joined", "joined"),
-                once_told("task_assignment", calls("TaskUpdate", json!({"taskId": "1", "status": "in_progress"}))),
-                calls("Bash", json!({"command": "echo mine > made.txt", "description": "make a file"})),
-                calls("Bash", json!({"command": "echo mine > denied.txt", "description": "make another"})),
+                once_told(
+                    "task_assignment",
+                    calls("TaskUpdate", json!({"taskId": "1", "status": "in_progress"})),
+                ),
+                calls(
+                    "Bash",
+                    json!({"command": "echo mine > made.txt", "description": "make a file"}),
+                ),
+                calls(
+                    "Bash",
+                    json!({"command": "echo mine > denied.txt", "description": "make another"}),
+                ),
                 calls("TaskUpdate", json!({"taskId": "1", "status": "completed"})),
                 sends("team-lead", "A is done", "A is done now"),
-                once_told("well done", calls("TaskUpdate", json!({"taskId": "2", "status": "in_progress"}))),
+                once_told(
+                    "well done",
+                    calls("TaskUpdate", json!({"taskId": "2", "status": "in_progress"})),
+                ),
                 calls("TaskUpdate", json!({"taskId": "2", "status": "completed"})),
                 sends("team-lead", "B is done", "B is done now"),
                 answers_shutdown(true, ""),
@@ -82,14 +95,22 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     // What it asks stands on its lead's screen, and counts as answered there.
     stage.shown(&lead, "Bash command · @joiner");
     let responses = || stage.frames("joiner", "permission_response");
-    let first = stage.answer(&lead, "echo mine > made.txt", "Enter", || responses().first().cloned());
-    let second = stage.answer(&lead, "echo mine > denied.txt", "Escape", || responses().get(1).cloned());
+    let first =
+        stage.answer(&lead, "echo mine > made.txt", "Enter", || responses().first().cloned());
+    let second =
+        stage.answer(&lead, "echo mine > denied.txt", "Escape", || responses().get(1).cloned());
     let asked = [1, 2].map(|nth| stage.frame("team-lead", "permission_request", nth));
     let answered = [first, second];
     for (asked, answered) in asked.iter().zip(&answered) {
-        assert_eq!((&asked["agent_id"], &asked["request_id"]), (&json!("joiner"), &answered["request_id"]));
+        assert_eq!(
+            (&asked["agent_id"], &asked["request_id"]),
+            (&json!("joiner"), &answered["request_id"])
+        );
     }
-    assert_eq!(answered.map(|answer| answer["subtype"].clone()), [json!("success"), json!("error")]);
+    assert_eq!(
+        answered.map(|answer| answer["subtype"].clone()),
+        [json!("success"), json!("error")]
+    );
     stage.told("joiner", "Permission denied");
     let file = |name: &str| std::fs::read_to_string(stage.work().join(name)).ok();
     assert_eq!((file("made.txt").as_deref(), file("denied.txt")), (Some("mine\n"), None));
@@ -98,15 +119,26 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     stage.told("lead", "B is done");
     for id in ["1", "2"] {
         let task = stage.task(id);
-        assert_eq!((&task["owner"], &task["status"]), (&json!("joiner"), &json!("completed")), "{task}");
+        assert_eq!(
+            (&task["owner"], &task["status"]),
+            (&json!("joiner"), &json!("completed")),
+            "{task}"
+        );
     }
-    let is_idle = || stage.frames("team-lead", "idle_notification").into_iter().find(|frame| frame["from"] == "joiner");
+    let is_idle = || {
+        stage
+            .frames("team-lead", "idle_notification")
+            .into_iter()
+            .find(|frame| frame["from"] == "joiner")
+    };
     stage.until("joiner's idleness", is_idle);
 
     // It answers the shutdown request, is gone from the screen and the team, and the lead can delete that.
     let approved = stage.frame("team-lead", "shutdown_approved", 1);
     assert_eq!(approved["requestId"], stage.frame("joiner", "shutdown_request", 1)["requestId"]);
-    stage.until("joiner gone", || (stage.is_gone("joiner") && !stage.panes().contains(&joiner)).then_some(()));
+    stage.until("joiner gone", || {
+        (stage.is_gone("joiner") && !stage.panes().contains(&joiner)).then_some(())
+    });
     stage.told("lead", "shutdown_approved");
     stage.enter(&lead, "delete it");
     stage.shown(&lead, "the team is deleted");
@@ -118,13 +150,20 @@ fn a_joined_teammate_that_is_busy_stays_and_one_that_is_killed_keeps_its_place()
     let script = Script::default()
         .role(
             "lead",
-            lead([asks_to_shut_down("busy with A"), says("asked"), once_told("still busy", says("stay then"))]),
+            lead([
+                asks_to_shut_down("busy with A"),
+                says("asked"),
+                once_told("still busy", says("stay then")),
+            ]),
         )
         .role(
             "joiner",
             [
                 sends("team-lead", "I have joined", "joined"),
-                once_told("task_assignment", calls("TaskUpdate", json!({"taskId": "1", "status": "in_progress"}))),
+                once_told(
+                    "task_assignment",
+                    calls("TaskUpdate", json!({"taskId": "1", "status": "in_progress"})),
+                ),
                 sends("team-lead", "busy with A", "busy"),
                 answers_shutdown(false, "still busy"),
                 once_told("go on", sends("team-lead", "I go on", "going on")),

@@ -27,7 +27,8 @@ fn asks_to_shut_down(name: &str, when: &str) -> Value {
 }
 
 fn agrees_to_shut_down() -> Value {
-    let answer = json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
+    let answer =
+        json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
     once_told("shutdown_request", calls("SendMessage", answer))
 }
 
@@ -94,15 +95,20 @@ fn works_and_shuts_down(client: Client) {
     stage.told("worker", "#1 [pending] Do A");
 
     // One permission is given by a rule, one by the user at the lead's terminal, and one is not.
-    stage.until("the command that a rule allows", || stage.work().join("allowed.txt").exists().then_some(()));
+    stage.until("the command that a rule allows", || {
+        stage.work().join("allowed.txt").exists().then_some(())
+    });
     stage.shown(&lead, "touch asked.txt");
     stage.enter(&lead, "y");
     stage.shown(&lead, "touch denied.txt");
-    stage.until("the command that the user allowed", || stage.work().join("asked.txt").exists().then_some(()));
+    stage.until("the command that the user allowed", || {
+        stage.work().join("asked.txt").exists().then_some(())
+    });
     stage.enter(&lead, "n");
     if client == Client::Recorded {
         // Today's client takes what it has read out of its inbox.
-        let answers = [1, 2, 3].map(|nth| stage.frame("worker", "permission_response", nth)["subtype"].clone());
+        let answers = [1, 2, 3]
+            .map(|nth| stage.frame("worker", "permission_response", nth)["subtype"].clone());
         assert_eq!(answers, [json!("success"), json!("success"), json!("error")]);
     }
     stage.told("worker", "the user said no");
@@ -111,7 +117,11 @@ fn works_and_shuts_down(client: Client) {
     // What it did stands in the files, on its screen, and in its lead's conversation.
     stage.told("lead", "A is done");
     let task = stage.task("1");
-    assert_eq!((&task["owner"], &task["status"]), (&json!("worker"), &json!("completed")), "{task}");
+    assert_eq!(
+        (&task["owner"], &task["status"]),
+        (&json!("worker"), &json!("completed")),
+        "{task}"
+    );
 
     stage.told("lead", "worker has shut down");
     ended(&stage, &lead, &worker);
@@ -133,7 +143,8 @@ fn has_its_plan_decided(client: Client) {
                             "approve": approve, "content": content});
         once_told(when, calls("SendMessage", answer))
     };
-    let writes_plan = |text: &str| calls("Write", json!({"file_path": "PLANFILE", "content": text}));
+    let writes_plan =
+        |text: &str| calls("Write", json!({"file_path": "PLANFILE", "content": text}));
     let script = Script::default()
         .role(
             "lead",
@@ -155,7 +166,10 @@ fn has_its_plan_decided(client: Client) {
                 once_told("more detail", writes_plan("# Plan\nsecond idea")),
                 calls("ExitPlanMode", json!({})),
                 says("handed in again"),
-                a_second_later(once_told("pproved", calls("Bash", json!({"command": "touch allowed.txt"})))),
+                a_second_later(once_told(
+                    "pproved",
+                    calls("Bash", json!({"command": "touch allowed.txt"})),
+                )),
                 sends("team-lead", "as planned", "done as planned"),
                 says("over"),
                 agrees_to_shut_down(),
@@ -183,8 +197,14 @@ fn has_its_plan_decided(client: Client) {
     if client == Client::Recorded {
         let answers = [1, 2].map(|nth| stage.frame("planner", "plan_approval_response", nth));
         let says = |answer: &Value| (answer["approved"].clone(), answer["feedback"].clone());
-        assert_eq!(answers.each_ref().map(says), [(json!(false), json!("more detail")), (json!(true), Value::Null)]);
-        assert_eq!(answers.map(|answer| answer["requestId"].clone()), asked.map(|asked| asked["requestId"].clone()));
+        assert_eq!(
+            answers.each_ref().map(says),
+            [(json!(false), json!("more detail")), (json!(true), Value::Null)]
+        );
+        assert_eq!(
+            answers.map(|answer| answer["requestId"].clone()),
+            asked.map(|asked| asked["requestId"].clone())
+        );
     }
     stage.until("the plan carried out", || stage.work().join("allowed.txt").exists().then_some(()));
     stage.told("lead", "as planned");
@@ -211,7 +231,11 @@ fn is_bound_by_deny_rules(client: Client) {
     let script = Script::default()
         .role(
             "lead",
-            [spawn, asks_to_shut_down("worker", "all tried"), once_told("worker has shut down", says("all is done"))],
+            [
+                spawn,
+                asks_to_shut_down("worker", "all tried"),
+                once_told("worker has shut down", says("all is done")),
+            ],
         )
         .role(
             "worker",

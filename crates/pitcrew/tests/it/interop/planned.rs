@@ -13,8 +13,10 @@ fn writes(path: &str, text: &str) -> Value {
 fn script() -> Script {
     let approves = json!({"type": "plan_approval_response", "request_id": "REQ:plan", "recipient": "planner",
                           "approve": true, "content": ""});
-    let ends = json!({"type": "shutdown_request", "recipient": "planner", "content": "all is done"});
-    let agrees = json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
+    let ends =
+        json!({"type": "shutdown_request", "recipient": "planner", "content": "all is done"});
+    let agrees =
+        json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
     let spawn = json!({"description": "a teammate", "prompt": "ROLE:planner go", "subagent_type": "general-purpose",
                        "name": "planner", "mode": "plan"});
     let of_lead = [
@@ -31,7 +33,10 @@ fn script() -> Script {
         once_told("Your process was ended", writes("SECRETFILE", "written in plan mode")),
         writes("PLANFILE", "# Plan\nsecond idea"),
         calls("ExitPlanMode", json!({})),
-        a_second_later(once_told("pproved", calls("Bash", json!({"command": "touch allowed.txt"})))),
+        a_second_later(once_told(
+            "pproved",
+            calls("Bash", json!({"command": "touch allowed.txt"})),
+        )),
         sends("team-lead", "as planned", "done as planned"),
         says("over"),
         once_told("shutdown_request", calls("SendMessage", agrees)),
@@ -63,7 +68,8 @@ fn goes_on_planning(client: Client) {
     });
     stage.shown(&planner, "plan mode on");
     stage.told("lead", "second idea");
-    let again = stage.frames("team-lead", "plan_approval_request").last().unwrap()["requestId"].clone();
+    let again =
+        stage.frames("team-lead", "plan_approval_request").last().unwrap()["requestId"].clone();
     assert_ne!(asked, again, "the former question is void");
     assert!(!stage.work().join("secrets/key.txt").exists(), "it wrote a file in plan mode");
     stage.until("the plan carried out", || stage.work().join("allowed.txt").exists().then_some(()));

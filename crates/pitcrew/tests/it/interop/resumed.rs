@@ -25,11 +25,20 @@ enum Allowed {
 
 /// Runs a teammate until it is in the middle of a turn, has it take mail, stops the run, and resumes it. `between` changes
 /// what lies there in between. Answers with the pane of the resumed run and the number of requests before it.
-fn stopped_and_resumed(client: Client, allowed: Allowed, between: impl FnOnce(&Stage)) -> Option<(Stage, Pane, usize)> {
+fn stopped_and_resumed(
+    client: Client,
+    allowed: Allowed,
+    between: impl FnOnce(&Stage),
+) -> Option<(Stage, Pane, usize)> {
     let echo = calls("Bash", json!({"command": format!("echo {BEFORE}"), "description": "say it"}));
     let script = Script::default()
         .role("lead", std::iter::once(spawn()).chain((0..20).map(|_| says("I wait"))))
-        .role("worker", [echo, waits_for("first")].into_iter().chain((0..20).map(|nth| says(&format!("turn {nth}")))));
+        .role(
+            "worker",
+            [echo, waits_for("first")]
+                .into_iter()
+                .chain((0..20).map(|nth| says(&format!("turn {nth}")))),
+        );
     let stage = Stage::set(client, &script)?;
     let rule = match allowed {
         Allowed::Bash => "Bash",
@@ -48,9 +57,10 @@ fn stopped_and_resumed(client: Client, allowed: Allowed, between: impl FnOnce(&S
         Allowed::Echo => stage.shown(&first, "touch at-first"),
     }
     send(&stage, "worker", TAKEN[0]);
-    for task in
-        [&["create", "--team", TEAM, TAKEN[1], "to be done"][..], &["update", "--team", TEAM, "1", "--owner", "worker"]]
-    {
+    for task in [
+        &["create", "--team", TEAM, TAKEN[1], "to be done"][..],
+        &["update", "--team", TEAM, "1", "--owner", "worker"],
+    ] {
         let done = stage.pitcrew(&[&["task"], task].concat());
         assert_eq!(done.code, 0, "{}", done.stderr);
     }
@@ -61,7 +71,8 @@ fn stopped_and_resumed(client: Client, allowed: Allowed, between: impl FnOnce(&S
     stage.press(&first, "C-c");
     stage.shown(&first, "ended with 130");
     // It was ended where it was: it goes on with its conversation, and its model need not answer anything first.
-    let asked = fs::read_to_string(stage.root().join("teams/probe/pitcrew/requests.json")).unwrap_or_default();
+    let asked = fs::read_to_string(stage.root().join("teams/probe/pitcrew/requests.json"))
+        .unwrap_or_default();
     assert!(!asked.contains("shutdown-"), "{asked}");
     between(&stage);
     go(&stage, "first");
@@ -73,17 +84,21 @@ fn stopped_and_resumed(client: Client, allowed: Allowed, between: impl FnOnce(&S
 fn in_conversation(stage: &Stage) -> Vec<&'static str> {
     let Some(last) = stage.requests("worker").pop() else { return Vec::new() };
     let conversation = last.conversation();
-    let found = TAKEN
-        .into_iter()
-        .flat_map(|word| conversation.match_indices(word).map(move |(at, _)| (at, word)).collect::<Vec<_>>());
+    let found = TAKEN.into_iter().flat_map(|word| {
+        conversation.match_indices(word).map(move |(at, _)| (at, word)).collect::<Vec<_>>()
+    });
     let mut found: Vec<(usize, &str)> = found.collect();
     found.sort_unstable();
     found.into_iter().map(|(_, word)| word).collect()
 }
 
 fn goes_on(client: Client, allowed: Allowed) {
-    let Some((stage, second, before)) = stopped_and_resumed(client, allowed, |_| ()) else { return };
-    stage.until("a request after the resume", || (stage.requests("worker").len() > before).then_some(()));
+    let Some((stage, second, before)) = stopped_and_resumed(client, allowed, |_| ()) else {
+        return;
+    };
+    stage.until("a request after the resume", || {
+        (stage.requests("worker").len() > before).then_some(())
+    });
     let resumed = stage.requests("worker")[before].clone();
     assert!(resumed.remembers(BEFORE), "it has lost its conversation");
     assert_eq!(resumed.counts("ROLE:worker go"), 1, "it was given its prompt again");
@@ -118,10 +133,16 @@ fn todays_client_with_an_open_question_gets_what_it_had_taken_once_at_a_resume()
 }
 
 #[test]
-fn todays_client_whose_conversation_is_gone_begins_a_new_one_with_its_prompt_and_what_it_had_taken() {
+fn todays_client_whose_conversation_is_gone_begins_a_new_one_with_its_prompt_and_what_it_had_taken()
+{
     let without = |stage: &Stage| fs::remove_dir_all(stage.root().join("projects")).unwrap();
-    let Some((stage, second, before)) = stopped_and_resumed(Client::Today, Allowed::Bash, without) else { return };
-    stage.until("a request after the resume", || (stage.requests("worker").len() > before).then_some(()));
+    let Some((stage, second, before)) = stopped_and_resumed(Client::Today, Allowed::Bash, without)
+    else {
+        return;
+    };
+    stage.until("a request after the resume", || {
+        (stage.requests("worker").len() > before).then_some(())
+    });
     assert!(!stage.requests("worker")[before].remembers(BEFORE));
     stage.shown(&second, "worker begins a new conversation with its prompt");
     stage.until("what it had taken in its conversation", || {

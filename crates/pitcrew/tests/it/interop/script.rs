@@ -45,5 +45,8 @@ pub(crate) fn a_second_later(mut turn: Value) -> Value {
 
 /// A SendMessage of a text.
 pub(crate) fn sends(to: &str, content: &str, summary: &str) -> Value {
-    calls("SendMessage", json!({"type": "message", "recipient": to, "content": content, "summary": summary}))
+    calls(
+        "SendMessage",
+        json!({"type": "message", "recipient": to, "content": content, "summary": summary}),
+    )
 }

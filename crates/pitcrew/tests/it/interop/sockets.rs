@@ -46,10 +46,17 @@ pub(super) fn send(stage: &Stage, to: &str, text: &str) -> Value {
 
 /// A teammate of ours is in a turn of three commands when it gets a word.
 fn teammate_in_a_turn(client: Client, settings: Value) -> Option<(Stage, Value)> {
-    let script = Script::default().role("lead", [spawn(), once_told("all is over", says("all is done"))]).role(
-        "worker",
-        [waits_for("first"), waits_for("second"), says("all is over"), once_told("and-then", says("bye"))],
-    );
+    let script = Script::default()
+        .role("lead", [spawn(), once_told("all is over", says("all is done"))])
+        .role(
+            "worker",
+            [
+                waits_for("first"),
+                waits_for("second"),
+                says("all is over"),
+                once_told("and-then", says("bye")),
+            ],
+        );
     let stage = Stage::set(client, &script)?;
     fs::write(stage.root().join("settings.json"), settings.to_string()).unwrap();
     let run = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
@@ -88,7 +95,9 @@ fn mail_reaches_todays_client_in_the_middle_of_a_turn_once_and_stays_in_its_inbo
 
 #[test]
 fn without_the_socket_mail_reaches_todays_client_after_its_turn_once() {
-    let Some((stage, state)) = teammate_in_a_turn(Client::Today, json!({"pitcrew": {"clientSockets": false}})) else {
+    let Some((stage, state)) =
+        teammate_in_a_turn(Client::Today, json!({"pitcrew": {"clientSockets": false}}))
+    else {
         return;
     };
     assert_eq!(state, "persisted");
@@ -108,7 +117,10 @@ fn order_of(stage: &Stage, role: &str, words: &[String]) -> Vec<String> {
     let mut found: Vec<(usize, String)> = words
         .iter()
         .flat_map(|word| {
-            conversation.match_indices(word.as_str()).map(|(at, _)| (at, word.clone())).collect::<Vec<_>>()
+            conversation
+                .match_indices(word.as_str())
+                .map(|(at, _)| (at, word.clone()))
+                .collect::<Vec<_>>()
         })
         .collect();
     found.sort();
@@ -146,14 +158,19 @@ fn no_message_through_the_socket_of_todays_client_overtakes_mail_that_lies_in_it
     for nth in 0..12 {
         say(&mut words, format!("late-{nth}"));
     }
-    stage.until("everything told", || (order_of(&stage, "worker", &words).len() >= words.len()).then_some(()));
+    stage.until("everything told", || {
+        (order_of(&stage, "worker", &words).len() >= words.len()).then_some(())
+    });
     assert_eq!(order_of(&stage, "worker", &words), words);
 }
 
 #[test]
 fn the_sender_learns_of_what_went_through_the_socket_of_a_client_that_ended_before_it_read_it() {
     let script = Script::default()
-        .role("lead", [spawn(), says("I wait"), says("I wait on"), says("all is over"), says("all is over")])
+        .role(
+            "lead",
+            [spawn(), says("I wait"), says("I wait on"), says("all is over"), says("all is over")],
+        )
         .role("worker", [waits_for("first"), says("over")]);
     let Some(stage) = Stage::set(Client::Today, &script) else { return };
     let run = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
@@ -194,7 +211,8 @@ fn mail_reaches_a_session_s_lead_in_the_middle_of_a_turn_once() {
 
 #[test]
 fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
-    let agrees = json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
+    let agrees =
+        json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
     let mut agrees = once_told("shutdown_request", calls("SendMessage", agrees));
     // Time for a message while the model answers.
     agrees["pause"] = 10.into();
@@ -207,7 +225,9 @@ fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
     let lead = stage.pane(&["sh", "-c", run]);
     stage.told("worker", "shutdown_request");
     // The socket is used in a turn only, and behind what the conversation has.
-    stage.until("the client at work", || (stage.member("worker")?["isActive"] == true).then_some(()));
+    stage.until("the client at work", || {
+        (stage.member("worker")?["isActive"] == true).then_some(())
+    });
     stage.until("the request in the conversation", || {
         let folder = fs::read_dir(stage.root().join("projects")).ok()?.flatten().next()?.path();
         let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
@@ -217,7 +237,10 @@ fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
             .then_some(())
     });
     let sent = stage.pitcrew(&["--json", "send", "--team", TEAM, "worker", "late-word"]);
-    let id = serde_json::from_str::<Value>(&sent.stdout).unwrap()["receipts"][0]["id"].as_str().unwrap().to_owned();
+    let id = serde_json::from_str::<Value>(&sent.stdout).unwrap()["receipts"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     stage.told("worker", "late-word");
     stage.shown(&lead, "ended with 0");
     let told = stage.pitcrew(&["--json", "message", &id]);

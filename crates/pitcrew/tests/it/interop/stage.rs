@@ -27,8 +27,14 @@ const PRESS_AGAIN_AFTER: Duration = Duration::from_secs(2);
 const NO_NAMESPACES: i32 = 3;
 
 /// What must be there, with the argument it answers to.
-const NEEDED: [(&str, &str); 6] =
-    [("node", "--version"), ("npm", "--version"), ("python3", "-V"), ("tmux", "-V"), ("ip", "-V"), ("unshare", "-V")];
+const NEEDED: [(&str, &str); 6] = [
+    ("node", "--version"),
+    ("npm", "--version"),
+    ("python3", "-V"),
+    ("tmux", "-V"),
+    ("ip", "-V"),
+    ("unshare", "-V"),
+];
 
 /// Which version of the client plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,16 +70,24 @@ impl Stage {
     }
 
     /// The same, with something in the working folder. In the script, SECRETFILE is the file `secrets/key.txt` there.
-    pub(crate) fn set_in(client: Client, script: &Script, furnish: impl FnOnce(&Path)) -> Option<Self> {
+    pub(crate) fn set_in(
+        client: Client,
+        script: &Script,
+        furnish: impl FnOnce(&Path),
+    ) -> Option<Self> {
         let missing = NEEDED.iter().find(|(command, answers)| !answers_to(command, answers));
         if let Some((command, _)) = missing {
             return skipped(&format!("{command} is missing"));
         }
-        let turn = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop.turn")).unwrap();
+        let turn =
+            File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop.turn")).unwrap();
         turn.lock().unwrap();
         let installed = Command::new(harness("install.sh")).output().unwrap();
         if !installed.status.success() {
-            return skipped(&format!("the client cannot be installed: {}", String::from_utf8_lossy(&installed.stderr)));
+            return skipped(&format!(
+                "the client cannot be installed: {}",
+                String::from_utf8_lossy(&installed.stderr)
+            ));
         }
         if client == Client::Today && !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return skipped("today's client is a program for Linux on x86-64");
@@ -82,9 +96,15 @@ impl Stage {
         let script_file = dir.path().join("script.json");
         let out = dir.path().join("out");
         let secret = out.join("work/secrets/key.txt");
-        fs::write(&script_file, script.to_json().replace("SECRETFILE", secret.to_str().unwrap())).unwrap();
+        fs::write(&script_file, script.to_json().replace("SECRETFILE", secret.to_str().unwrap()))
+            .unwrap();
         let mut sealed = Command::new(harness("sealed.sh"));
-        sealed.arg(&script_file).arg(&out).args(["tmux", "-f", "/dev/null", "-S"]).arg(out.join("tmux")).arg("-D");
+        sealed
+            .arg(&script_file)
+            .arg(&out)
+            .args(["tmux", "-f", "/dev/null", "-S"])
+            .arg(out.join("tmux"))
+            .arg("-D");
         if client == Client::Today {
             sealed.env("CLIENT", "today");
         }
@@ -171,7 +191,13 @@ impl Stage {
 
     /// Answers a question that a pane shows, by a key. The client passes over keys for a moment after it has put a question,
     /// so the key is pressed again while the question stands there and nothing is `done`.
-    pub(crate) fn answer<T>(&self, pane: &Pane, question: &str, key: &str, done: impl Fn() -> Option<T>) -> T {
+    pub(crate) fn answer<T>(
+        &self,
+        pane: &Pane,
+        question: &str,
+        key: &str,
+        done: impl Fn() -> Option<T>,
+    ) -> T {
         self.shown(pane, question);
         let pressed = Cell::new(None::<Instant>);
         self.until(&format!("what comes of {key} to {question:?}"), || {
@@ -187,7 +213,10 @@ impl Stage {
 
     /// Types a line into a prompt, and Enter once it stands there.
     pub(crate) fn enter(&self, pane: &Pane, line: &str) {
-        assert!(self.tmux(&["send-keys", "-l", "-t", &pane.0, line]).status.success(), "{pane:?} is gone");
+        assert!(
+            self.tmux(&["send-keys", "-l", "-t", &pane.0, line]).status.success(),
+            "{pane:?} is gone"
+        );
         self.until(&format!("{line:?} in the prompt"), || self.shows(pane, line).then_some(()));
         self.press(pane, "Enter");
     }
@@ -202,11 +231,16 @@ impl Stage {
         let (argv, prompt): (&[&str], _) = match self.client {
             Client::Recorded => (&["claude", "--teammate-mode", "tmux"], "? for shortcuts"),
             // Other models are offered the task tools only when these are named.
-            Client::Today => (&["claude", "--teammate-mode", "tmux", "--model", "claude-sonnet-4-5-20250929"], "❯"),
+            Client::Today => (
+                &["claude", "--teammate-mode", "tmux", "--model", "claude-sonnet-4-5-20250929"],
+                "❯",
+            ),
         };
         let set: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let words: Vec<&str> =
-            std::iter::once("env").chain(set.iter().map(String::as_str)).chain(argv.iter().copied()).collect();
+        let words: Vec<&str> = std::iter::once("env")
+            .chain(set.iter().map(String::as_str))
+            .chain(argv.iter().copied())
+            .collect();
         let lead = self.pane(&words);
         self.until("the client's prompt", || self.shows(&lead, prompt).then_some(()));
         self.enter(&lead, "ROLE:lead begin");
@@ -217,14 +251,18 @@ impl Stage {
     pub(crate) fn team(&self) -> String {
         let teams = fs::read_dir(self.root().join("teams")).into_iter().flatten().flatten();
         let names = teams.map(|entry| entry.file_name().into_string().unwrap());
-        names.into_iter().find(|name| name.starts_with("session-")).unwrap_or_else(|| TEAM.to_owned())
+        names
+            .into_iter()
+            .find(|name| name.starts_with("session-"))
+            .unwrap_or_else(|| TEAM.to_owned())
     }
 
     /// Runs our binary inside, to its end.
     pub(crate) fn pitcrew(&self, args: &[&str]) -> Ran {
         let file = |kind| self.dir.path().join(format!("ran.{kind}"));
         let words = args.iter().map(|arg| quoted(arg)).collect::<Vec<_>>().join(" ");
-        let [work, out, err] = [self.work(), file("out"), file("err")].map(|path| quoted(path.to_str().unwrap()));
+        let [work, out, err] =
+            [self.work(), file("out"), file("err")].map(|path| quoted(path.to_str().unwrap()));
         let code = file("code");
         let line = format!(
             "cd {work} && pitcrew {words} >{out} 2>{err} </dev/null; echo $? >{}",
@@ -235,7 +273,11 @@ impl Stage {
         let ran = self.tmux(&["run-shell", &format!("sh {}", quoted(script.to_str().unwrap()))]);
         assert!(ran.status.success(), "{args:?}: {ran:?}");
         let read = |path: PathBuf| fs::read_to_string(path).unwrap();
-        Ran { code: read(code).trim().parse().unwrap(), stdout: read(file("out")), stderr: read(file("err")) }
+        Ran {
+            code: read(code).trim().parse().unwrap(),
+            stdout: read(file("out")),
+            stderr: read(file("err")),
+        }
     }
 
     /// The team's config, when it can be read just now: the client writes it in place.
@@ -260,13 +302,23 @@ impl Stage {
 
     /// The messages of an inbox.
     pub(crate) fn inbox(&self, name: &str) -> Vec<Value> {
-        let path = self.root().join("teams").join(self.team()).join("inboxes").join(format!("{name}.json"));
+        let path = self
+            .root()
+            .join("teams")
+            .join(self.team())
+            .join("inboxes")
+            .join(format!("{name}.json"));
         json_in(&path).and_then(|messages| messages.as_array().cloned()).unwrap_or_default()
     }
 
     /// What a member of ours has taken out of its inbox, as lines.
     pub(crate) fn kept(&self, name: &str) -> Vec<String> {
-        let path = self.root().join("teams").join(self.team()).join("pitcrew/read").join(format!("{name}.ndjson"));
+        let path = self
+            .root()
+            .join("teams")
+            .join(self.team())
+            .join("pitcrew/read")
+            .join(format!("{name}.ndjson"));
         fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
@@ -285,20 +337,26 @@ impl Stage {
         for file in names.iter().flat_map(|name| files_in(&self.root().join(name))) {
             let path = to.join(file.strip_prefix(self.root()).unwrap());
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, fs::read_to_string(&file).unwrap().replace(&out, "/home/user")).unwrap();
+            fs::write(path, fs::read_to_string(&file).unwrap().replace(&out, "/home/user"))
+                .unwrap();
         }
     }
 
     /// The frames of one kind in an inbox.
     pub(crate) fn frames(&self, inbox: &str, kind: &str) -> Vec<Value> {
-        let texts = self.inbox(inbox).into_iter().filter_map(|message| message["text"].as_str().map(str::to_owned));
+        let texts = self
+            .inbox(inbox)
+            .into_iter()
+            .filter_map(|message| message["text"].as_str().map(str::to_owned));
         let frames = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok());
         frames.filter(|frame| frame["type"] == kind).collect()
     }
 
     /// Waits for the `nth` frame of a kind in an inbox, from 1.
     pub(crate) fn frame(&self, inbox: &str, kind: &str, nth: usize) -> Value {
-        self.until(&format!("{kind} {nth} in the inbox of {inbox}"), || self.frames(inbox, kind).get(nth - 1).cloned())
+        self.until(&format!("{kind} {nth} in the inbox of {inbox}"), || {
+            self.frames(inbox, kind).get(nth - 1).cloned()
+        })
     }
 
     /// A task, which is there: the client writes it in place.
@@ -311,7 +369,8 @@ impl Stage {
     pub(crate) fn requests(&self, role: &str) -> Vec<Request> {
         let lines = fs::read_to_string(self.out().join("requests.ndjson")).unwrap_or_default();
         let logged = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let asked = logged.filter(|logged| logged["role"] == role && logged["request"]["tools"].is_array());
+        let asked =
+            logged.filter(|logged| logged["role"] == role && logged["request"]["tools"].is_array());
         asked.map(|mut logged| Request { body: logged["request"].take() }).collect()
     }
 
@@ -327,7 +386,9 @@ impl Stage {
 
     /// Waits until a pane shows `text`.
     pub(crate) fn shown(&self, pane: &Pane, text: &str) {
-        self.until(&format!("{text:?} on the screen of {pane:?}"), || self.shows(pane, text).then_some(()));
+        self.until(&format!("{text:?} on the screen of {pane:?}"), || {
+            self.shows(pane, text).then_some(())
+        });
     }
 
     /// Waits for something. When it does not come, the test fails with all that can be seen.
@@ -346,7 +407,9 @@ impl Stage {
         let below = |folder: &str| self.root().join(folder).join(self.team());
         for folder in [below("teams"), below("teams").join("inboxes"), below("tasks")] {
             // What is being changed may be gone again.
-            for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            for path in
+                fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+            {
                 if let Ok(text) = fs::read_to_string(&path) {
                     scene += &format!("== {}\n{text}\n", path.display());
                 }
@@ -362,7 +425,9 @@ impl Stage {
         folders.extend(std::env::split_paths(&system));
         let mut tmux = Command::new("tmux");
         tmux.arg("-u").arg("-S").arg(self.out().join("tmux")).args(args);
-        tmux.env("PATH", std::env::join_paths(folders).unwrap()).env_remove("TMUX").stdin(Stdio::null());
+        tmux.env("PATH", std::env::join_paths(folders).unwrap())
+            .env_remove("TMUX")
+            .stdin(Stdio::null());
         tmux.output().unwrap()
     }
 }
@@ -435,7 +500,12 @@ fn files_in(path: &Path) -> Vec<PathBuf> {
 }
 
 fn answers_to(command: &str, argument: &str) -> bool {
-    Command::new(command).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    Command::new(command)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
 }
 
 fn harness(script: &str) -> PathBuf {

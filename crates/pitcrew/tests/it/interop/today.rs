@@ -24,13 +24,22 @@ fn lead(turns: impl IntoIterator<Item = Value>) -> Vec<Value> {
 #[test]
 fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is_new() {
     let script = Script::default()
-        .role("lead", lead([once_told("I have joined", says("welcome")), once_told("it is made", says("well done"))]))
+        .role(
+            "lead",
+            lead([
+                once_told("I have joined", says("welcome")),
+                once_told("it is made", says("well done")),
+            ]),
+        )
         .role("worker", [says("nothing to do")])
         .role(
             "joiner",
             [
                 sends("team-lead", "I have joined", "joined"),
-                calls("Bash", json!({"command": "echo mine > made.txt", "description": "make a file"})),
+                calls(
+                    "Bash",
+                    json!({"command": "echo mine > made.txt", "description": "make a file"}),
+                ),
                 sends("team-lead", "it is made", "made"),
             ],
         );
@@ -50,7 +59,8 @@ fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is
         "--model",
         "anthropic/claude-sonnet-4-5-20250929",
     ]);
-    let answered = || stage.kept("joiner").into_iter().find(|text| text.contains("permission_response"));
+    let answered =
+        || stage.kept("joiner").into_iter().find(|text| text.contains("permission_response"));
     stage.answer(&lead, "echo mine > made.txt", "Enter", answered);
     stage.told("lead", "it is made");
     assert_eq!(fs::read_to_string(stage.work().join("made.txt")).unwrap(), "mine\n");
@@ -60,13 +70,21 @@ fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is
     // Its pane teammate is found by its process.
     let shown = stage.pitcrew(&["--json", "team", "show", &team]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
-    let of = |name: &str| shown["runs"].as_array().unwrap().iter().find(|it| it["name"] == name).cloned().unwrap();
-    assert_eq!((&of("worker")["state"], &of("joiner")["state"]), (&json!("running"), &json!("running")), "{shown}");
+    let of = |name: &str| {
+        shown["runs"].as_array().unwrap().iter().find(|it| it["name"] == name).cloned().unwrap()
+    };
+    assert_eq!(
+        (&of("worker")["state"], &of("joiner")["state"]),
+        (&json!("running"), &json!("running")),
+        "{shown}"
+    );
 
     let compared = stage.pitcrew(&["doctor", "--reference"]);
     assert_eq!(compared.code, 0, "{}", compared.stdout);
     assert!(
-        compared.stdout.starts_with("claude 2.1.330, which was recorded\nnothing new in 1 config, "),
+        compared
+            .stdout
+            .starts_with("claude 2.1.330, which was recorded\nnothing new in 1 config, "),
         "{}",
         compared.stdout
     );
@@ -86,6 +104,11 @@ fn a_session_starts_ours_as_its_own_teammate() {
     assert!(stage.was_told("worker", "ROLE:worker go"));
     let shown = stage.pitcrew(&["--json", "team", "show", &stage.team()]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
-    let worker = shown["runs"].as_array().unwrap().iter().find(|it| it["name"] == "worker").unwrap();
-    assert_eq!((&worker["program"], &worker["state"]), (&json!("pitcrew"), &json!("running")), "{shown}");
+    let worker =
+        shown["runs"].as_array().unwrap().iter().find(|it| it["name"] == "worker").unwrap();
+    assert_eq!(
+        (&worker["program"], &worker["state"]),
+        (&json!("pitcrew"), &json!("running")),
+        "{shown}"
+    );
 }

@@ -24,7 +24,9 @@ fn awk(text: &str) -> bool {
 
 /// Modules are read from files.
 fn jq(text: &str) -> bool {
-    !["import", "include", "modulemeta", "get_search_list", "input_filename"].iter().any(|word| text.contains(word))
+    !["import", "include", "modulemeta", "get_search_list", "input_filename"]
+        .iter()
+        .any(|word| text.contains(word))
 }
 
 /// Commands that print, skip and replace, joined by semicolons, with addresses before them.
@@ -62,12 +64,17 @@ fn sed_command(text: &str) -> Option<&str> {
     rest = rest.strip_prefix('!').unwrap_or(rest).trim_start();
     let mut letters = rest.chars();
     match letters.next()? {
-        'p' | 'd' | 'q' | 'P' | 'D' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' => Some(letters.as_str()),
+        'p' | 'd' | 'q' | 'P' | 'D' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' => {
+            Some(letters.as_str())
+        }
         's' => {
-            let mark = letters.next().filter(|mark| matches!(mark, '/' | '|' | ',' | '#' | '@' | ':'))?;
+            let mark =
+                letters.next().filter(|mark| matches!(mark, '/' | '|' | ',' | '#' | '@' | ':'))?;
             let after = sed_text(letters.as_str(), mark)?;
             let after = sed_text(after, mark)?;
-            Some(after.trim_start_matches(|c: char| matches!(c, 'g' | 'p' | 'i' | 'I') || c.is_ascii_digit()))
+            Some(after.trim_start_matches(|c: char| {
+                matches!(c, 'g' | 'p' | 'i' | 'I') || c.is_ascii_digit()
+            }))
         }
         _ => None,
     }

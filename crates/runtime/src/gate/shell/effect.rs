@@ -64,11 +64,15 @@ pub(crate) fn effect(words: &[ShellWord]) -> Effect {
         return program_effect(program, args).unwrap_or(Effect::Unknown);
     }
     match name {
-        "pwd" | "echo" | "true" | "false" | ":" | "which" | "type" | "basename" | "dirname" | "seq" | "tr"
-        | "uname" | "whoami" | "id" | "nproc" | "exit" | "break" | "continue" | "sleep" => reads(Vec::new()),
+        "pwd" | "echo" | "true" | "false" | ":" | "which" | "type" | "basename" | "dirname"
+        | "seq" | "tr" | "uname" | "whoami" | "id" | "nproc" | "exit" | "break" | "continue"
+        | "sleep" => reads(Vec::new()),
         "command" if looks_up(args) => reads(Vec::new()),
         "test" if is_plain_test(args) => reads(Vec::new()),
-        "[" if args.split_last().is_some_and(|(last, args)| last.exact() == Some("]") && is_plain_test(args)) => {
+        "[" if args
+            .split_last()
+            .is_some_and(|(last, args)| last.exact() == Some("]") && is_plain_test(args)) =>
+        {
             reads(Vec::new())
         }
         "printf" if !args.first().is_some_and(ShellWord::may_be_flag) => reads(Vec::new()),
@@ -85,10 +89,12 @@ pub(crate) fn effect(words: &[ShellWord]) -> Effect {
 
 /// What a program of the table does. None when that is not known.
 fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
-    let Arguments { options, mut operands, mut paths, mut mentioned, unproven, .. } = program.arguments(args)?;
+    let Arguments { options, mut operands, mut paths, mut mentioned, unproven, .. } =
+        program.arguments(args)?;
     let has = |names: &[&str]| options.iter().any(|(name, _)| names.contains(&name.as_str()));
     let is_jq = program.operands == Operands::Code(Language::Jq);
-    let brings_pattern = !is_jq && has(&["-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"]);
+    let brings_pattern = !is_jq
+        && has(&["-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"]);
     let mut reach = Reach::Named;
     match program.operands {
         Operands::Files => {}
@@ -119,14 +125,22 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
             }
             // `a=b` between the files of awk sets a variable.
             paths.extend(
-                operands.iter().filter_map(|word| word.text.split_once('=')).map(|(_, it)| ShellWord::literal(it)),
+                operands
+                    .iter()
+                    .filter_map(|word| word.text.split_once('='))
+                    .map(|(_, it)| ShellWord::literal(it)),
             );
         }
     }
     paths.extend(operands);
     // What expands while it runs may be any file.
     let is_known = |word: &ShellWord| word.exact().is_some() || word.fate == Fate::Begins;
-    paths.iter().all(is_known).then_some(Effect::Reads(Reading { paths, reach, mentioned, unproven }))
+    paths.iter().all(is_known).then_some(Effect::Reads(Reading {
+        paths,
+        reach,
+        mentioned,
+        unproven,
+    }))
 }
 
 pub(super) fn reads(paths: Vec<ShellWord>) -> Effect {
@@ -144,7 +158,8 @@ const FIND_ASKED: [&str; 6] = ["-exec", "-ok", "-delete", "-fprint", "-fls", "-f
 
 /// `find` with actions that only print.
 fn found(args: &[ShellWord]) -> Effect {
-    let mut reading = Reading { paths: Vec::new(), reach: Reach::Named, mentioned: Vec::new(), unproven: false };
+    let mut reading =
+        Reading { paths: Vec::new(), reach: Reach::Named, mentioned: Vec::new(), unproven: false };
     let mut is_expression = false;
     for word in args {
         let Some(text) = word.exact() else {
@@ -160,7 +175,8 @@ fn found(args: &[ShellWord]) -> Effect {
         }
         let is_option = text.starts_with('-') && text.len() > 1;
         reading.unproven |= is_option && !FIND_KNOWN.split_whitespace().any(|known| known == text);
-        is_expression |= text.starts_with(['-', '(', '!', ',']) && !matches!(text, "-H" | "-L" | "-P" | "-" | "--");
+        is_expression |= text.starts_with(['-', '(', '!', ','])
+            && !matches!(text, "-H" | "-L" | "-P" | "-" | "--");
         match (is_option, is_expression) {
             (true, _) => {}
             (false, true) => reading.mentioned.push(word.clone()),
@@ -185,7 +201,9 @@ fn is_reading_date(args: &[ShellWord]) -> bool {
 
 fn enters(args: &[ShellWord]) -> Effect {
     match args {
-        [folder] if !folder.may_be_flag() && folder.exact().is_some() => Effect::Enters(Some(folder.clone())),
+        [folder] if !folder.may_be_flag() && folder.exact().is_some() => {
+            Effect::Enters(Some(folder.clone()))
+        }
         _ => Effect::Enters(None),
     }
 }
@@ -274,7 +292,11 @@ mod tests {
             "command -v cargo",
         ] {
             let expected = command != "git -P";
-            assert_eq!(matches!(check(command), Effect::Reads(Reading { unproven: false, .. })), expected, "{command}");
+            assert_eq!(
+                matches!(check(command), Effect::Reads(Reading { unproven: false, .. })),
+                expected,
+                "{command}"
+            );
         }
     }
 
@@ -330,7 +352,10 @@ mod tests {
         assert_eq!(paths("grep -nf words src"), ["words", "src"]);
         assert_eq!(paths("find a b -name c"), ["a", "b"]);
         assert_eq!(check("cat $x"), Effect::Unknown);
-        assert_eq!(check("mkdir -p a/b c"), Effect::Touches(vec!["a/b".to_owned(), "c".to_owned()]));
+        assert_eq!(
+            check("mkdir -p a/b c"),
+            Effect::Touches(vec!["a/b".to_owned(), "c".to_owned()])
+        );
         assert_eq!(check("cp -t /x a"), Effect::Unknown);
     }
 }

@@ -78,10 +78,14 @@ impl Scope {
     pub(crate) fn forms(&self, words: &[ShellWord]) -> Vec<Vec<ShellWord>> {
         let mut forms: Vec<Vec<ShellWord>> = vec![Vec::new()];
         for word in words {
-            let literal = |texts: Vec<String>| texts.iter().map(|text| ShellWord::literal(text)).collect::<Vec<_>>();
+            let literal = |texts: Vec<String>| {
+                texts.iter().map(|text| ShellWord::literal(text)).collect::<Vec<_>>()
+            };
             let becomes = match word.exact() {
                 Some(_) => None,
-                None => self.forms_of(word).map(|forms| forms.into_iter().map(literal).collect::<Vec<_>>()),
+                None => self
+                    .forms_of(word)
+                    .map(|forms| forms.into_iter().map(literal).collect::<Vec<_>>()),
             };
             let becomes = becomes.unwrap_or_else(|| vec![vec![word.clone()]]);
             if forms.len() * becomes.len() > FORM_LIMIT {
@@ -93,7 +97,10 @@ impl Scope {
             }
             let joined = |form: &Vec<ShellWord>| {
                 let form = form.clone();
-                becomes.iter().map(move |more| [form.as_slice(), more.as_slice()].concat()).collect::<Vec<_>>()
+                becomes
+                    .iter()
+                    .map(move |more| [form.as_slice(), more.as_slice()].concat())
+                    .collect::<Vec<_>>()
             };
             forms = forms.iter().flat_map(joined).collect();
         }
@@ -116,7 +123,10 @@ impl Scope {
             }
             let joined = |form: &Vec<String>| {
                 let form = form.clone();
-                becomes.iter().map(move |more| [form.as_slice(), more.as_slice()].concat()).collect::<Vec<_>>()
+                becomes
+                    .iter()
+                    .map(move |more| [form.as_slice(), more.as_slice()].concat())
+                    .collect::<Vec<_>>()
             };
             forms = forms.iter().flat_map(joined).collect();
         }
@@ -141,12 +151,17 @@ impl Scope {
             }
             let joined = |form: &Vec<Option<Unit>>| {
                 let form = form.clone();
-                values.iter().map(move |more| [form.as_slice(), more.as_slice()].concat()).collect::<Vec<_>>()
+                values
+                    .iter()
+                    .map(move |more| [form.as_slice(), more.as_slice()].concat())
+                    .collect::<Vec<_>>()
             };
             all = all.iter().flat_map(joined).collect();
         }
         let split = |units: &Vec<Option<Unit>>| {
-            let fields = units.split(Option::is_none).map(|field| field.iter().flatten().cloned().collect::<Vec<_>>());
+            let fields = units
+                .split(Option::is_none)
+                .map(|field| field.iter().flatten().cloned().collect::<Vec<_>>());
             fields.filter(|field| !field.is_empty()).collect::<Vec<_>>()
         };
         Some(all.iter().map(split).collect())
@@ -221,14 +236,20 @@ fn braces(units: &[Unit]) -> Option<Vec<Vec<Unit>>> {
     };
     let close = (open + 1..units.len()).find(|at| is(*at, '}'))?;
     let inside = units.get(open + 1..close)?;
-    let is_odd = |unit: &Unit| matches!(unit, Unit::Plain('{') | Unit::Open(_) | Unit::Variable(..));
-    if inside.iter().any(is_odd) || text(inside).contains("..") && !inside.contains(&Unit::Plain(',')) {
+    let is_odd =
+        |unit: &Unit| matches!(unit, Unit::Plain('{') | Unit::Open(_) | Unit::Variable(..));
+    if inside.iter().any(is_odd)
+        || text(inside).contains("..") && !inside.contains(&Unit::Plain(','))
+    {
         return None;
     }
     let (before, after) = (units.get(..open)?, units.get(close + 1..)?);
     if !inside.contains(&Unit::Plain(',')) {
         // Without a comma the braces are letters.
-        return braces(after)?.into_iter().map(|rest| Some([units.get(..=close)?, &rest].concat())).collect();
+        return braces(after)?
+            .into_iter()
+            .map(|rest| Some([units.get(..=close)?, &rest].concat()))
+            .collect();
     }
     let mut all = Vec::new();
     for piece in inside.split(|unit| *unit == Unit::Plain(',')) {
@@ -242,7 +263,8 @@ fn braces(units: &[Unit]) -> Option<Vec<Vec<Unit>>> {
 /// The files that a pattern matches in a folder, and perhaps some more. None when there are too many.
 fn files(folder: &Path, pattern: &[Unit]) -> Option<Vec<String>> {
     let mut found = vec![String::new()];
-    let pieces: Vec<&[Unit]> = pattern.split(|unit| matches!(unit, Unit::Plain('/') | Unit::Quoted('/'))).collect();
+    let pieces: Vec<&[Unit]> =
+        pattern.split(|unit| matches!(unit, Unit::Plain('/') | Unit::Quoted('/'))).collect();
     for (at, piece) in pieces.iter().enumerate() {
         let slash = if at + 1 < pieces.len() { "/" } else { "" };
         let mut next = Vec::new();
@@ -270,7 +292,8 @@ fn names(folder: &Path, piece: &[Unit]) -> Vec<String> {
     let own = listed.map(|entry| entry.file_name().to_string_lossy().into_owned());
     // Older shells match these, too.
     let dots = [".", ".."].map(str::to_owned);
-    let mut all: Vec<String> = own.chain(dots).filter(|name| with_dot || !name.starts_with('.')).collect();
+    let mut all: Vec<String> =
+        own.chain(dots).filter(|name| with_dot || !name.starts_with('.')).collect();
     all.retain(|name| matches(&pattern, &name.chars().collect::<Vec<_>>()));
     all.sort();
     all

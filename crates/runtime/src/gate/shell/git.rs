@@ -40,7 +40,11 @@ const COMMANDS: [(Program, Shows); 15] = [
 /// Tells what `git ARGS` does.
 pub(super) fn effect(args: &[ShellWord]) -> Effect {
     let args = match args {
-        [first, rest @ ..] if matches!(first.exact(), Some("--no-pager" | "--no-optional-locks" | "-P")) => rest,
+        [first, rest @ ..]
+            if matches!(first.exact(), Some("--no-pager" | "--no-optional-locks" | "-P")) =>
+        {
+            rest
+        }
         _ => args,
     };
     let Some((verb, args)) = args.split_first() else {
@@ -50,7 +54,9 @@ pub(super) fn effect(args: &[ShellWord]) -> Effect {
         return Effect::Unknown;
     };
     if let Some((program, shows)) = COMMANDS.iter().find(|(program, _)| program.name == verb) {
-        return program.arguments(args).map_or(Effect::Unknown, |arguments| shown(*shows, arguments));
+        return program
+            .arguments(args)
+            .map_or(Effect::Unknown, |arguments| shown(*shows, arguments));
     }
     let Some(texts) = args.iter().map(ShellWord::exact).collect::<Option<Vec<&str>>>() else {
         return Effect::Unknown;
@@ -60,20 +66,29 @@ pub(super) fn effect(args: &[ShellWord]) -> Effect {
         "tag" => {
             texts.is_empty()
                 || matches!(texts.first(), Some(&("-l" | "--list" | "-n")))
-                    && texts.iter().skip(1).all(|text| !text.starts_with('-') || text.starts_with("--sort="))
+                    && texts
+                        .iter()
+                        .skip(1)
+                        .all(|text| !text.starts_with('-') || text.starts_with("--sort="))
         }
         "remote" => matches!(texts.as_slice(), [] | ["-v" | "--verbose"]),
         "stash" | "worktree" => matches!(texts.as_slice(), ["list"] | ["list", "--porcelain"]),
-        "reflog" => texts.iter().all(|text| matches!(*text, "show" | "HEAD" | "--oneline") || is_count(text)),
+        "reflog" => texts
+            .iter()
+            .all(|text| matches!(*text, "show" | "HEAD" | "--oneline") || is_count(text)),
         "version" | "--version" => texts.is_empty(),
-        "config" => matches!(texts.as_slice(), ["user.name" | "user.email"] | ["--get", "user.name" | "user.email"]),
+        "config" => matches!(
+            texts.as_slice(),
+            ["user.name" | "user.email"] | ["--get", "user.name" | "user.email"]
+        ),
         _ => false,
     };
     if is_reading { reads(Vec::new()) } else { Effect::Unknown }
 }
 
 fn is_count(text: &str) -> bool {
-    text.strip_prefix('-').is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit()))
+    text.strip_prefix('-')
+        .is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit()))
 }
 
 /// What the command reads, with how far it goes into the history.
@@ -105,8 +120,8 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
         "--compact-summary",
     ];
     let has = |names: &[&str]| names.iter().any(|name| arguments.has(name));
-    let asks =
-        has(&PATCHES) || ["--word-diff", "--color-words", "--word-diff-regex"].iter().any(|it| arguments.has(it));
+    let asks = has(&PATCHES)
+        || ["--word-diff", "--color-words", "--word-diff-regex"].iter().any(|it| arguments.has(it));
     // An option that is not known may ask for contents.
     let contents = arguments.unproven && shows != Shows::Names
         || match shows {
@@ -129,7 +144,10 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
         return Effect::Unknown;
     }
     let named = |word: &ShellWord| {
-        named(&word.text).into_iter().next().map_or_else(|| word.clone(), |text| renamed(word, text))
+        named(&word.text)
+            .into_iter()
+            .next()
+            .map_or_else(|| word.clone(), |text| renamed(word, text))
     };
     let paths = paths.iter().map(named).collect();
     let reach = if contents || searches { Reach::History } else { Reach::Named };
@@ -177,8 +195,11 @@ pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
         args = rest.get(skipped..).unwrap_or_default();
     }
     let (verb, args) = args.split_first()?;
-    let Some((program, shows)) = COMMANDS.iter().find(|(program, _)| Some(program.name) == verb.exact()) else {
-        let may_show = verb.exact().is_none_or(|verb| SHOWING.contains(&verb) || shows_in_form(verb, args));
+    let Some((program, shows)) =
+        COMMANDS.iter().find(|(program, _)| Some(program.name) == verb.exact())
+    else {
+        let may_show =
+            verb.exact().is_none_or(|verb| SHOWING.contains(&verb) || shows_in_form(verb, args));
         return may_show.then(|| {
             let copies = matches!(verb.exact(), Some("clone" | "worktree"));
             History { operands: Vec::new(), limits: after_dashes(args), copies }
@@ -225,10 +246,9 @@ fn shows_in_form(verb: &str, args: &[ShellWord]) -> bool {
             asks(&["edit", "interactive", "patch", "verbose"], &['e', 'i', 'p', 'v'])
         }
         // It takes all options of `log`.
-        "reflog" => !args
-            .iter()
-            .map(ShellWord::exact)
-            .all(|text| text.is_some_and(|text| !text.starts_with('-') || text == "--oneline" || is_count(text))),
+        "reflog" => !args.iter().map(ShellWord::exact).all(|text| {
+            text.is_some_and(|text| !text.starts_with('-') || text == "--oneline" || is_count(text))
+        }),
         "worktree" => args.first().and_then(ShellWord::exact).is_none_or(|verb| verb == "add"),
         _ => false,
     }
@@ -266,7 +286,8 @@ const SHOWING: [&str; 20] = [
 fn lists_branches(texts: &[&str]) -> bool {
     let is_listing = texts.iter().any(|text| matches!(*text, "--list" | "-l"));
     texts.iter().all(|text| match *text {
-        "--list" | "-l" | "-a" | "-r" | "-v" | "-vv" | "--all" | "--remotes" | "--show-current" | "--no-color" => true,
+        "--list" | "-l" | "-a" | "-r" | "-v" | "-vv" | "--all" | "--remotes" | "--show-current"
+        | "--no-color" => true,
         text if text.starts_with("--sort=") || text.starts_with("--format=") => true,
         text => is_listing && !text.starts_with('-'),
     })

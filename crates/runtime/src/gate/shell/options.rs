@@ -68,11 +68,19 @@ impl Arguments {
     }
 
     pub(super) fn values<'a>(&'a self, option: &'a str) -> impl Iterator<Item = &'a ShellWord> {
-        self.options.iter().filter(move |(name, _)| name == option).filter_map(|(_, value)| value.as_ref())
+        self.options
+            .iter()
+            .filter(move |(name, _)| name == option)
+            .filter_map(|(_, value)| value.as_ref())
     }
 }
 
-const fn program(name: &'static str, operands: Operands, short: &'static str, asked: &'static str) -> Program {
+const fn program(
+    name: &'static str,
+    operands: Operands,
+    short: &'static str,
+    asked: &'static str,
+) -> Program {
     Program { name, operands, short, long: LONG, asked }
 }
 
@@ -127,8 +135,18 @@ const PROGRAMS: &[Program] = &[
     program("df", Files, "ahHiklPTB:t:x:", ""),
     program("realpath", Files, "eEmLPqsz", ""),
     program("readlink", Files, "femnqsvz", ""),
-    program("file", Files, "bEhiLklnNprsSv0", "f m C z Z files-from magic-file compile uncompress uncompress-noreport"),
-    program("tree", Files, "adfipsugDhCnAJXSqNQFrtvULcI:P:L:", "o R output fromfile fromtabfile infofile"),
+    program(
+        "file",
+        Files,
+        "bEhiLklnNprsSv0",
+        "f m C z Z files-from magic-file compile uncompress uncompress-noreport",
+    ),
+    program(
+        "tree",
+        Files,
+        "adfipsugDhCnAJXSqNQFrtvULcI:P:L:",
+        "o R output fromfile fromtabfile infofile",
+    ),
     program(
         "sort",
         Files,
@@ -136,7 +154,12 @@ const PROGRAMS: &[Program] = &[
         "o T output temporary-directory compress-program files0-from random-source",
     ),
     program("uniq", OneFile, "#cdDiuzf:s:w:", ""),
-    program("diff", FilesOrFolders, "#abBcdeEiNpqstTuwyU:C:W:I:", "X exclude-from from-file to-file l paginate"),
+    program(
+        "diff",
+        FilesOrFolders,
+        "#abBcdeEiNpqstTuwyU:C:W:I:",
+        "X exclude-from from-file to-file l paginate",
+    ),
     program("grep", PatternAndFiles, GREP, GREP_ASKED),
     program("egrep", PatternAndFiles, GREP, GREP_ASKED),
     program("fgrep", PatternAndFiles, GREP, GREP_ASKED),
@@ -146,7 +169,12 @@ const PROGRAMS: &[Program] = &[
         "#vwxclLioqsSFHhInNpPUuaE:0e:f@g:t:T:A:B:C:m:M:d:r:j:",
         "pre hostname-bin file ignore-file z search-zip",
     ),
-    program("jq", Code(Language::Jq), "ncCMrjasSeRh", "f L from-file library-path slurpfile rawfile argfile run-tests"),
+    program(
+        "jq",
+        Code(Language::Jq),
+        "ncCMrjasSeRh",
+        "f L from-file library-path slurpfile rawfile argfile run-tests",
+    ),
     program("sed", Code(Language::Sed), "nErsuze:", "i I in-place f file expression"),
     program(
         "awk",
@@ -197,7 +225,9 @@ impl Program {
                     found.operands.extend(rest.cloned());
                     return Some(found);
                 }
-                Some(text) if text.starts_with("--") => self.long_option(text, &mut rest, &mut found)?,
+                Some(text) if text.starts_with("--") => {
+                    self.long_option(text, &mut rest, &mut found)?
+                }
                 Some(text) if text.starts_with('-') && text.len() > 1 => {
                     self.short_options(text, &mut rest, &mut found)?;
                 }
@@ -213,17 +243,23 @@ impl Program {
         rest: &mut impl Iterator<Item = &'a ShellWord>,
         found: &mut Arguments,
     ) -> Option<()> {
-        let (name, joined) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let (name, joined) =
+            text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         let bare = name.trim_start_matches('-');
         let is_asked = |exact: bool| {
             let mut asked = self.asked.split_whitespace().filter(|it| it.len() > 1);
             // Programs take the beginning of a long option for the option.
             asked.any(|it| if exact { it == bare } else { it.starts_with(bare) })
         };
-        let known = self.long.split_whitespace().find(|option| option.trim_end_matches(['=', '@', '?']) == bare);
+        let known = self
+            .long
+            .split_whitespace()
+            .find(|option| option.trim_end_matches(['=', '@', '?']) == bare);
         match known {
             _ if is_asked(true) => None,
-            Some(option) => found.take(name, option.chars().last().unwrap_or_default(), joined, rest),
+            Some(option) => {
+                found.take(name, option.chars().last().unwrap_or_default(), joined, rest)
+            }
             None if is_asked(false) => None,
             None => {
                 found.unproven = true;
@@ -239,11 +275,13 @@ impl Program {
         rest: &mut impl Iterator<Item = &'a ShellWord>,
         found: &mut Arguments,
     ) -> Option<()> {
-        let is_asked = |letter: char| self.asked.split_whitespace().any(|it| it.chars().eq([letter]));
+        let is_asked =
+            |letter: char| self.asked.split_whitespace().any(|it| it.chars().eq([letter]));
         let mut letters = text.trim_start_matches('-').chars();
         while let Some(letter) = letters.next() {
             let joined = letters.as_str();
-            let listed = if letter.is_ascii_digit() && !self.short.contains(letter) { '#' } else { letter };
+            let listed =
+                if letter.is_ascii_digit() && !self.short.contains(letter) { '#' } else { letter };
             let at = self.short.find(listed).filter(|_| !matches!(letter, ':' | '@' | '?' | '#'));
             let Some(at) = at else {
                 if is_asked(letter) || joined.chars().any(is_asked) {
@@ -255,11 +293,19 @@ impl Program {
                 found.mentioned.extend(tails.map(ShellWord::literal));
                 return Some(());
             };
-            let kind =
-                self.short.get(at + listed.len_utf8()..).and_then(|after| after.chars().next()).unwrap_or_default();
+            let kind = self
+                .short
+                .get(at + listed.len_utf8()..)
+                .and_then(|after| after.chars().next())
+                .unwrap_or_default();
             let kind = if matches!(kind, ':' | '@' | '?') { kind } else { '-' };
             let takes = kind != '-';
-            found.take(&format!("-{letter}"), kind, Some(joined).filter(|it| takes && !it.is_empty()), rest)?;
+            found.take(
+                &format!("-{letter}"),
+                kind,
+                Some(joined).filter(|it| takes && !it.is_empty()),
+                rest,
+            )?;
             if takes {
                 return Some(());
             }
@@ -317,8 +363,14 @@ mod tests {
         let Some(found) = known(&name.text).unwrap().arguments(args) else {
             return "asked".to_owned();
         };
-        let list = |words: &[ShellWord]| words.iter().map(|word| word.raw.clone()).collect::<Vec<_>>().join(" ");
-        let unproven = if found.unproven { format!(" | unproven: {}", list(&found.mentioned)) } else { String::new() };
+        let list = |words: &[ShellWord]| {
+            words.iter().map(|word| word.raw.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let unproven = if found.unproven {
+            format!(" | unproven: {}", list(&found.mentioned))
+        } else {
+            String::new()
+        };
         format!("{} | {}{unproven}", list(&found.operands), list(&found.paths))
     }
 
@@ -361,7 +413,8 @@ mod tests {
     #[test]
     fn every_option_is_listed_once_and_none_is_both_harmless_and_asked() {
         for list in [LONG, GIT_LONG] {
-            let bare = list.split_whitespace().map(|option| option.trim_end_matches(['=', '@', '?']));
+            let bare =
+                list.split_whitespace().map(|option| option.trim_end_matches(['=', '@', '?']));
             let mut long: Vec<_> = bare.collect();
             let count = long.len();
             long.sort_unstable();
@@ -370,7 +423,12 @@ mod tests {
             assert!(!long.contains(&"output"));
         }
         for program in PROGRAMS {
-            assert_eq!(PROGRAMS.iter().filter(|other| other.name == program.name).count(), 1, "{}", program.name);
+            assert_eq!(
+                PROGRAMS.iter().filter(|other| other.name == program.name).count(),
+                1,
+                "{}",
+                program.name
+            );
             let is_short = |option: &str| option.len() == 1 && program.short.contains(option);
             assert!(!program.asked.split_whitespace().any(is_short), "{}", program.name);
         }

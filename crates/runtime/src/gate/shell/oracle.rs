@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use brush_parser::ast::{
-    AndOr, AndOrList, AssignmentValue, Command, CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList,
-    IoFileRedirectKind as Kind, IoFileRedirectTarget as File, IoRedirect, Pipeline, SimpleCommand, Word as BrushWord,
+    AndOr, AndOrList, AssignmentValue, Command, CommandPrefixOrSuffixItem as Item, CompoundCommand,
+    CompoundList, IoFileRedirectKind as Kind, IoFileRedirectTarget as File, IoRedirect, Pipeline,
+    SimpleCommand, Word as BrushWord,
 };
 use brush_parser::word::{self, WordPiece, WordPieceWithSource};
 use brush_parser::{Parser, ParserOptions};
@@ -67,11 +68,17 @@ impl Effects {
                 Command::Simple(simple) => self.simple(simple),
                 Command::Compound(compound, redirects) => {
                     self.compound(compound);
-                    redirects.iter().flat_map(|list| &list.0).for_each(|redirect| self.redirect(redirect));
+                    redirects
+                        .iter()
+                        .flat_map(|list| &list.0)
+                        .for_each(|redirect| self.redirect(redirect));
                 }
                 Command::Function(_) => self.foreign("function"),
                 Command::ExtendedTest(_, redirects) => {
-                    redirects.iter().flat_map(|list| &list.0).for_each(|redirect| self.redirect(redirect));
+                    redirects
+                        .iter()
+                        .flat_map(|list| &list.0)
+                        .for_each(|redirect| self.redirect(redirect));
                 }
             }
         }
@@ -152,7 +159,11 @@ impl Effects {
             IoRedirect::File(_, kind, File::Filename(word)) => {
                 self.word(word);
                 match kind {
-                    Kind::Write | Kind::Append | Kind::Clobber | Kind::ReadAndWrite | Kind::DuplicateOutput => {
+                    Kind::Write
+                    | Kind::Append
+                    | Kind::Clobber
+                    | Kind::ReadAndWrite
+                    | Kind::DuplicateOutput => {
                         self.writes.insert(word.value.clone());
                     }
                     Kind::Read | Kind::DuplicateInput => {}
@@ -184,13 +195,15 @@ impl Effects {
     fn pieces(&mut self, pieces: &[WordPieceWithSource]) {
         for piece in pieces {
             match &piece.piece {
-                WordPiece::CommandSubstitution(text) | WordPiece::BackquotedCommandSubstitution(text) => {
+                WordPiece::CommandSubstitution(text)
+                | WordPiece::BackquotedCommandSubstitution(text) => {
                     if let Some(inner) = theirs(text) {
                         self.commands.extend(inner.commands);
                         self.writes.extend(inner.writes);
                     }
                 }
-                WordPiece::DoubleQuotedSequence(pieces) | WordPiece::GettextDoubleQuotedSequence(pieces) => {
+                WordPiece::DoubleQuotedSequence(pieces)
+                | WordPiece::GettextDoubleQuotedSequence(pieces) => {
                     self.pieces(pieces);
                 }
                 WordPiece::Text(_)
@@ -218,16 +231,23 @@ fn check(command: &str) -> bool {
     for words in &theirs.commands {
         let equal = |own: &[String]| {
             own.len() == words.len()
-                && own.iter().zip(words).all(|(own, word)| word.is_empty() || same_letters(own, word))
+                && own
+                    .iter()
+                    .zip(words)
+                    .all(|(own, word)| word.is_empty() || same_letters(own, word))
         };
         // For brush `time` is no command, but a word before a pipeline and its assignments.
         let untimed = |own: &[String]| {
             let before = |word: &&String| *word == "time" || *word == "-p" || word.contains('=');
             let skipped = own.iter().take_while(before).count();
-            own.first().is_some_and(|name| name == "time") && (1..=skipped).any(|from| equal(&own[from..]))
+            own.first().is_some_and(|name| name == "time")
+                && (1..=skipped).any(|from| equal(&own[from..]))
         };
         let same = |own: &Vec<String>| equal(own) || untimed(own);
-        assert!(ours.commands.iter().any(same), "{command:?}: unseen command {words:?} among {ours:?}");
+        assert!(
+            ours.commands.iter().any(same),
+            "{command:?}: unseen command {words:?} among {ours:?}"
+        );
     }
     for file in &theirs.writes {
         assert!(

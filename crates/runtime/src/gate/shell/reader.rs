@@ -110,7 +110,8 @@ impl Reader {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let end = rest.iter().position(|c| ends_word(*c)).unwrap_or(rest.len());
         let word = rest.get(..end).unwrap_or_default();
-        let is_bare = !word.is_empty() && !word.iter().any(|c| matches!(c, '\'' | '"' | '\\' | '$' | '`'));
+        let is_bare =
+            !word.is_empty() && !word.iter().any(|c| matches!(c, '\'' | '"' | '\\' | '$' | '`'));
         is_bare.then(|| word.iter().collect())
     }
 
@@ -240,7 +241,9 @@ impl Reader {
             self.skip(1);
         }
         let name = self.since(start);
-        if self.peek() == Some('}') && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        if self.peek() == Some('}')
+            && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        {
             self.skip(1);
             units.push(Unit::Variable(name, quoting));
             return;

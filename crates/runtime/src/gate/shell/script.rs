@@ -76,7 +76,8 @@ impl Script {
 
 /// Finds text that shells may read differently.
 fn odd_text(command: &str) -> Option<&'static str> {
-    let odd = |c: char| c.is_control() && c != '\n' && c != '\t' || c.is_whitespace() && !c.is_ascii();
+    let odd =
+        |c: char| c.is_control() && c != '\n' && c != '\t' || c.is_whitespace() && !c.is_ascii();
     if command.len() > LENGTH_LIMIT_BYTES {
         return Some("it is too long to be read");
     }
@@ -84,7 +85,9 @@ fn odd_text(command: &str) -> Option<&'static str> {
         return Some("it holds control characters or unusual spaces");
     }
     // Shells join lines before they look for tokens, so that `$\`, a new line and `(` are an expansion.
-    let glued = |(at, _): (usize, &str)| !command.get(..at).is_some_and(|before| before.ends_with([' ', '\t']));
+    let glued = |(at, _): (usize, &str)| {
+        !command.get(..at).is_some_and(|before| before.ends_with([' ', '\t']))
+    };
     command.match_indices("\\\n").any(glued).then_some("it joins lines within a word")
 }
 
@@ -109,29 +112,39 @@ impl Reader {
         loop {
             self.skip_lines();
             let is_end = self.bare_word().is_some_and(|word| ends.contains(&word.as_str()));
-            if is_end || matches!(self.peek(), None | Some(')')) || self.starts_with(";;") || self.starts_with(";&") {
+            if is_end
+                || matches!(self.peek(), None | Some(')'))
+                || self.starts_with(";;")
+                || self.starts_with(";&")
+            {
                 return;
             }
             let before = self.position();
             let first = self.script.parts.len();
             let word = self.bare_word().unwrap_or_default();
-            let is_plain = self.peek() != Some('(') && (word == "for" || !RESERVED.contains(&word.as_str()));
+            let is_plain =
+                self.peek() != Some('(') && (word == "for" || !RESERVED.contains(&word.as_str()));
             self.nested(Self::command);
             if self.position() == before {
                 self.doubt("it has a syntax error");
             }
             self.skip_blanks();
-            if self.starts_with(";;") || self.starts_with(";&") || matches!(self.peek(), None | Some(')')) {
+            if self.starts_with(";;")
+                || self.starts_with(";&")
+                || matches!(self.peek(), None | Some(')'))
+            {
                 return;
             }
             let is_certain = self.is_top() && is_plain && follows_end;
-            let joined = ["&&", "||", "|&", "|", "&", ";", "\n"].iter().find(|joint| self.take(joint));
+            let joined =
+                ["&&", "||", "|&", "|", "&", ";", "\n"].iter().find(|joint| self.take(joint));
             if joined == Some(&"\n") {
                 self.read_documents();
             }
             let ends_command = matches!(joined, Some(&(";" | "\n")));
             if let Some(part) = self.script.parts.get_mut(first) {
-                let is_list = matches!(part.assigned.as_slice(), [Assigned { values: Values::Each(_), .. }]);
+                let is_list =
+                    matches!(part.assigned.as_slice(), [Assigned { values: Values::Each(_), .. }]);
                 part.certain = is_certain && ends_command && (is_list || part.words.is_empty());
             }
             follows_end = ends_command;
@@ -222,7 +235,11 @@ impl Reader {
     /// Skips what ends a construct.
     fn close(&mut self, end: &str) {
         self.skip_lines();
-        let is_there = if end == ")" { self.peek() == Some(')') } else { self.bare_word().as_deref() == Some(end) };
+        let is_there = if end == ")" {
+            self.peek() == Some(')')
+        } else {
+            self.bare_word().as_deref() == Some(end)
+        };
         if !is_there || !self.take(end) {
             self.doubt("it has a syntax error");
         }
@@ -270,7 +287,10 @@ impl Reader {
             }
             values = Values::Each(words);
         }
-        self.add(SimpleCommand { assigned: vec![Assigned { name, values }], ..SimpleCommand::default() });
+        self.add(SimpleCommand {
+            assigned: vec![Assigned { name, values }],
+            ..SimpleCommand::default()
+        });
         self.skip_blanks();
         self.take(";");
         self.skip_lines();
@@ -441,7 +461,8 @@ impl Reader {
         }
         self.skip(digits);
         let operators = ["&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", "<", ">"];
-        let operator = operators.iter().find(|operator| self.take(operator)).copied().unwrap_or_default();
+        let operator =
+            operators.iter().find(|operator| self.take(operator)).copied().unwrap_or_default();
         self.skip_blanks();
         let Some(word) = self.word() else {
             self.doubt("it has a syntax error");
@@ -490,7 +511,10 @@ impl Reader {
                 None => {}
             }
             let joins = ["&&", "||", "(", ")", "<", ">"];
-            if !self.starts_with("<(") && !self.starts_with(">(") && joins.iter().any(|joint| self.take(joint)) {
+            if !self.starts_with("<(")
+                && !self.starts_with(">(")
+                && joins.iter().any(|joint| self.take(joint))
+            {
                 continue;
             }
             match self.word() {
@@ -527,7 +551,8 @@ const RESERVED: [&str; 12] =
     ["!", "[[", "{", "case", "coproc", "for", "function", "if", "select", "time", "until", "while"];
 
 /// Commands of the shell that set variables in ways of their own.
-const DECLARING: [&str; 7] = ["declare", "export", "local", "readonly", "typeset", "unset", "alias"];
+const DECLARING: [&str; 7] =
+    ["declare", "export", "local", "readonly", "typeset", "unset", "alias"];
 
 /// Tests that compute: an operand may name an array element and run a command in its index.
 const ARITHMETIC_TESTS: [&str; 8] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];

@@ -103,7 +103,9 @@ fn plain_fate(c: char, at: usize, units: &[Unit]) -> Fate {
         // `{}` is two letters.
         '{' if after != Some(&Unit::Plain('}')) => Fate::Anything,
         // The home of somebody, or a folder of the shell's own.
-        '~' if before.is_none() && !matches!(after, None | Some(Unit::Plain('/'))) => Fate::Anything,
+        '~' if before.is_none() && !matches!(after, None | Some(Unit::Plain('/'))) => {
+            Fate::Anything
+        }
         // It expands in what looks like an assignment.
         '~' if matches!(before, Some(Unit::Plain('=' | ':'))) => Fate::Anything,
         _ => Fate::Exact,

@@ -30,18 +30,25 @@ pub(crate) fn unwrap(words: &[ShellWord]) -> Inner {
         "builtin" => rest(args, |flag| flag == "--", 0),
         "command" if looks_up(args) => Inner::Nothing,
         "command" => rest(args, |flag| flag == "--" || is_lookup_flag(flag), 0),
-        "stdbuf" => rest(args, |flag| matches!(flag.get(..2), Some("-o" | "-e" | "-i")) && flag.len() > 2, 0),
+        "stdbuf" => rest(
+            args,
+            |flag| matches!(flag.get(..2), Some("-o" | "-e" | "-i")) && flag.len() > 2,
+            0,
+        ),
         "nice" => nice(args),
-        "timeout" => {
-            rest(args, |flag| matches!(flag, "--foreground" | "--preserve-status" | "-v") || long_value(flag), 1)
-        }
+        "timeout" => rest(
+            args,
+            |flag| matches!(flag, "--foreground" | "--preserve-status" | "-v") || long_value(flag),
+            1,
+        ),
         "env" => env(args),
         "xargs" => xargs(args),
         "eval" => joined(args),
         "sh" | "bash" | "dash" | "zsh" | "ksh" => shell(args),
-        "sudo" | "doas" | "su" | "exec" | "nohup" | "setsid" | "ionice" | "chroot" | "watch" | "strace"
-        | "parallel" | "coproc" | "find" | "fd" | "unshare" | "flock" | "script" | "trap" | "busybox"
-        | "systemd-run" | "chrt" | "taskset" | "setarch" | "nsenter" | "runuser" | "pkexec" => Inner::Somewhere,
+        "sudo" | "doas" | "su" | "exec" | "nohup" | "setsid" | "ionice" | "chroot" | "watch"
+        | "strace" | "parallel" | "coproc" | "find" | "fd" | "unshare" | "flock" | "script"
+        | "trap" | "busybox" | "systemd-run" | "chrt" | "taskset" | "setarch" | "nsenter"
+        | "runuser" | "pkexec" => Inner::Somewhere,
         _ => Inner::Nothing,
     }
 }
@@ -54,7 +61,9 @@ pub(super) fn looks_up(args: &[ShellWord]) -> bool {
 
 fn is_lookup_flag(flag: &str) -> bool {
     flag.len() > 1
-        && flag.strip_prefix('-').is_some_and(|letters| letters.chars().all(|c| matches!(c, 'p' | 'v' | 'V')))
+        && flag
+            .strip_prefix('-')
+            .is_some_and(|letters| letters.chars().all(|c| matches!(c, 'p' | 'v' | 'V')))
 }
 
 /// Skips known flags and `positional` words; the rest is the command.
@@ -90,11 +99,14 @@ fn is_number(flag: &str) -> bool {
 
 fn env(args: &[ShellWord]) -> Inner {
     let assigned = |word: &ShellWord| {
-        word.exact().and_then(|text| text.split_once('=')).is_some_and(|(name, _)| is_safe_variable(name))
+        word.exact()
+            .and_then(|text| text.split_once('='))
+            .is_some_and(|(name, _)| is_safe_variable(name))
     };
     let skipped = args.iter().take_while(|word| assigned(word)).count();
     let command = args.get(skipped..).unwrap_or_default();
-    let other = |word: &ShellWord| word.may_be_flag() || word.text.contains('=') || word.exact().is_none();
+    let other =
+        |word: &ShellWord| word.may_be_flag() || word.text.contains('=') || word.exact().is_none();
     match command.first() {
         None => Inner::Nothing,
         Some(first) if other(first) => Inner::Somewhere,
@@ -133,7 +145,9 @@ fn shell(args: &[ShellWord]) -> Inner {
     let texts: Option<Vec<&str>> = args.iter().map(ShellWord::exact).collect();
     match texts.as_deref() {
         Some(["-c", script]) => Inner::Script((*script).to_owned()),
-        Some(words) if words.iter().any(|word| word.starts_with('-') && word.ends_with('c')) => Inner::Opaque,
+        Some(words) if words.iter().any(|word| word.starts_with('-') && word.ends_with('c')) => {
+            Inner::Opaque
+        }
         Some(_) => Inner::Nothing,
         None => Inner::Opaque,
     }
@@ -181,7 +195,9 @@ mod tests {
     fn inner(command: &str) -> String {
         let script = Script::parse(command);
         match unwrap(&script.parts.last().unwrap().words) {
-            Inner::Command(words) => words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" "),
+            Inner::Command(words) => {
+                words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ")
+            }
             Inner::Script(text) => format!("script: {text}"),
             other => format!("{other:?}"),
         }

@@ -20,11 +20,10 @@ pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
     let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
     let plain = || args.iter().filter(|word| !word.text.starts_with('-'));
     match name {
-        "tee" | "touch" | "mkdir" | "truncate" | "mkfifo" | "mknod" | "patch" | "split" | "csplit" => {
-            plain().map(Written::Into).collect()
-        }
-        "rm" | "rmdir" | "unlink" | "shred" | "chmod" | "chown" | "chgrp" | "chattr" | "setfacl" | "mount"
-        | "umount" => plain().map(Written::Whole).collect(),
+        "tee" | "touch" | "mkdir" | "truncate" | "mkfifo" | "mknod" | "patch" | "split"
+        | "csplit" => plain().map(Written::Into).collect(),
+        "rm" | "rmdir" | "unlink" | "shred" | "chmod" | "chown" | "chgrp" | "chattr"
+        | "setfacl" | "mount" | "umount" => plain().map(Written::Whole).collect(),
         "mv" | "rename" => {
             let last = plain().next_back().map(Written::Into);
             let sources = plain().take(plain().count().saturating_sub(1)).map(Written::Whole);
@@ -38,18 +37,26 @@ pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
             let named = after_flag(args, &["-t", "--target-directory"]);
             named.or_else(|| plain().next_back()).map(Written::Into).into_iter().collect()
         }
-        "dd" => args.iter().filter(|word| word.text.starts_with("of=")).map(Written::Into).collect(),
-        "sed" | "perl" | "ruby" if args.iter().any(edits_in_place) => plain().map(Written::Into).collect(),
+        "dd" => {
+            args.iter().filter(|word| word.text.starts_with("of=")).map(Written::Into).collect()
+        }
+        "sed" | "perl" | "ruby" if args.iter().any(edits_in_place) => {
+            plain().map(Written::Into).collect()
+        }
         "find" if args.iter().any(|word| word.exact().is_some_and(is_action)) => {
             let starts = args.iter().take_while(|word| !word.text.starts_with(['-', '(', '!']));
             starts.map(Written::Into).collect()
         }
-        "curl" | "sort" => after_flag(args, &["-o", "--output"]).map(Written::Into).into_iter().collect(),
+        "curl" | "sort" => {
+            after_flag(args, &["-o", "--output"]).map(Written::Into).into_iter().collect()
+        }
         "wget" => after_flag(args, &["-O", "--output-document", "-P", "--directory-prefix"])
             .map(Written::Into)
             .into_iter()
             .collect(),
-        "tar" | "unzip" => after_flag(args, &["-C", "--directory", "-d"]).map(Written::Into).into_iter().collect(),
+        "tar" | "unzip" => {
+            after_flag(args, &["-C", "--directory", "-d"]).map(Written::Into).into_iter().collect()
+        }
         _ => Vec::new(),
     }
 }

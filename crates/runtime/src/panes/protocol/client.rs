@@ -51,7 +51,8 @@ impl PaneProgram {
         let lost = || self.broken("is asked no more");
         self.requests.send(Call { op, answer }).await.map_err(|_| lost())?;
         let value = answered.await.map_err(|_| lost())??;
-        serde_json::from_value(value).map_err(|e| self.broken(&format!("gave an answer of another shape: {e}")))
+        serde_json::from_value(value)
+            .map_err(|e| self.broken(&format!("gave an answer of another shape: {e}")))
     }
 
     fn program(&self) -> &str {
@@ -59,11 +60,16 @@ impl PaneProgram {
     }
 
     fn broken(&self, what: &str) -> PaneError {
-        PaneError::Broken { program: self.program().to_owned(), what: what.to_owned(), stderr: String::new() }
+        PaneError::Broken {
+            program: self.program().to_owned(),
+            what: what.to_owned(),
+            stderr: String::new(),
+        }
     }
 
     fn checked(&self, pane: PaneId) -> Result<PaneId, PaneError> {
-        let is_fit = !pane.0.is_empty() && pane.0.len() <= ID_BYTES && !pane.0.contains(char::is_control);
+        let is_fit =
+            !pane.0.is_empty() && pane.0.len() <= ID_BYTES && !pane.0.contains(char::is_control);
         if is_fit { Ok(pane) } else { Err(self.broken(&format!("named a pane {:.80?}", pane.0))) }
     }
 }
@@ -114,7 +120,8 @@ impl Panes for PaneProgram {
         let listed: Listed = self.ask(Op::List { tag: tag.to_string() }).await?;
         let mut found = Vec::new();
         for it in listed.panes {
-            let its: PaneTag = it.tag.parse().map_err(|e| self.broken(&format!("listed a pane: {e}")))?;
+            let its: PaneTag =
+                it.tag.parse().map_err(|e| self.broken(&format!("listed a pane: {e}")))?;
             if tag.covers(&its) {
                 found.push((self.checked(it.pane)?, its));
             }
@@ -137,7 +144,11 @@ async fn answer_all(argv: Vec<String>, mut waiting: mpsc::Receiver<Call>) {
     }
 }
 
-async fn ask_one(argv: &[String], open: &mut Option<(Connection, Hello)>, op: Op) -> Result<Value, PaneError> {
+async fn ask_one(
+    argv: &[String],
+    open: &mut Option<(Connection, Hello)>,
+    op: Op,
+) -> Result<Value, PaneError> {
     if open.is_none() {
         let mut link = Connection::open(argv)?;
         let hello = link.hello().await?;
@@ -157,9 +168,15 @@ async fn ask_one(argv: &[String], open: &mut Option<(Connection, Hello)>, op: Op
     };
     let answer = link.ask(op).await?;
     match (answer, asked_for) {
-        (Err(Refusal { code, message }), _) if code == code::BAD_REQUEST => Err(PaneError::Unfit { what: message }),
-        (Err(Refusal { code, .. }), Some(pane)) if code == code::GONE => Err(PaneError::Gone { pane }),
-        (Err(Refusal { code, .. }), Some(pane)) if code == code::FOREIGN => Err(PaneError::Foreign { pane, tag }),
+        (Err(Refusal { code, message }), _) if code == code::BAD_REQUEST => {
+            Err(PaneError::Unfit { what: message })
+        }
+        (Err(Refusal { code, .. }), Some(pane)) if code == code::GONE => {
+            Err(PaneError::Gone { pane })
+        }
+        (Err(Refusal { code, .. }), Some(pane)) if code == code::FOREIGN => {
+            Err(PaneError::Foreign { pane, tag })
+        }
         (answer, _) => link.read(answer),
     }
 }

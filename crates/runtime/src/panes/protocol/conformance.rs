@@ -152,7 +152,15 @@ impl Bench {
         let hello = link.hello().await?;
         // A root of its own: panes of other checks, or of a real team, are never meant.
         let root = uuid::Uuid::new_v4().simple().to_string();
-        Ok(Self { argv: argv.to_vec(), probe: probe.to_vec(), link, hello, meeting, root, left: Vec::new() })
+        Ok(Self {
+            argv: argv.to_vec(),
+            probe: probe.to_vec(),
+            link,
+            hello,
+            meeting,
+            root,
+            left: Vec::new(),
+        })
     }
 
     fn tag(&self, agent: &str) -> PaneTag {
@@ -272,15 +280,17 @@ fn holds(what: &'static str, found: &impl fmt::Debug, is_so: bool) -> Outcome {
 fn refused(what: &'static str, expected: &str, answer: Result<Value, Refusal>) -> Outcome {
     match answer {
         Err(refusal) => same(what, &expected.to_owned(), &refusal.code),
-        Ok(value) => Err(Failure::Differs { what, expected: expected.to_owned(), found: value.to_string() }),
+        Ok(value) => {
+            Err(Failure::Differs { what, expected: expected.to_owned(), found: value.to_string() })
+        }
     }
 }
 
 /// Arguments that a shell, a format or a careless script would change.
 const HOSTILE: &[&str] = &[
-    "", " ", ";", "a;", "a\\;", "\\", "\\\\", "'", "\"", "$HOME", "${HOME}", "`id`", "$(id)", "#{pid}", "#(id)",
-    "##[x]", "%1", "%%", "~", "*", "?", "!x", "^x^", "-", "--", "-x", "a\nb", "\t", "\r", "\x1b[2J", "\x07", "ä", "😀",
-    "a=b", "&", "|", "<", ">", "{}", "[]",
+    "", " ", ";", "a;", "a\\;", "\\", "\\\\", "'", "\"", "$HOME", "${HOME}", "`id`", "$(id)",
+    "#{pid}", "#(id)", "##[x]", "%1", "%%", "~", "*", "?", "!x", "^x^", "-", "--", "-x", "a\nb",
+    "\t", "\r", "\x1b[2J", "\x07", "ä", "😀", "a=b", "&", "|", "<", ">", "{}", "[]",
 ];
 
 async fn it_says_hello(bench: &mut Bench) -> Outcome {
@@ -301,8 +311,11 @@ async fn arguments_arrive_byte_for_byte(bench: &mut Bench) -> Outcome {
 async fn folder_and_variables_arrive_as_they_are(bench: &mut Bench) -> Outcome {
     let cwd = bench.meeting.folder().join("a b #{c} #[d] $e 'f' \"g\";");
     std::fs::create_dir(&cwd)?;
-    let env: Vec<(String, String)> =
-        HOSTILE.iter().enumerate().map(|(n, value)| (format!("PITCREW_CHECK_{n}"), (*value).to_owned())).collect();
+    let env: Vec<(String, String)> = HOSTILE
+        .iter()
+        .enumerate()
+        .map(|(n, value)| (format!("PITCREW_CHECK_{n}"), (*value).to_owned()))
+        .collect();
     let pane = NewPane { cwd: cwd.clone(), env: env.clone(), ..bench.pane("bob", &[]) };
     let (_, met) = bench.start(pane).await?;
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -409,7 +422,12 @@ async fn a_pane_that_never_was_is_gone(bench: &mut Bench) -> Outcome {
     let tag = bench.tag("bob").to_string();
     bench.stopped(&started.pane, &tag).await?;
     bench.left.clear();
-    for pane in [started.pane, PaneId("no such pane".to_owned()), PaneId(String::new()), PaneId("-1;#{x}".to_owned())] {
+    for pane in [
+        started.pane,
+        PaneId("no such pane".to_owned()),
+        PaneId(String::new()),
+        PaneId("-1;#{x}".to_owned()),
+    ] {
         same("how it is", &Alive::Gone, &bench.alive(&pane).await?)?;
         bench.stopped(&pane, &tag).await?;
     }

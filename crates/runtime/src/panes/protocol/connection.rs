@@ -56,9 +56,17 @@ impl Connection {
     /// Starts the program.
     pub(super) fn open(argv: &[String]) -> Result<Self, PaneError> {
         let program = argv.first().cloned().unwrap_or_default();
-        let refused = |source| PaneError::Io { action: "start the pane program", what: program.clone(), source };
+        let refused = |source| PaneError::Io {
+            action: "start the pane program",
+            what: program.clone(),
+            source,
+        };
         let mut command = Command::new(&program);
-        command.args(argv.iter().skip(1)).process_group(0).kill_on_drop(true).envs([outlives_variable()]);
+        command
+            .args(argv.iter().skip(1))
+            .process_group(0)
+            .kill_on_drop(true)
+            .envs([outlives_variable()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(refused)?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
@@ -66,7 +74,16 @@ impl Connection {
         };
         let stderr = child.stderr.take();
         let (unread, tail) = (Vec::new(), VecDeque::new());
-        Ok(Self { program, child: Reaped::new(child), stdin, stdout, stderr, unread, tail, last_id: 0 })
+        Ok(Self {
+            program,
+            child: Reaped::new(child),
+            stdin,
+            stdout,
+            stderr,
+            unread,
+            tail,
+            last_id: 0,
+        })
     }
 
     /// Asks who it is, which comes before everything else.
@@ -74,7 +91,10 @@ impl Connection {
         let answer = self.ask(Op::Hello { protocol: PROTOCOL }).await?;
         let hello: Hello = self.read(answer)?;
         if hello.protocol != PROTOCOL {
-            return Err(self.broken(format!("speaks version {} of the protocol, not {PROTOCOL}", hello.protocol)));
+            return Err(self.broken(format!(
+                "speaks version {} of the protocol, not {PROTOCOL}",
+                hello.protocol
+            )));
         }
         Ok(hello)
     }
@@ -94,8 +114,8 @@ impl Connection {
     pub(super) async fn send(&mut self, op: Op) -> Result<u64, PaneError> {
         self.last_id += 1;
         let id = self.last_id;
-        let line =
-            serde_json::to_string(&Request { id, op }).map_err(|e| self.broken(format!("was asked too much: {e}")))?;
+        let line = serde_json::to_string(&Request { id, op })
+            .map_err(|e| self.broken(format!("was asked too much: {e}")))?;
         self.send_line(&line).await?;
         Ok(id)
     }
@@ -139,11 +159,18 @@ impl Connection {
     }
 
     /// Reads a successful answer of a known shape.
-    pub(super) fn read<T: DeserializeOwned>(&self, answer: Result<Value, Refusal>) -> Result<T, PaneError> {
-        let refused =
-            |it: Refusal| PaneError::Answered { program: self.program.clone(), code: it.code, message: it.message };
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        answer: Result<Value, Refusal>,
+    ) -> Result<T, PaneError> {
+        let refused = |it: Refusal| PaneError::Answered {
+            program: self.program.clone(),
+            code: it.code,
+            message: it.message,
+        };
         let value = answer.map_err(refused)?;
-        serde_json::from_value(value).map_err(|e| self.broken(format!("gave an answer of another shape: {e}")))
+        serde_json::from_value(value)
+            .map_err(|e| self.broken(format!("gave an answer of another shape: {e}")))
     }
 
     /// The error for a program that did not keep to the protocol.

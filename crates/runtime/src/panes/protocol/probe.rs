@@ -97,7 +97,10 @@ impl Meeting {
         let listener = self.listener.try_clone()?;
         tokio::task::spawn_blocking(move || {
             if !is_ready(&listener)? {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the program was not started within 20 s"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the program was not started within 20 s",
+                ));
             }
             let (stream, _) = listener.accept()?;
             stream.set_read_timeout(Some(PATIENCE))?;
@@ -134,9 +137,10 @@ impl Met {
                 Ok(_) => Ok(self),
                 // A program that is killed has not read what it was told.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(self),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    Err(io::Error::new(io::ErrorKind::TimedOut, "the program still runs after 20 s"))
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the program still runs after 20 s",
+                )),
                 Err(error) => Err(error),
             }
         })
@@ -146,6 +150,9 @@ impl Met {
 
 fn is_ready(listener: &UnixListener) -> io::Result<bool> {
     let mut waiting = [rustix::event::PollFd::new(listener, rustix::event::PollFlags::IN)];
-    let patience = rustix::event::Timespec { tv_sec: PATIENCE.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: 0 };
+    let patience = rustix::event::Timespec {
+        tv_sec: PATIENCE.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: 0,
+    };
     Ok(rustix::event::poll(&mut waiting, Some(&patience))? > 0)
 }

@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::wire::{
-    Alive, Capability, Hello, LINE_BYTES, Listed, Op, PROTOCOL, Refusal, Screen, Started, TaggedPane, answer_line, code,
+    Alive, Capability, Hello, LINE_BYTES, Listed, Op, PROTOCOL, Refusal, Screen, Started,
+    TaggedPane, answer_line, code,
 };
 use crate::panes::{PaneTag, Panes};
 
@@ -77,14 +78,23 @@ fn next_line(input: &mut (dyn BufRead + Send)) -> io::Result<Option<Line>> {
 fn request(line: &[u8]) -> (Option<u64>, Result<Op, Refusal>) {
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
-        Err(e) => return (None, Err(Refusal::new(code::BAD_REQUEST, format!("the line is no JSON: {e}")))),
+        Err(e) => {
+            return (
+                None,
+                Err(Refusal::new(code::BAD_REQUEST, format!("the line is no JSON: {e}"))),
+            );
+        }
     };
     let Some(id) = value.get("id").and_then(Value::as_u64) else {
-        return (None, Err(Refusal::new(code::BAD_REQUEST, "the request has no id, a whole number")));
+        return (
+            None,
+            Err(Refusal::new(code::BAD_REQUEST, "the request has no id, a whole number")),
+        );
     };
     let op = serde_json::from_value(value).map_err(|error| {
         let said = error.to_string();
-        let code = if said.starts_with("unknown variant") { code::UNKNOWN_OP } else { code::BAD_REQUEST };
+        let code =
+            if said.starts_with("unknown variant") { code::UNKNOWN_OP } else { code::BAD_REQUEST };
         Refusal::new(code, said)
     });
     (Some(id), op)
@@ -92,7 +102,10 @@ fn request(line: &[u8]) -> (Option<u64>, Result<Op, Refusal>) {
 
 async fn answer(panes: &dyn Panes, hello: &Hello, op: Op) -> Result<Value, Refusal> {
     if op.needs().is_some_and(|needed| !hello.capabilities.contains(&needed)) {
-        return Err(Refusal::new(code::UNSUPPORTED, format!("{} cannot {}", hello.name, op.name())));
+        return Err(Refusal::new(
+            code::UNSUPPORTED,
+            format!("{} cannot {}", hello.name, op.name()),
+        ));
     }
     match op {
         Op::Hello { .. } => said(hello),
@@ -109,7 +122,10 @@ async fn answer(panes: &dyn Panes, hello: &Hello, op: Op) -> Result<Value, Refus
         }
         Op::List { tag } => {
             let found = panes.tagged(&tag.parse::<PaneTag>()?).await?;
-            let panes = found.into_iter().map(|(pane, tag)| TaggedPane { pane, tag: tag.to_string() }).collect();
+            let panes = found
+                .into_iter()
+                .map(|(pane, tag)| TaggedPane { pane, tag: tag.to_string() })
+                .collect();
             said(&Listed { panes })
         }
         Op::Stop { pane, tag } => {
@@ -133,8 +149,12 @@ mod tests {
         bytes.extend(b"\nnext\nlast");
         let mut input = io::Cursor::new(bytes);
         assert!(matches!(next_line(&mut input).unwrap(), Some(Line::TooLong)));
-        assert!(matches!(next_line(&mut input).unwrap(), Some(Line::Whole(line)) if line == b"next\n"));
-        assert!(matches!(next_line(&mut input).unwrap(), Some(Line::Whole(line)) if line == b"last"));
+        assert!(
+            matches!(next_line(&mut input).unwrap(), Some(Line::Whole(line)) if line == b"next\n")
+        );
+        assert!(
+            matches!(next_line(&mut input).unwrap(), Some(Line::Whole(line)) if line == b"last")
+        );
         assert!(next_line(&mut input).unwrap().is_none());
     }
 
@@ -144,9 +164,12 @@ mod tests {
         for line in ["", "x", "7", "[]", "{}", r#"{"op":"alive"}"#, r#"{"id":-1,"op":"hello"}"#] {
             assert_eq!(code_of(line), Err(code::BAD_REQUEST.to_owned()), "{line}");
         }
-        for line in
-            [r#"{"id":1}"#, r#"{"id":1,"op":7}"#, r#"{"id":1,"op":"alive"}"#, r#"{"id":1,"op":"stop","pane":7}"#]
-        {
+        for line in [
+            r#"{"id":1}"#,
+            r#"{"id":1,"op":7}"#,
+            r#"{"id":1,"op":"alive"}"#,
+            r#"{"id":1,"op":"stop","pane":7}"#,
+        ] {
             assert_eq!(code_of(line), Err(code::BAD_REQUEST.to_owned()), "{line}");
         }
         assert_eq!(code_of(r#"{"id":1,"op":"dance"}"#), Err(code::UNKNOWN_OP.to_owned()));

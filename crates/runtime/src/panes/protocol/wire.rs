@@ -222,7 +222,9 @@ pub mod code {
 pub fn answer_line(id: Option<u64>, answer: Result<Value, Refusal>) -> String {
     let body = match answer {
         Ok(ok) => serde_json::json!({ "id": id, "ok": ok }),
-        Err(error) => serde_json::json!({ "id": id, "error": { "code": error.code, "message": error.message } }),
+        Err(error) => {
+            serde_json::json!({ "id": id, "error": { "code": error.code, "message": error.message } })
+        }
     };
     format!("{body}\n")
 }
@@ -262,7 +264,11 @@ impl Start {
         Self {
             argv: pane.argv.clone(),
             cwd: pane.cwd.clone(),
-            env: pane.env.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect(),
+            env: pane
+                .env
+                .iter()
+                .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+                .collect(),
             title: pane.title.clone(),
             color: pane.color.clone(),
             tag: pane.tag.to_string(),
@@ -317,7 +323,9 @@ impl From<PaneError> for Refusal {
             | PaneError::Answered { .. }
             | PaneError::Broken { .. } => code::FAILED,
         };
-        let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+        let source = std::error::Error::source(&error)
+            .map(|source| format!(": {source}"))
+            .unwrap_or_default();
         Self::new(code, format!("{error}{source}"))
     }
 }

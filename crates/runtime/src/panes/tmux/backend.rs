@@ -75,7 +75,8 @@ impl Tmux {
     #[must_use]
     pub fn new(options: TmuxOptions) -> Self {
         let TmuxOptions { program, socket, config, beside, session, launcher, temporary } = options;
-        let keep = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
+        let keep =
+            |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let client = Client::new(program, socket, config);
         let session = session.chars().map(keep).collect();
         Self { client, beside, session, launcher, temporary, turn: Semaphore::new(1) }
@@ -123,12 +124,19 @@ impl Tmux {
     }
 
     fn holding(&self, place: &Place, pane: &NewPane) -> Vec<Words> {
-        let answer = format!("{MARK}\t#{{pane_id}}\t#{{window_id}}\t#{{session_name}}\t#{{window_name}}");
+        let answer =
+            format!("{MARK}\t#{{pane_id}}\t#{{window_id}}\t#{{session_name}}\t#{{window_name}}");
         let name = pane.tag.team.as_str();
         let mut make = match place {
-            Place::Split { pane, layout: place::Layout::MainVertical } => words(["split-window", "-h", "-t", &pane.0]),
-            Place::Split { pane, layout: place::Layout::Tiled } => words(["split-window", "-v", "-t", &pane.0]),
-            Place::Window { session } => words(["new-window", "-n", name, "-t", &format!("{session}:")]),
+            Place::Split { pane, layout: place::Layout::MainVertical } => {
+                words(["split-window", "-h", "-t", &pane.0])
+            }
+            Place::Split { pane, layout: place::Layout::Tiled } => {
+                words(["split-window", "-v", "-t", &pane.0])
+            }
+            Place::Window { session } => {
+                words(["new-window", "-n", name, "-t", &format!("{session}:")])
+            }
             Place::Session => {
                 let mut make = words(["new-session", "-s", &self.session, "-n", name]);
                 make.extend(words(SIZE));
@@ -167,7 +175,13 @@ impl Tmux {
             commands.push(words(["select-layout", "-t", &held.window, layout.as_str()]));
         }
         commands.push(start);
-        commands.push(words(["display-message", "-p", "-t", id, &format!("{MARK}\t#{{pane_pid}}")]));
+        commands.push(words([
+            "display-message",
+            "-p",
+            "-t",
+            id,
+            &format!("{MARK}\t#{{pane_pid}}"),
+        ]));
         commands
     }
 
@@ -175,7 +189,9 @@ impl Tmux {
     async fn dress(&self, held: &Held, pane: &NewPane) -> Result<Option<u32>, PaneError> {
         let respawn = |argv: &[String], env: &[(String, String)]| {
             let mut start = words(["respawn-pane", "-k", "-t", &held.pane.0]);
-            start.extend(env.iter().flat_map(|(name, value)| ["-e".to_owned(), format!("{name}={value}")]));
+            start.extend(
+                env.iter().flat_map(|(name, value)| ["-e".to_owned(), format!("{name}={value}")]),
+            );
             start.push("--".to_owned());
             start.extend(argv.iter().cloned());
             start
@@ -231,14 +247,27 @@ impl Tmux {
     }
 
     /// Moves a pane into a window of its own in the session of that name, which is made when it is not there.
-    async fn move_out(&self, pane: &Listed, session: &str, panes: &[Listed]) -> Result<(), PaneError> {
+    async fn move_out(
+        &self,
+        pane: &Listed,
+        session: &str,
+        panes: &[Listed],
+    ) -> Result<(), PaneError> {
         let name = pane.tag.as_ref().map_or(MARK, |tag| tag.team.as_str());
         let target = format!("={session}:");
         let mut commands = Vec::new();
         let placeholder = if panes.iter().any(|it| it.session_name == session) {
             None
         } else {
-            let mut make = words(["new-session", "-d", "-s", session, "-P", "-F", &format!("{MARK}\t#{{window_id}}")]);
+            let mut make = words([
+                "new-session",
+                "-d",
+                "-s",
+                session,
+                "-P",
+                "-F",
+                &format!("{MARK}\t#{{window_id}}"),
+            ]);
             make.extend(words(SIZE));
             make.push("--".to_owned());
             make.extend(words(HOLDING));
@@ -329,7 +358,16 @@ impl Panes for Tmux {
             }
             Place::Window { session } => {
                 let name = found.tag.as_ref().map_or(MARK, |tag| tag.team.as_str());
-                vec![words(["break-pane", "-d", "-n", name, "-s", &pane.0, "-t", &format!("{session}:")])]
+                vec![words([
+                    "break-pane",
+                    "-d",
+                    "-n",
+                    name,
+                    "-s",
+                    &pane.0,
+                    "-t",
+                    &format!("{session}:"),
+                ])]
             }
             Place::Session => return self.move_out(&found, &self.session, &panes).await,
         };
@@ -341,10 +379,15 @@ impl Panes for Tmux {
         let panes = self.panes().await?;
         let found = panes.into_iter().find(|it| it.pane == *pane && it.session_name != HIDDEN);
         Ok(found.map(|it| {
-            let socket = self.host().socket.map(|socket| ["-S".to_owned(), socket]).into_iter().flatten();
+            let socket =
+                self.host().socket.map(|socket| ["-S".to_owned(), socket]).into_iter().flatten();
             let attach = ["attach".to_owned(), "-t".to_owned(), it.session_name.clone()];
             let command = std::iter::once("tmux".to_owned()).chain(socket).chain(attach).collect();
-            PaneView { place: format!("the tmux session {}", it.session_name), command, is_shown: it.is_attached }
+            PaneView {
+                place: format!("the tmux session {}", it.session_name),
+                command,
+                is_shown: it.is_attached,
+            }
         }))
     }
 
@@ -366,7 +409,8 @@ impl Panes for Tmux {
         }
         // A server started meanwhile numbers its panes from 0: the tag is looked at once more, by tmux itself.
         let kill = format!("kill-pane -t {pane}");
-        let mut commands = vec![words(["if-shell", "-F", "-t", &pane.0, &listing::is_of(tag), &kill])];
+        let mut commands =
+            vec![words(["if-shell", "-F", "-t", &pane.0, &listing::is_of(tag), &kill])];
         commands.extend(self.laid_out(&panes, found));
         match self.client.call(&commands, None).await {
             Ok(_) | Err(CallError::NoServer) => Ok(()),
@@ -378,7 +422,9 @@ impl Panes for Tmux {
     async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError> {
         stranded::settle(self.client.program(), tag).await;
         let panes = self.panes().await?;
-        let ours = panes.into_iter().filter_map(|it| Some((it.pane, it.tag.filter(|its| tag.covers(its))?)));
+        let ours = panes
+            .into_iter()
+            .filter_map(|it| Some((it.pane, it.tag.filter(|its| tag.covers(its))?)));
         let mut found: Vec<(PaneId, PaneTag)> = ours.collect();
         found.sort();
         found.dedup();
@@ -413,7 +459,14 @@ impl Held {
             Place::Window { .. } | Place::Session => (None, true),
         };
         let [window, session, window_name] = [window, session, window_name].map(str::to_owned);
-        Ok(Self { pane: PaneId(pane.to_owned()), window, window_name, session, layout, is_window_ours })
+        Ok(Self {
+            pane: PaneId(pane.to_owned()),
+            window,
+            window_name,
+            session,
+            layout,
+            is_window_ours,
+        })
     }
 }
 
@@ -431,7 +484,9 @@ fn titled(pane: &str) -> [Words; 2] {
 /// Whether a variable of that name usually holds what nobody else may read.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL", "HEADER"].iter().any(|word| name.contains(word))
+    ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL", "HEADER"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 /// Whether a place was taken, filled or closed between our look and our step.

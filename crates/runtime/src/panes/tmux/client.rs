@@ -76,7 +76,9 @@ impl Client {
             let output = self.output(Command::new(&self.program).arg("-V"), "tmux -V").await?;
             let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             match release(&said) {
-                Some(found) if found < OLDEST => Err(PaneError::TooOld { found: said, needed: NEEDED }),
+                Some(found) if found < OLDEST => {
+                    Err(PaneError::TooOld { found: said, needed: NEEDED })
+                }
                 Some(_) | None => Ok(said.trim_start_matches("tmux ").to_owned()),
             }
         });
@@ -85,7 +87,11 @@ impl Client {
 
     /// Runs commands one after the other, in `cwd` when given, and returns what they printed. The first that fails ends
     /// it. Between them the server does nothing else.
-    pub(super) async fn call(&self, commands: &[Words], cwd: Option<&Path>) -> Result<String, CallError> {
+    pub(super) async fn call(
+        &self,
+        commands: &[Words],
+        cwd: Option<&Path>,
+    ) -> Result<String, CallError> {
         self.version().await.map_err(CallError::Failed)?;
         let mut command = Command::new(&self.program);
         // Output is not made ASCII, whatever the locale.
@@ -113,14 +119,23 @@ impl Client {
         Err(CallError::Failed(PaneError::Command { command: told, stderr }))
     }
 
-    async fn output(&self, command: &mut Command, told: &str) -> Result<std::process::Output, PaneError> {
+    async fn output(
+        &self,
+        command: &mut Command,
+        told: &str,
+    ) -> Result<std::process::Output, PaneError> {
         // A group of its own: the user's Ctrl-C is not for it.
-        command.stdin(Stdio::null()).kill_on_drop(true).process_group(0).envs([outlives_variable()]);
+        command
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .process_group(0)
+            .envs([outlives_variable()]);
         match tokio::time::timeout(CALL_TIME, command.output()).await {
             Ok(Ok(output)) => Ok(output),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
-                Err(PaneError::Missing { program: self.program.display().to_string(), needed: NEEDED })
-            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(PaneError::Missing {
+                program: self.program.display().to_string(),
+                needed: NEEDED,
+            }),
             Ok(Err(source)) => Err(PaneError::Io { action: "run", what: told.to_owned(), source }),
             Err(_) => Err(PaneError::Slow { command: told.to_owned(), after: CALL_TIME }),
         }
@@ -130,9 +145,10 @@ impl Client {
 impl From<CallError> for PaneError {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::NoServer => {
-                Self::Command { command: "tmux".to_owned(), stderr: "the server is gone".to_owned() }
-            }
+            CallError::NoServer => Self::Command {
+                command: "tmux".to_owned(),
+                stderr: "the server is gone".to_owned(),
+            },
             CallError::Failed(error) => error,
         }
     }
@@ -152,7 +168,10 @@ pub(super) fn message_bytes(commands: &[Words]) -> usize {
 
 /// The answers that start with our mark, split at tabs.
 pub(super) fn answers(output: &str) -> impl Iterator<Item = Vec<&str>> {
-    output.lines().filter_map(|line| line.strip_prefix(MARK)?.strip_prefix('\t')).map(|line| line.split('\t').collect())
+    output
+        .lines()
+        .filter_map(|line| line.strip_prefix(MARK)?.strip_prefix('\t'))
+        .map(|line| line.split('\t').collect())
 }
 
 /// The argument list of several commands. tmux ends a command at an argument that ends with `;`, unless that is escaped.
@@ -172,12 +191,15 @@ fn arguments(commands: &[Words]) -> Vec<OsString> {
 
 /// The commands as an error names them: without arguments, which may hold keys.
 fn told(commands: &[Words]) -> String {
-    let names: Vec<&str> = commands.iter().filter_map(|words| words.first().map(String::as_str)).collect();
+    let names: Vec<&str> =
+        commands.iter().filter_map(|words| words.first().map(String::as_str)).collect();
     format!("tmux {}", names.join(" \\; "))
 }
 
 fn is_no_server(stderr: &str) -> bool {
-    let is_refused = |said: &str| said.contains("No such file or directory") || said.contains("Connection refused");
+    let is_refused = |said: &str| {
+        said.contains("No such file or directory") || said.contains("Connection refused")
+    };
     // A server that is about to end has no session left, and so no current target.
     stderr.starts_with("no server running on")
         || stderr.starts_with("server exited")

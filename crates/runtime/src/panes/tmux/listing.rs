@@ -37,7 +37,9 @@ pub(super) fn holding(tag: &PaneTag) -> Words {
 /// A format that is true in a pane that carries `tag`, or is held for it.
 pub(super) fn is_of(tag: &PaneTag) -> String {
     let (any, held) = if tag.agent.is_some() { ("", "@*") } else { ("*", "*@*") };
-    format!("#{{||:#{{m:{tag}{any},#{{@pitcrew}}}},#{{m:env*{HELD_FOR}={tag}{held},#{{pane_start_command}}}}}}")
+    format!(
+        "#{{||:#{{m:{tag}{any},#{{@pitcrew}}}},#{{m:env*{HELD_FOR}={tag}{held},#{{pane_start_command}}}}}}"
+    )
 }
 
 /// The tag that a pane is held for.
@@ -99,7 +101,11 @@ fn listed(fields: &[&str]) -> Option<Listed> {
     let by_signal = || signal.parse().ok().map(|number: i32| 128 + number);
     let exit = status.parse().ok().or_else(by_signal);
     let is_dead = dead == "1";
-    let state = if is_dead { PaneState::Ended { exit } } else { PaneState::Running { pid: pid.parse().ok() } };
+    let state = if is_dead {
+        PaneState::Ended { exit }
+    } else {
+        PaneState::Running { pid: pid.parse().ok() }
+    };
     Some(Listed {
         session: session.to_owned(),
         session_name: session_name.to_owned(),
@@ -145,6 +151,9 @@ mod tests {
 
     #[test]
     fn what_is_no_pane_is_passed_over() {
-        assert_eq!(parse("pitcrew\t$1\n\nhook says hi\npitcrew\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\n"), []);
+        assert_eq!(
+            parse("pitcrew\t$1\n\nhook says hi\npitcrew\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\n"),
+            []
+        );
     }
 }

@@ -61,7 +61,8 @@ pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> 
         let inside = inside(panes, &session.session, window);
         let layout = layout(&inside, beside)?;
         let last = inside.last()?;
-        is_readable(last, layout, inside.len() + 1).then(|| Place::Split { pane: last.pane.clone(), layout })
+        is_readable(last, layout, inside.len() + 1)
+            .then(|| Place::Split { pane: last.pane.clone(), layout })
     });
     free.unwrap_or_else(|| Place::Window { session: session.session.clone() })
 }
@@ -84,7 +85,9 @@ pub(super) fn inside<'a>(panes: &'a [Listed], session: &str, window: &str) -> Ve
 fn is_readable(window: &Listed, layout: Layout, count: usize) -> bool {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     let (columns, rows) = match layout {
-        Layout::MainVertical => (window.width.saturating_sub(main_width(window) + 1), each(window.height, count - 1)),
+        Layout::MainVertical => {
+            (window.width.saturating_sub(main_width(window) + 1), each(window.height, count - 1))
+        }
         Layout::Tiled => {
             let (across, down) = grid(count);
             // The titles take a line.
@@ -190,12 +193,17 @@ mod tests {
         assert_eq!(next(&[], None, "crew"), Place::Session);
         assert_eq!(next(&[pane("%0", "@0", "")], None, "crew"), Place::Session);
         let own = Listed { session_name: "crew".to_owned(), ..pane("%0", "@0", OURS) };
-        assert_eq!(next(&[own], Some(&PaneId("%9".to_owned())), "crew"), split("%0", Layout::Tiled));
+        assert_eq!(
+            next(&[own], Some(&PaneId("%9".to_owned())), "crew"),
+            split("%0", Layout::Tiled)
+        );
     }
 
     #[test]
     fn the_grid_is_that_of_tmux() {
-        for (count, expected) in [(1, (1, 1)), (2, (1, 2)), (4, (2, 2)), (5, (2, 3)), (8, (3, 3)), (12, (3, 4))] {
+        for (count, expected) in
+            [(1, (1, 1)), (2, (1, 2)), (4, (2, 2)), (5, (2, 3)), (8, (3, 3)), (12, (3, 4))]
+        {
             assert_eq!(grid(count), expected, "{count}");
         }
     }

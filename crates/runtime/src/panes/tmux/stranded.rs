@@ -43,7 +43,8 @@ fn is_stranded(entry: &Entry, program: &Path, tag: &PaneTag) -> bool {
         return false;
     }
     let words = entry.words();
-    let is_client = words.first().is_some_and(|word| Path::new(word).file_name() == program.file_name());
+    let is_client =
+        words.first().is_some_and(|word| Path::new(word).file_name() == program.file_name());
     let tags = || words.iter().filter_map(|word| held_for(word).or_else(|| word.parse().ok()));
     is_client && tags().any(|its| tag.covers(&its))
 }

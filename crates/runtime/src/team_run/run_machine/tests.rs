@@ -49,7 +49,9 @@ impl Play {
 
     /// The lead answers, with that fault or none, and rests.
     fn answers(&mut self, fault: Option<AnswerFault>) -> &mut Self {
-        self.then(told("team-lead", Status::Active), &[]).then(RunInput::LeadAnswered(fault), &[]).all_rest()
+        self.then(told("team-lead", Status::Active), &[])
+            .then(RunInput::LeadAnswered(fault), &[])
+            .all_rest()
     }
 
     #[track_caller]
@@ -66,7 +68,10 @@ fn a_lead_alone_ends_with_its_turn_when_it_has_no_mail() {
         .then(RunInput::AllQuiet, &[RunAction::WakeLead])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
         .then(RunInput::AllQuiet, &[RunAction::TakeStock])
-        .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead("the work is done".to_owned())])
+        .then(
+            RunInput::Stock(OpenWork::default()),
+            &[RunAction::EndLead("the work is done".to_owned())],
+        )
         .then(RunInput::LeadEnded(Status::Completed, None), &[RunAction::Finish]);
 }
 
@@ -115,14 +120,20 @@ fn a_lead_that_leaves_a_task_open_is_reminded_once_and_then_its_run_is_stalled()
     play.all_rest()
         .then(RunInput::Stock(open_task()), &[RunAction::Remind(of_work(&open_task()))])
         .answers(None)
-        .then(RunInput::Stock(open_task()), &[RunAction::EndLead("nobody works on what is open".to_owned())])
+        .then(
+            RunInput::Stock(open_task()),
+            &[RunAction::EndLead("nobody works on what is open".to_owned())],
+        )
         .then(RunInput::LeadEnded(Status::Completed, None), &[RunAction::Finish]);
     assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Stalled, open_task())));
     Play::new(&[])
         .all_rest()
         .then(RunInput::Stock(open_task()), &[RunAction::Remind(of_work(&open_task()))])
         .answers(None)
-        .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead("the work is done".to_owned())]);
+        .then(
+            RunInput::Stock(OpenWork::default()),
+            &[RunAction::EndLead("the work is done".to_owned())],
+        );
 }
 
 #[test]
@@ -137,34 +148,48 @@ fn a_plan_without_an_answer_is_open_and_its_teammate_stays_for_the_next_run() {
         )
         .answers(None)
         .then(RunInput::Stock(OpenWork::default()), &[RunAction::Suspend(vec![name("bob")])])
-        .then(RunInput::Left(name("bob")), &[RunAction::EndLead("nobody works on what is open".to_owned())]);
+        .then(
+            RunInput::Left(name("bob")),
+            &[RunAction::EndLead("nobody works on what is open".to_owned())],
+        );
     assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Stalled, open)));
     assert!(play.0.end_reason().unwrap().is_resumable());
 }
 
 #[test]
 fn a_lead_is_asked_once_more_for_an_answer_that_was_cut_off_or_empty_but_not_for_a_refused_one() {
-    for (fault, shortfall) in [(AnswerFault::Truncated, Shortfall::Truncated), (AnswerFault::Empty, Shortfall::Empty)] {
+    for (fault, shortfall) in
+        [(AnswerFault::Truncated, Shortfall::Truncated), (AnswerFault::Empty, Shortfall::Empty)]
+    {
         let again = Reminder { fault: Some(fault), ..Reminder::default() };
         let mut play = Play::new(&[]);
         play.then(RunInput::LeadAnswered(Some(fault)), &[])
             .all_rest()
             .then(RunInput::Stock(OpenWork::default()), &[RunAction::Remind(again.clone())])
             .answers(Some(fault))
-            .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead(shortfall.in_words().to_owned())]);
-        assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(shortfall, OpenWork::default())));
+            .then(
+                RunInput::Stock(OpenWork::default()),
+                &[RunAction::EndLead(shortfall.in_words().to_owned())],
+            );
+        assert_eq!(
+            play.0.end_reason(),
+            Some(&EndReason::Unfinished(shortfall, OpenWork::default()))
+        );
         Play::new(&[])
             .then(RunInput::LeadAnswered(Some(fault)), &[])
             .all_rest()
             .then(RunInput::Stock(OpenWork::default()), &[RunAction::Remind(again)])
             .answers(None)
-            .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead("the work is done".to_owned())]);
+            .then(
+                RunInput::Stock(OpenWork::default()),
+                &[RunAction::EndLead("the work is done".to_owned())],
+            );
     }
     let refused = Shortfall::Refused;
-    Play::new(&[])
-        .then(RunInput::LeadAnswered(Some(AnswerFault::Refused)), &[])
-        .all_rest()
-        .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead(refused.in_words().to_owned())]);
+    Play::new(&[]).then(RunInput::LeadAnswered(Some(AnswerFault::Refused)), &[]).all_rest().then(
+        RunInput::Stock(OpenWork::default()),
+        &[RunAction::EndLead(refused.in_words().to_owned())],
+    );
 }
 
 #[test]
@@ -177,7 +202,10 @@ fn a_lead_that_says_nothing_while_tasks_are_open_or_lost_is_stalled_and_not_empt
             .all_rest()
             .then(RunInput::Stock(open.clone()), &[RunAction::Remind(again)])
             .answers(Some(AnswerFault::Empty))
-            .then(RunInput::Stock(open.clone()), &[RunAction::EndLead(Shortfall::Stalled.in_words().to_owned())]);
+            .then(
+                RunInput::Stock(open.clone()),
+                &[RunAction::EndLead(Shortfall::Stalled.in_words().to_owned())],
+            );
         assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Stalled, open)));
     }
 }
@@ -193,7 +221,10 @@ fn a_run_whose_teammate_never_started_is_not_completed_and_the_gravest_reason_is
     play.all_rest()
         .then(RunInput::Stock(both()), &[RunAction::Remind(of_work(&open_task()))])
         .answers(Some(AnswerFault::Refused))
-        .then(RunInput::Stock(both()), &[RunAction::EndLead(Shortfall::Refused.in_words().to_owned())]);
+        .then(
+            RunInput::Stock(both()),
+            &[RunAction::EndLead(Shortfall::Refused.in_words().to_owned())],
+        );
     assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Refused, both())));
 }
 
@@ -241,7 +272,10 @@ fn a_lead_that_was_told_something_is_called_again_before_anything_ends() {
 fn a_stopped_run_asks_nobody_and_keeps_everybody_for_the_next_one() {
     let both = || vec![name("ann"), name("bob")];
     Play::new(&["ann", "bob"])
-        .then(RunInput::EndAsked(EndReason::Interrupted), &[RunAction::HoldLead, RunAction::Suspend(both())])
+        .then(
+            RunInput::EndAsked(EndReason::Interrupted),
+            &[RunAction::HoldLead, RunAction::Suspend(both())],
+        )
         .then(RunInput::EndAsked(EndReason::Limit(Limit::Cost, "too much".to_owned())), &[])
         .then(RunInput::Left(name("ann")), &[])
         .then(RunInput::GraceOver, &[RunAction::Drop(vec![name("bob")])])
@@ -253,7 +287,10 @@ fn a_stopped_run_asks_nobody_and_keeps_everybody_for_the_next_one() {
 fn a_team_that_the_user_shuts_down_is_asked_to_leave_and_who_does_not_is_ended() {
     let both = || vec![name("ann"), name("bob")];
     Play::new(&["ann", "bob"])
-        .then(RunInput::EndAsked(EndReason::ShutDown), &[RunAction::HoldLead, RunAction::AskToShutDown(both())])
+        .then(
+            RunInput::EndAsked(EndReason::ShutDown),
+            &[RunAction::HoldLead, RunAction::AskToShutDown(both())],
+        )
         .then(RunInput::Left(name("ann")), &[])
         .then(RunInput::GraceOver, &[RunAction::Kill(vec![name("bob")])])
         .then(RunInput::Left(name("bob")), &[RunAction::DropLead])
@@ -278,7 +315,8 @@ fn a_stopped_lead_without_a_team_is_dropped_at_once_and_one_that_reached_a_limit
 fn when_the_leads_model_is_unavailable_the_team_is_suspended_so_that_it_can_be_resumed() {
     let mut play = Play::new(&["bob"]);
     let parked = RunInput::LeadEnded(Status::Parked, Some("come later".to_owned()));
-    play.then(parked, &[RunAction::Suspend(vec![name("bob")])]).then(RunInput::Left(name("bob")), &[RunAction::Finish]);
+    play.then(parked, &[RunAction::Suspend(vec![name("bob")])])
+        .then(RunInput::Left(name("bob")), &[RunAction::Finish]);
     assert_eq!(play.0.end_reason(), Some(&EndReason::ModelUnavailable("come later".to_owned())));
     assert!(play.0.end_reason().unwrap().is_resumable());
 }
@@ -293,7 +331,10 @@ fn a_run_in_which_all_wait_for_a_teammates_model_parks_and_keeps_its_team() {
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
         .then(RunInput::AllQuiet, &[RunAction::Suspend(vec![name("bob")])])
         .then(RunInput::Left(name("bob")), &[RunAction::DropLead]);
-    assert_eq!(play.0.end_reason(), Some(&EndReason::ModelUnavailable("bob: come later".to_owned())));
+    assert_eq!(
+        play.0.end_reason(),
+        Some(&EndReason::ModelUnavailable("bob: come later".to_owned()))
+    );
 }
 
 #[test]
@@ -311,7 +352,11 @@ fn a_run_that_is_stopped_while_it_asks_its_team_to_leave_waits_for_nobody() {
 #[test]
 fn without_a_lead_nobody_goes_on() {
     Play::new(&["bob"])
-        .then(RunInput::LeadEnded(Status::Failed, Some("no key".to_owned())), &[RunAction::Drop(vec![name("bob")])])
+        .then(
+            RunInput::LeadEnded(Status::Failed, Some("no key".to_owned())),
+            &[RunAction::Drop(vec![name("bob")])],
+        )
         .then(RunInput::Left(name("bob")), &[RunAction::Finish]);
-    Play::new(&[]).then(RunInput::LeadEnded(Status::Failed, Some("no key".to_owned())), &[RunAction::Finish]);
+    Play::new(&[])
+        .then(RunInput::LeadEnded(Status::Failed, Some("no key".to_owned())), &[RunAction::Finish]);
 }

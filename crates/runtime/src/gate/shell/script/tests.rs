@@ -8,7 +8,8 @@ fn seen(command: &str) -> String {
         .parts
         .iter()
         .map(|part| {
-            let words: Vec<_> = part.words.iter().map(|word| format!("{:?}/{:?}", word.text, word.fate)).collect();
+            let words: Vec<_> =
+                part.words.iter().map(|word| format!("{:?}/{:?}", word.text, word.fate)).collect();
             let names: Vec<_> = part.assigned.iter().map(|it| it.name.as_str()).collect();
             format!("{names:?} {} {:?}", words.join(" "), part.redirects.len())
         })
@@ -59,7 +60,9 @@ fn what_is_not_on_the_list_is_a_doubt_and_still_looked_into() {
         assert!(!Script::parse(command).doubts.is_empty(), "{command}: {}", seen(command));
     }
     let inner = Script::parse("f() { rm x; }");
-    assert!(inner.parts.iter().any(|part| part.words.first().is_some_and(|word| word.text == "rm")));
+    assert!(
+        inner.parts.iter().any(|part| part.words.first().is_some_and(|word| word.text == "rm"))
+    );
 }
 
 #[test]
@@ -92,7 +95,8 @@ fn a_deep_or_long_command_is_a_doubt_and_no_overflow() {
     for opener in openers {
         let deep = opener.repeat(30_000 / opener.len());
         assert!(!Script::parse(&deep).doubts.is_empty() || opener.starts_with("{a"), "{opener}");
-        let words = Script::parse(&format!("cat {deep}")).parts.into_iter().flat_map(|part| part.words);
+        let words =
+            Script::parse(&format!("cat {deep}")).parts.into_iter().flat_map(|part| part.words);
         let _forms = super::super::Scope::new(&[]).forms(&words.collect::<Vec<_>>());
     }
     assert!(!Script::parse(&"ls;".repeat(20_000)).doubts.is_empty());
