@@ -11,8 +11,6 @@ use std::time::Duration;
 use pitcrew_protocol::{AgentName, ApiError, Frame, MessageId};
 use pitcrew_team::{Mail, RequestKind, Team};
 
-use super::team_loop::TeamLoop;
-
 /// What was seen of one client.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientTurns {
@@ -74,25 +72,6 @@ impl ClientTurns {
     pub(super) fn showed_no_turn(&mut self) {
         if self.at == TurnState::Unclear {
             self.at = TurnState::Idle;
-        }
-    }
-}
-
-impl TeamLoop {
-    /// Looks what the teammates of another client are at, at each change of an inbox, so that the order of changes is seen.
-    pub(super) async fn look_at_clients(&mut self) {
-        let names: Vec<AgentName> = self
-            .agents
-            .iter()
-            .filter(|(_, running)| running.body.is_foreign())
-            .map(|(name, _)| name.clone())
-            .collect();
-        self.client_turns.retain(|name, _| names.contains(name));
-        for name in names {
-            let team = &self.run_context.team;
-            let Ok(of_lead) = team.mail(&AgentName::lead()).await else { return };
-            let Ok(inbox) = team.mail(&name).await else { continue };
-            self.client_turns.entry(name.clone()).or_default().look(&name, &of_lead, &inbox);
         }
     }
 }

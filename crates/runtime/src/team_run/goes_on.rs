@@ -62,12 +62,8 @@ impl TeamLoop {
         let left = self.left_of(member, panes.as_ref()).await;
         let launching = Launching { left: Some(left), call: None };
         let mut inputs = self.start_elsewhere(member, panes, launching).await;
-        if let Some(status) = self
-            .last_states
-            .get(&member.name)
-            .map(|(status, _)| status)
-            .filter(|status| !status.is_over())
-        {
+        let before = self.agents.before(&member.name).and_then(|before| before.state.as_ref());
+        if let Some((status, _)) = before.filter(|(status, _)| !status.is_over()) {
             inputs.push(RunInput::Announced(member.name.clone(), *status));
         }
         Ok(GoesOn::There(inputs))

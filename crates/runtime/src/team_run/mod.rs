@@ -7,6 +7,7 @@
 
 mod agent_handle;
 mod agent_spec;
+mod agents;
 mod another_team;
 mod answers;
 mod client_calls;
@@ -44,5 +45,5 @@ pub(crate) use run_context::RunContext;
 pub(crate) use start::{EVENTS_WAITING, start, store_error};
 pub(crate) use subagents::{Sending, SubagentAnswer, SubagentRun, SubagentRuns, outcome};
 pub(crate) use take_lead::holder_of_ours;
-pub(crate) use usage_totals::UsageTotals;
+pub(crate) use usage_totals::{Account, UsageTotals};
 pub(crate) use wake::{LeadRequest, LoopHandle, REPORTS_WAITING, Request};

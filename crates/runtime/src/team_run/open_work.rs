@@ -26,12 +26,12 @@ impl TeamLoop {
 
     /// What is open, of a team with these tasks.
     pub(super) async fn open_among(&mut self, tasks: &[TaskSummary]) -> OpenWork {
-        let (left_behind, never_started) = self.usage_totals.not_started();
+        let OpenWork { never_started, left_behind, failures, .. } = self.agents.open_work();
         OpenWork {
             lost: self.lost_tasks().await,
             never_started,
             left_behind,
-            failures: self.usage_totals.failures(),
+            failures,
             plans: self.plans_of_clients().await,
             ..OpenWork::of_tasks(tasks)
         }
@@ -39,17 +39,15 @@ impl TeamLoop {
 
     /// The other clients whose plan waits for an answer: they say of themselves that they are idle.
     async fn plans_of_clients(&mut self) -> Vec<AgentName> {
-        let is_client = |name: &AgentName| {
-            self.agents.get(name).is_some_and(|running| running.body.is_foreign())
-        };
-        if !self.agents.values().any(|running| running.body.is_foreign()) {
+        if !self.agents.all_running().any(|(_, running)| running.handle.is_foreign()) {
             return Vec::new();
         }
         let requests = self.run_context.team.requests().await.unwrap_or_default();
         let open = requests
             .into_values()
             .filter(|it| it.kind == RequestKind::Plan && it.answer.is_none() && !it.is_void);
-        let asking: BTreeSet<AgentName> = open.map(|it| it.from).filter(is_client).collect();
+        let asking: BTreeSet<AgentName> =
+            open.map(|it| it.from).filter(|name| self.agents.is_foreign(name)).collect();
         asking.into_iter().collect()
     }
 
@@ -163,6 +161,6 @@ impl TeamLoop {
         }
         let text =
             format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&texts.join("\n\n")));
-        self.tell_lead(Event::Told { text });
+        self.agents.tell_lead(Event::Told { text });
     }
 }

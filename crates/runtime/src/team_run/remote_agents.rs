@@ -19,13 +19,13 @@ use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Team};
 use tokio::sync::oneshot;
 
 use super::agent_handle::AgentHandle;
-use super::ends::Answers;
+use super::agents::{AgentKind, Answers, BeforeRun, RunningAgent};
 use super::mode::mode_named;
 use super::remote::{
     Launching, RemoteEvent, RemoteReport, RemoteSpec, RemoteSupervisor, with_screen,
 };
 use super::run_machine::{EndReason, RunInput};
-use super::team_loop::{AgentKind, RunningAgent, TeamLoop};
+use super::team_loop::TeamLoop;
 use crate::agent::{Event, Status};
 use crate::definitions::AgentDefinition;
 use crate::driver::{chain, output_file, task_notification};
@@ -194,19 +194,17 @@ impl TeamLoop {
             cancel: self.here.token(),
             kill: self.here.killed(),
         });
+        let (handle, kind) = (AgentHandle::Elsewhere(remote), AgentKind::Teammate { worktree });
         let running = RunningAgent {
-            body: AgentHandle::Elsewhere(remote),
-            inbox: member.name.inbox_file(),
-            part: AgentKind::Teammate { worktree },
             known_mode: Some(known_mode),
             member: Some(member.clone()),
-            turns: self.last_turns.get(&member.name).copied().unwrap_or(0),
-            answers: Answers::Yes,
+            turns: self.agents.before(&member.name).map_or(0, |before| before.turns),
+            ..RunningAgent::new(&member.name, handle, kind)
         };
         if program == Program::Claude {
-            self.usage_totals.not_counted_yet(&member.name);
+            self.agents.account(&member.name).not_counted_yet();
         }
-        self.agents.insert(member.name.clone(), running);
+        self.agents.start(&member.name, running);
         self.here.mind(supervisor, launching);
         vec![RunInput::Joined(member.name.clone())]
     }
@@ -289,10 +287,10 @@ impl TeamLoop {
                     };
                     let last = member.states.iter().rev().find_map(is_status);
                     if !member.spent.is_empty() {
-                        self.usage_totals.carry_over(&name, &member, last.clone());
+                        let account = self.agents.account(&name);
+                        account.carry_over(&member, last.clone(), &mut self.usage_totals);
                     }
-                    self.last_states.extend(last.map(|last| (name.clone(), last)));
-                    self.last_turns.insert(name, member.turns);
+                    self.agents.of(&name).before = BeforeRun { state: last, turns: member.turns };
                 }
             }
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
@@ -304,8 +302,7 @@ impl TeamLoop {
 
     /// Reads on in the journal: what teammates of ours elsewhere did stands there.
     pub(super) async fn read_journal(&mut self) -> Vec<RunInput> {
-        if self.asked.is_empty() && !self.agents.values().any(|running| running.body.is_elsewhere())
-        {
+        if !self.agents.needs_journal() {
             return Vec::new();
         }
         let team = self.run_context.team.clone();
@@ -328,7 +325,7 @@ impl TeamLoop {
 
     async fn read_entry(&mut self, entry: JournalEntry) -> Vec<RunInput> {
         if let Noted::MemberChanged { member, state, detail } = &entry.event
-            && let (true, Some(status)) = (self.is_elsewhere(member), Status::named(state))
+            && let (true, Some(status)) = (self.agents.keeps_journal(member), Status::named(state))
         {
             return self.changed_elsewhere(member, status, detail.clone()).await;
         }
@@ -348,7 +345,7 @@ impl TeamLoop {
         let inputs = match &activity {
             RemoteActivity::TurnEnded(spending) => {
                 let mut inputs = self.count(&agent, spending);
-                inputs.extend(self.client_used_up(&agent, spending.tool_calls).await);
+                inputs.extend(self.client_used_up(&agent, spending.tool_calls));
                 inputs
             }
             RemoteActivity::TaskChanged { .. } | RemoteActivity::PlanHandedIn => Vec::new(),
@@ -361,29 +358,34 @@ impl TeamLoop {
     async fn activity(&mut self, event: Noted) -> Option<(AgentName, RemoteActivity)> {
         if let Noted::TurnEnded(turn) = event {
             let spending = spending_of(&turn);
-            let is_counted = self.is_counted_by_journal(&turn.member);
+            let is_counted = self.agents.is_counted_by_journal(&turn.member);
             return is_counted.then_some((turn.member, RemoteActivity::TurnEnded(spending)));
         }
         if let Noted::TaskChanged { task, by, change, .. } = event {
             let agent = AgentName::foreign(&by);
             return self
-                .is_elsewhere(&agent)
+                .agents
+                .keeps_journal(&agent)
                 .then_some((agent, RemoteActivity::TaskChanged { task, change }));
         }
         if let Noted::MessagePersisted { id, from, to, frame } = event {
-            if self.is_elsewhere(&to) {
-                self.senders.insert(id, from);
+            if self.agents.keeps_journal(&to) {
+                if let Some(running) = self.agents.running_mut(&to) {
+                    running.senders.insert(id, from);
+                }
                 return None;
             }
             let is_plan = frame.as_deref() == Some(PlanApprovalRequest::TYPE);
             let agent = AgentName::foreign(&from);
-            return (is_plan && self.is_elsewhere(&agent))
+            return (is_plan && self.agents.keeps_journal(&agent))
                 .then_some((agent, RemoteActivity::PlanHandedIn));
         }
         if let Noted::MessageInjected { id, to: agent } = event
-            && self.is_elsewhere(&agent)
+            && self.agents.keeps_journal(&agent)
         {
-            let from = vec![self.senders.remove(&id).unwrap_or_default()];
+            let running = self.agents.running_mut(&agent);
+            let from = running.and_then(|running| running.senders.remove(&id));
+            let from = vec![from.unwrap_or_default()];
             self.run_context
                 .sink
                 .tell(RunEvent::MailDelivered { agent, from, ids: vec![id] })
@@ -392,31 +394,26 @@ impl TeamLoop {
         None
     }
 
-    pub(super) fn is_elsewhere(&self, member: &AgentName) -> bool {
-        self.agents.get(member).is_some_and(|running| running.body.keeps_journal())
-    }
-
     async fn changed_elsewhere(
         &mut self,
         agent: &AgentName,
         status: Status,
         detail: Option<String>,
     ) -> Vec<RunInput> {
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) =
-            (status, detail.clone().filter(|_| status != Status::Active));
+        let reason = detail.clone().filter(|_| status != Status::Active);
+        self.agents.account(agent).note_state(status, reason);
         let changed =
             RunEvent::AgentChanged { agent: agent.clone(), status, detail: detail.clone() };
         self.run_context.sink.tell(changed).await;
-        let Some(running) = self.agents.get(agent) else { return Vec::new() };
+        let Some(running) = self.agents.running_mut(agent) else { return Vec::new() };
         if status.is_over() {
             // What follows from it follows when its process is gone.
-            running.body.said_goodbye();
-            self.last_words.insert(agent.clone(), (status, detail));
+            running.handle.said_goodbye();
+            running.last_words = Some((status, detail));
             return if status == Status::Failed { self.used_up(agent) } else { Vec::new() };
         }
         if status == Status::Active {
-            running.body.was_seen_at_work();
+            running.handle.was_seen_at_work();
         }
         let answers = match (status, &detail) {
             (_, None) => Answers::Yes,
@@ -435,8 +432,9 @@ impl TeamLoop {
         let RemoteReport { agent, seen } = remote_report;
         match seen {
             RemoteEvent::State(status) => {
-                self.usage_totals.of(&agent).state = status;
-                self.usage_totals.seen_at_work(&agent);
+                let account = self.agents.account(&agent);
+                account.summary.state = status;
+                account.seen_at_work();
                 self.run_context.note_state(&agent, status, None).await;
                 vec![RunInput::Announced(agent, status)]
             }
@@ -479,9 +477,10 @@ impl TeamLoop {
             inputs.extend(self.dropped_elsewhere(agent).await);
             return inputs;
         }
-        let (status, reason) = match self.last_words.remove(agent) {
+        let running = self.agents.running_mut(agent);
+        let (status, reason) = match running.and_then(|running| running.last_words.take()) {
             Some(last_word) => last_word,
-            None if exit == Some(INTERRUPTED_EXIT) && self.is_elsewhere(agent) => {
+            None if exit == Some(INTERRUPTED_EXIT) && self.agents.keeps_journal(agent) => {
                 inputs.extend(self.stopped_at_its_pane(agent).await);
                 return inputs;
             }
@@ -494,15 +493,14 @@ impl TeamLoop {
                 (status, reason)
             }
         };
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) = (status, reason.clone());
+        self.agents.account(agent).note_state(status, reason.clone());
         if status == Status::Failed && !self.used_up(agent).is_empty() {
             // It stays in the team, for a run that gives it more.
-            self.agents.remove(agent);
+            self.agents.end(agent);
             inputs.push(RunInput::Left(agent.clone()));
             return inputs;
         }
-        let worktree = self.strike_off(agent);
+        let worktree = self.agents.end(agent).and_then(RunningAgent::worktree);
         self.retire(agent, status, reason, worktree.as_deref()).await;
         inputs.push(RunInput::Left(agent.clone()));
         inputs
@@ -511,7 +509,7 @@ impl TeamLoop {
     /// Takes note that a process elsewhere is gone, and that its member stays in the team. Another client is started anew by the
     /// next run, and asks anew by itself.
     async fn dropped_elsewhere(&mut self, agent: &AgentName) -> Vec<RunInput> {
-        if self.agents.get(agent).is_some_and(|running| running.body.is_foreign()) {
+        if self.agents.is_foreign(agent) {
             self.void_questions_of(agent).await;
         }
         self.dropped(agent).await
@@ -520,8 +518,7 @@ impl TeamLoop {
     /// Takes note that a person stopped a teammate of ours at its pane. It stays in the team, with its tasks, for the next run.
     async fn stopped_at_its_pane(&mut self, agent: &AgentName) -> Vec<RunInput> {
         let reason = "the user stopped it at its pane; it can be resumed".to_owned();
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) = (Status::Killed, Some(reason.clone()));
+        self.agents.account(agent).note_state(Status::Killed, Some(reason.clone()));
         let changed = RunEvent::AgentChanged {
             agent: agent.clone(),
             status: Status::Killed,
@@ -529,7 +526,7 @@ impl TeamLoop {
         };
         self.run_context.sink.tell(changed).await;
         self.run_context.note_state(agent, Status::Killed, Some(reason)).await;
-        self.agents.remove(agent);
+        self.agents.end(agent);
         if self.machine.end_reason().is_some() {
             return vec![RunInput::Left(agent.clone())];
         }
@@ -538,7 +535,7 @@ impl TeamLoop {
              team's next run."
         );
         let text = format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text));
-        self.tell_lead(Event::Told { text });
+        self.agents.tell_lead(Event::Told { text });
         vec![RunInput::LeadTold, RunInput::Left(agent.clone())]
     }
 
@@ -565,14 +562,6 @@ impl TeamLoop {
         (Status::Failed, Some(with_screen(said, screen.as_deref())))
     }
 
-    /// Takes a teammate off the crew; says where its worktree is.
-    fn strike_off(&mut self, agent: &AgentName) -> Option<PathBuf> {
-        match self.agents.remove(agent).map(|running| running.part) {
-            Some(AgentKind::Teammate { worktree }) => worktree,
-            Some(AgentKind::Lead | AgentKind::SubagentRun(_)) | None => None,
-        }
-    }
-
     /// Takes back what a launch that failed had begun, and answers the spawn.
     async fn not_launched(
         &mut self,
@@ -588,9 +577,8 @@ impl TeamLoop {
         let Some(call) = call else {
             return self.ended(agent, Status::Failed, Some(reason), None).await;
         };
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) = (Status::Failed, Some(reason.clone()));
-        let worktree = self.strike_off(agent);
+        self.agents.account(agent).note_state(Status::Failed, Some(reason.clone()));
+        let worktree = self.agents.end(agent).and_then(RunningAgent::worktree);
         self.run_context.note_state(agent, Status::Failed, Some(reason.clone())).await;
         let _told_by_the_call =
             self.take_out(agent, Status::Failed, None, worktree.as_deref()).await;
@@ -615,7 +603,7 @@ impl TeamLoop {
             "pending",
             &with_screen(said, screen.as_deref()),
         );
-        self.tell_lead(Event::Told { text });
+        self.agents.tell_lead(Event::Told { text });
         vec![RunInput::LeadTold]
     }
 }
@@ -641,10 +629,10 @@ fn spending_of(turn: &Turn) -> Spending {
 /// Whether an agent's goodbye is in the lead's inbox.
 pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
-    let usage_totals = team.requests().await.unwrap_or_default();
-    mail.iter().filter(|mail| AgentName::foreign(&mail.message.from) == *agent).any(|mail| {
-        mail.frame.as_ref().is_some_and(|frame| is_goodbye(&usage_totals, agent, frame))
-    })
+    let requests = team.requests().await.unwrap_or_default();
+    mail.iter()
+        .filter(|mail| AgentName::foreign(&mail.message.from) == *agent)
+        .any(|mail| mail.frame.as_ref().is_some_and(|frame| is_goodbye(&requests, agent, frame)))
 }
 
 /// The request that an agent's latest goodbye names, when that answers to nothing: its model may have made the id up.
@@ -655,8 +643,8 @@ async fn void_goodbye(team: &Team, agent: &AgentName) -> Option<String> {
     let id = of_agent
         .filter_map(|mail| mail.frame.as_ref().and_then(answered_request).map(str::to_owned))
         .next()?;
-    let usage_totals = team.requests().await.unwrap_or_default();
-    (!usage_totals.contains_key(&id)).then(|| id.chars().take(REQUEST_ID_CHARS).collect())
+    let requests = team.requests().await.unwrap_or_default();
+    (!requests.contains_key(&id)).then(|| id.chars().take(REQUEST_ID_CHARS).collect())
 }
 
 /// The request to shut down that a frame agrees to.
@@ -671,12 +659,12 @@ pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
 /// Whether a frame says that its sender shuts down as it was asked to. One that nobody asked for was written by somebody else,
 /// and what a run that is over asked on its way out ends nobody.
 pub(super) fn is_goodbye(
-    usage_totals: &BTreeMap<String, Request>,
+    requests: &BTreeMap<String, Request>,
     sender: &AgentName,
     frame: &Frame,
 ) -> bool {
     let Some(request) = answered_request(frame) else { return false };
-    usage_totals
+    requests
         .get(request)
         .is_some_and(|it| it.kind == RequestKind::Shutdown && it.to == *sender && !it.is_void)
 }

@@ -11,13 +11,13 @@ use tokio::sync::oneshot;
 
 use super::agent_handle::AgentHandle;
 use super::agent_spec::AgentSpec;
-use super::ends::Answers;
+use super::agents::{AgentKind, RunningAgent};
 use super::mode::mode_named;
 use super::remote::Launching;
 use super::run_machine::RunInput;
 use super::start::TeamCreateState;
 use super::subagents::{INHERIT, Sending, SubagentAnswer, launched, no_price, unusable};
-use super::team_loop::{AgentKind, RunningAgent, TeamLoop};
+use super::team_loop::TeamLoop;
 use super::wake::{LeadRequest, Request};
 use crate::agent::{Role, Status};
 use crate::definitions::{AgentDefinition, UnknownAgentType};
@@ -120,17 +120,13 @@ impl TeamLoop {
 
     async fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
         let wanted = self.run_context.team.bare_name(id).await.to_lowercase();
-        let found = self.agents.iter().find(|(name, running)| {
-            !matches!(running.part, AgentKind::Lead) && name.as_str().to_lowercase() == wanted
+        let found = self.agents.all_running().find(|(name, running)| {
+            !matches!(running.kind, AgentKind::Lead) && name.as_str().to_lowercase() == wanted
         });
         match found {
             Some((name, running)) => {
-                running.body.end("the lead stopped it");
-                let what = if let AgentKind::SubagentRun(_) = running.part {
-                    "subagent"
-                } else {
-                    "teammate"
-                };
+                running.handle.end("the lead stopped it");
+                let what = if running.is_teammate() { "teammate" } else { "subagent" };
                 ToolOutcome::done(
                     format!("Stopped {what} {name}."),
                     serde_json::json!({"task_id": id}),
@@ -175,7 +171,7 @@ impl TeamLoop {
         reply: &mut Option<oneshot::Sender<ToolOutcome>>,
     ) -> Result<(ToolOutcome, Vec<RunInput>), ToolOutcome> {
         let spawned = spawned(&member, self.run_context.team.name().as_str(), input);
-        if self.agents.contains_key(&member.name) {
+        if self.agents.is_running(&member.name) {
             return Ok((answer(&spawned.into()), Vec::new()));
         }
         if input.isolation.as_deref() == Some("worktree") && member.worktree_path.is_none() {
@@ -408,16 +404,14 @@ impl TeamLoop {
         if let Some(text) = built.passed_over {
             self.warn(text).await;
         }
+        let (handle, kind) = (AgentHandle::Here(built.link), AgentKind::Teammate { worktree });
         let running = RunningAgent {
-            body: AgentHandle::Here(built.link),
-            inbox: member.name.inbox_file(),
-            part: AgentKind::Teammate { worktree },
             known_mode: Some(known_mode),
             member: Some(member.clone()),
             turns: built.conversation_turns,
-            answers: Answers::Yes,
+            ..RunningAgent::new(&member.name, handle, kind)
         };
-        self.agents.insert(member.name.clone(), running);
+        self.agents.start(&member.name, running);
         self.here.start(&member.name, built.driver, built.start);
         Ok(vec![RunInput::Joined(member.name.clone())])
     }
@@ -428,15 +422,16 @@ impl TeamLoop {
         mut sending: Sending,
         reply: &mut Option<oneshot::Sender<ToolOutcome>>,
     ) -> Result<(), ToolOutcome> {
-        let caller = self.agents.get(&sending.caller).and_then(|running| running.member.as_ref());
+        let caller =
+            self.agents.running(&sending.caller).and_then(|running| running.member.as_ref());
         sending.callers_model = caller.and_then(|member| member.model.clone());
         let input = sending.input.clone();
-        let (cancel, usage_totals) = (self.here.token(), &self.usage_totals);
+        let (cancel, agents) = (self.here.token(), &self.agents);
         let subagent = self.run_context.subagent(
             sending,
             &mut self.subagents,
             &self.limits,
-            |id| usage_totals.knows(id),
+            |id| agents.has_account(id),
             cancel,
         )?;
         self.announce_start(subagent.announcement()).await;
@@ -450,22 +445,16 @@ impl TeamLoop {
         } else {
             SubagentAnswer::Call(reply)
         };
-        let running = RunningAgent {
-            body: AgentHandle::Here(built.link),
-            inbox: name.inbox_file(),
-            part: AgentKind::SubagentRun(Box::new(sent.answering(answer))),
-            known_mode: None,
-            member: None,
-            turns: 0,
-            answers: Answers::Yes,
-        };
-        self.agents.insert(name.clone(), running);
+        let kind = AgentKind::SubagentRun(Box::new(sent.answering(answer)));
+        let running = RunningAgent::new(&name, AgentHandle::Here(built.link), kind);
+        self.agents.start(&name, running);
         self.here.start(&name, built.driver, built.start);
         Ok(())
     }
 
     pub(super) async fn announce_start(&mut self, starting: AgentStarted) {
-        self.usage_totals.open(&starting.agent, starting.agent_type.clone(), &starting.model);
+        let account = self.agents.account(&starting.agent);
+        account.open(starting.agent_type.clone(), &starting.model);
         self.run_context.sink.tell(RunEvent::AgentStarted(starting)).await;
     }
 }

@@ -1,6 +1,6 @@
 //! From options to a running team, and from its end to an outcome.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent_handle::AgentHandle;
 use super::agent_spec::AgentSpec;
-use super::ends::Answers;
+use super::agents::{AgentKind, Agents, RunningAgent};
 use super::goes_on::GoesOn;
 use super::in_process::InProcess;
 use super::mode::mode_named;
@@ -24,7 +24,7 @@ use super::run_context::{RunContext, can_start};
 use super::run_machine::{EndReason, RunInput, RunMachine};
 use super::subagents::SubagentRuns;
 use super::take_lead::{Led, led};
-use super::team_loop::{AgentKind, EventSources, RunningAgent, TeamLoop};
+use super::team_loop::{EventSources, TeamLoop};
 use super::usage_totals::UsageTotals;
 use super::wake::{LoopHandle, REPORTS_WAITING};
 use crate::agent::{Event, Role, Status};
@@ -96,7 +96,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         loop_handle,
         machine: RunMachine::new(AgentName::lead()),
         here: InProcess::default(),
-        agents: BTreeMap::new(),
+        agents: Agents::default(),
         usage_totals: UsageTotals::default(),
         limits,
         kept: Vec::new(),
@@ -107,7 +107,6 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         deleted_lost: Vec::new(),
         began: (Instant::now(), Duration::ZERO),
         retry_after: None,
-        departures: BTreeMap::new(),
         unremoved: Unremoved::default(),
         team_create: TeamCreateState::NotYet,
         hosting,
@@ -115,12 +114,6 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         supervisors,
         is_resumed: begin.is_resumed(),
         journal_position: 0,
-        last_states: BTreeMap::new(),
-        last_turns: BTreeMap::new(),
-        last_words: BTreeMap::new(),
-        senders: HashMap::new(),
-        asked: BTreeMap::new(),
-        client_turns: BTreeMap::new(),
         subagents: SubagentRuns::default(),
         sources,
         grace,
@@ -217,29 +210,21 @@ impl TeamLoop {
             cancel: self.here.token(),
         };
         let lead_model = self.run_context.model_name.clone();
-        self.usage_totals.open(
-            &spec.name,
-            member.and_then(|member| member.agent_type.clone()),
-            &lead_model,
-        );
+        let agent_type = member.and_then(|member| member.agent_type.clone());
+        self.agents.account(&spec.name).open(agent_type, &lead_model);
         let lead = self.run_context.spec(spec, &self.loop_handle).await;
         let lead = lead.map_err(|error| RunError::Store {
             team: self.run_context.team.name().to_string(),
             source: Box::new(error),
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
-        let (link, inbox, turns) =
-            (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
+        let (name, handle) = (AgentName::lead(), AgentHandle::Here(lead.link.clone()));
         let running = RunningAgent {
-            body: AgentHandle::Here(link),
-            inbox,
-            part: AgentKind::Lead,
             known_mode,
-            member: None,
-            turns,
-            answers: Answers::Yes,
+            turns: lead.conversation_turns,
+            ..RunningAgent::new(&name, handle, AgentKind::Lead)
         };
-        self.agents.insert(AgentName::lead(), running);
+        self.agents.start(&name, running);
         let started = RunStarted {
             agent: AgentName::lead(),
             team: self.run_context.team.name().to_string(),
@@ -391,7 +376,7 @@ impl TeamLoop {
         for member in config.teammates().filter(is_ours) {
             let holder =
                 team.backend().lease_holder(team.dir(), &LeaseName::of_member(&member.name)).await;
-            if self.agents.contains_key(&member.name) || !matches!(holder, Ok(None)) {
+            if self.agents.is_running(&member.name) || !matches!(holder, Ok(None)) {
                 continue;
             }
             if let Err(error) = team.bury_overdue(&member.name).await {
@@ -481,9 +466,9 @@ impl TeamLoop {
     async fn not_resumed(&mut self, name: &AgentName, reason: String) -> String {
         self.warn(format!("{name} cannot go on: {reason}")).await;
         let text = format!("{name} cannot go on in this run, and takes no mail: {reason}");
-        let account = self.usage_totals.of(name);
-        (account.state, account.reason) = (Status::Failed, Some(reason));
-        self.usage_totals.did_not_start(name);
+        let account = self.agents.account(name);
+        account.note_state(Status::Failed, Some(reason));
+        account.did_not_start();
         format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
     }
 
@@ -493,7 +478,7 @@ impl TeamLoop {
         for member in
             config.teammates().filter(|member| pitcrew_team::SpawnRecord::of(member).is_some())
         {
-            self.usage_totals.of(&member.name);
+            self.agents.account(&member.name);
         }
     }
 
@@ -529,20 +514,18 @@ impl TeamLoop {
             RunEnd::Success { .. } => OpenWork::default(),
             _ => left_open,
         };
-        let is_untouched = !self.is_resumed
-            && matches!(end, RunEnd::Failed { .. })
-            && self.usage_totals.is_untouched();
+        let is_untouched =
+            !self.is_resumed && matches!(end, RunEnd::Failed { .. }) && self.agents.are_untouched();
         let is_gone = is_gone || (is_untouched && discard(&self.run_context.team).await);
         if is_gone {
-            self.usage_totals.nobody_can_be_resumed();
+            self.agents.nobody_can_be_resumed();
         }
         self.account_for_all().await;
-        let (agents, totals) =
-            self.usage_totals.close(took, |model| self.run_context.window_of(model));
+        let totals = self.usage_totals.close(took, |model| self.run_context.window_of(model));
         RunOutcome {
             team: self.run_context.team.name().to_string(),
             end,
-            agents,
+            agents: self.agents.summaries(),
             totals,
             tasks,
             open,
