@@ -90,7 +90,6 @@ impl TeamLoop {
         self.agents.forget_team();
         self.unremoved = Unremoved::default();
         self.journal_position = 0;
-        self.looks_again_at = None;
         (self.sources.removing, self.sources.answer_due, self.sources.turn_due) =
             (None, None, None);
         self.machine.begin_another_team();

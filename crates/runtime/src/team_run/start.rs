@@ -94,7 +94,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     let mut team_loop = TeamLoop {
         run_context,
         loop_handle,
-        machine: RunMachine::new(AgentName::lead()),
+        machine: RunMachine::new(AgentName::lead(), grace),
         here: InProcess::default(),
         agents: Agents::default(),
         usage_totals: UsageTotals::default(),
@@ -118,7 +118,6 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         sources,
         grace,
         asking_grace: grace,
-        looks_again_at: None,
         is_over: false,
         bounds: options.bounds,
         lease: Some(lease),

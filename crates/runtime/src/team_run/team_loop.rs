@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, Member, TaskId};
+use pitcrew_protocol::{AgentName, Frame, LEAD_NAME, Member, TaskId};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{ModeLook, RefusedMode, RunBounds};
 use tokio::sync::mpsc;
@@ -17,13 +17,13 @@ use tokio::time::Sleep;
 use super::agent_handle::AgentHandle;
 use super::agents::{Agents, Answers, RunningAgent};
 use super::answers::Pending;
-use super::client_turns::{TurnState, owes_goodbye, owes_notice};
+use super::client_turns::client_seen;
 use super::in_process::InProcess;
 use super::mode::mode_named;
 use super::recovery::Unremoved;
 use super::remote::{RemoteReport, TURN_SHOWS_WITHIN};
 use super::run_context::RunContext;
-use super::run_machine::{EndReason, RunAction, RunInput, RunMachine};
+use super::run_machine::{EndReason, MateSeen, RunAction, RunInput, RunMachine};
 use super::start::TeamCreateState;
 use super::subagents::SubagentRuns;
 use super::usage_totals::UsageTotals;
@@ -75,8 +75,6 @@ pub(super) struct TeamLoop {
     pub(super) grace: Duration,
     /// The same for teammates that are asked to leave, which a user may wait for longer.
     pub(super) asking_grace: Duration,
-    /// The inbox whose unread mail kept the run from being over: when it changes, the loop looks around again.
-    pub(super) looks_again_at: Option<InboxFile>,
     pub(super) is_over: bool,
     /// What the command line set for the team.
     pub(super) bounds: RunBounds,
@@ -208,14 +206,14 @@ impl TeamLoop {
             }
             Wake::AnswerOverdue => {
                 self.sources.answer_due = None;
-                self.look_around().await
+                vec![RunInput::WaitOver]
             }
             Wake::TurnOverdue => {
                 self.sources.turn_due = None;
                 for (_, running) in self.agents.all_running_mut() {
                     running.client_turns.showed_no_turn();
                 }
-                self.look_around().await
+                vec![RunInput::WaitOver]
             }
             Wake::GraceOver => {
                 self.sources.grace = None;
@@ -237,7 +235,16 @@ impl TeamLoop {
 
     async fn carry_out(&mut self, action: RunAction) -> Vec<RunInput> {
         match action {
-            RunAction::LookAround => return self.look_around().await,
+            RunAction::LookAround => return vec![self.look_around().await],
+            RunAction::Ring(name) => self.agents.to_all(&[name], AgentHandle::ring),
+            RunAction::AwaitTurn => {
+                let due = || Box::pin(tokio::time::sleep(TURN_SHOWS_WITHIN));
+                self.sources.turn_due.get_or_insert_with(due);
+            }
+            RunAction::AwaitGoodbye(left) => {
+                self.sources.answer_due = Some(Box::pin(tokio::time::sleep(left)));
+            }
+            RunAction::HearReports => return self.hear_reports().await,
             RunAction::WakeLead => self.agents.tell_lead(Event::Wake),
             RunAction::TakeStock => return vec![RunInput::Stock(self.open_work().await)],
             RunAction::Remind(reminder) => self.remind(&reminder),
@@ -278,53 +285,31 @@ impl TeamLoop {
         self.run_context.sink.tell(RunEvent::Warning { text }).await;
     }
 
-    /// Sees whether a teammate has mail it has not taken. A teammate reports that it works before it marks mail read, so
-    /// when nothing is unread, whoever is at work has said so: those reports are heard first.
-    async fn look_around(&mut self) -> Vec<RunInput> {
-        self.looks_again_at = None;
-        self.agents.look_at_clients(&self.run_context.team).await;
+    /// Gathers what the mail of the teammates says. What follows from it is the machine's to decide.
+    async fn look_around(&mut self) -> RunInput {
+        let team = self.run_context.team.clone();
+        self.agents.look_at_clients(&team).await;
+        let mut mates = Vec::new();
         for (name, running) in self.agents.teammates() {
-            match self.run_context.team.unread(name).await {
-                Ok(unread) if unread.is_empty() => {}
-                Ok(_) => {
-                    running.handle.ring();
-                    // Mail that is no work for it, it marks read without a word to us.
-                    self.looks_again_at = Some(running.inbox.clone());
-                    return Vec::new();
+            let has_unread = match team.unread(name).await {
+                Ok(unread) => !unread.is_empty(),
+                Err(error) => {
+                    tracing::warn!(agent = %name, %error, "an inbox cannot be read");
+                    false
                 }
-                Err(error) => tracing::warn!(agent = %name, %error, "an inbox cannot be read"),
-            }
-            // It said goodbye; its end is what comes next.
-            if self.agents.has_said_goodbye(name) {
-                return Vec::new();
-            }
-            if !running.handle.is_foreign() {
-                continue;
-            }
-            if owes_notice(&self.run_context.team, name).await.unwrap_or(false) {
-                // A notice alone does not wake the lead.
-                self.looks_again_at = Some(AgentName::lead().inbox_file());
-                return Vec::new();
-            }
-            match running.client_turns.at() {
-                TurnState::Turn => {
-                    self.looks_again_at = Some(AgentName::lead().inbox_file());
-                    return Vec::new();
-                }
-                TurnState::Unclear => {
-                    let due = || Box::pin(tokio::time::sleep(TURN_SHOWS_WITHIN));
-                    self.sources.turn_due.get_or_insert_with(due);
-                    return Vec::new();
-                }
-                TurnState::Idle => {}
-            }
-            if let Some(left) =
-                owes_goodbye(&self.run_context.team, name, self.grace).await.unwrap_or(None)
-            {
-                self.sources.answer_due = Some(Box::pin(tokio::time::sleep(left)));
-                return Vec::new();
-            }
+            };
+            let client = match running.handle.is_foreign() {
+                true => Some(client_seen(&team, name, running.client_turns.at()).await),
+                false => None,
+            };
+            let has_said_goodbye = self.agents.has_said_goodbye(name);
+            mates.push(MateSeen { name: name.clone(), has_unread, has_said_goodbye, client });
         }
+        RunInput::Looked(mates)
+    }
+
+    /// Acts on everything that is reported already.
+    async fn hear_reports(&mut self) -> Vec<RunInput> {
         let mut inputs = self.read_journal().await;
         while let Ok(report) = self.sources.reports.try_recv() {
             inputs.extend(self.reported(report).await);
@@ -332,9 +317,8 @@ impl TeamLoop {
         while let Ok(remote_report) = self.sources.remote_reports.try_recv() {
             inputs.extend(self.sighted(remote_report).await);
         }
-        if !self.agents.has_subagents_in_background() {
-            inputs.push(RunInput::AllQuiet);
-        }
+        let in_background = self.agents.has_subagents_in_background();
+        inputs.push(RunInput::ReportsHeard { in_background });
         inputs
     }
 
@@ -361,9 +345,7 @@ impl TeamLoop {
             Change::Inbox(file) => {
                 self.agents.look_at_clients(&self.run_context.team).await;
                 self.agents.ring(&file);
-                if self.looks_again_at.as_ref() == Some(&file) {
-                    return self.look_around().await;
-                }
+                return vec![RunInput::InboxChanged(file)];
             }
             Change::Config => self.config_changed().await,
             Change::Journal => return self.read_journal().await,
@@ -373,9 +355,7 @@ impl TeamLoop {
                 self.config_changed().await;
                 self.keep_control_open().await;
                 let mut inputs = self.read_journal().await;
-                if self.looks_again_at.is_some() {
-                    inputs.extend(self.look_around().await);
-                }
+                inputs.push(RunInput::MailUnsure);
                 return inputs;
             }
             Change::Unwatched { reason } => {
