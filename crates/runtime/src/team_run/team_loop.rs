@@ -164,6 +164,13 @@ impl TeamLoop {
             self.follow(inputs).await;
         }
         self.here.join().await;
+        // A subagent that was dropped with its caller may report that only when the run is over.
+        while let Ok(report) = self.sources.reports.try_recv() {
+            let running = self.agents.running(&report.agent);
+            if running.is_some_and(|running| running.subagent().is_some()) {
+                let _nothing_follows = self.reported(report).await;
+            }
+        }
     }
 
     fn is_done(&self) -> bool {
