@@ -9,11 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_model::{Block, Message, Role, ToolContent};
-use pitcrew_protocol::{AgentName, MessageId};
-use pitcrew_team::store::{FORMAT_VERSION, newer_line};
+use pitcrew_protocol::{AgentName, FORMAT_VERSION, MessageId, Status, newer_line};
 use serde_json::Value;
 
-use crate::agent::Status;
 use crate::tools::FileSeen;
 
 mod compacted;

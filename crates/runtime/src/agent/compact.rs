@@ -5,9 +5,10 @@
 //! an end in any case, as a conversation is compacted again only after its model has answered, and only when it has grown.
 
 use pitcrew_model::Usage;
+use pitcrew_protocol::Status;
 
 use super::machine::{Agent, Phase};
-use super::{Compaction, Effect, Effects, Mail, Status, Summary};
+use super::{Compaction, Effect, Effects, Mail, Summary};
 use crate::transcript::{LEAST_CHARS, Step, TOKEN_CHARS, tokens_of};
 
 /// The part of the window, as a divisor, that must be free right after a compaction for another to be worth its price.

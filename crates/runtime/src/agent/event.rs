@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pitcrew_model::{Response, Usage};
-use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status};
 use serde_json::Value;
 
-use super::{Mail, Status};
-use crate::gate::PermissionMode;
+use super::Mail;
 use crate::sandbox;
 use crate::tools::FileSeen;
 use crate::transcript::{AnswerFault, Grant, Step, ToolCall};

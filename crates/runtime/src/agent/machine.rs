@@ -7,17 +7,15 @@
 use std::collections::HashSet;
 
 use pitcrew_model::Response;
-use pitcrew_protocol::{AgentName, MessageId, counted, counted_is};
+use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status, counted, counted_is};
 
 use super::compact::Compacting;
 use super::mail::Kind;
 use super::repeats::Repeats;
 use super::round::Stage;
 use super::{
-    Effect, Effects, Event, IdleCause, IdleReport, Mail, ModelFailure, Profile, Role, Status,
-    TurnEnd,
+    Effect, Effects, Event, IdleCause, IdleReport, Mail, ModelFailure, Profile, Role, TurnEnd,
 };
-use crate::gate::PermissionMode;
 use crate::transcript::{AnswerFault, Conversation, Step};
 
 /// How many superseded notices are marked read at once: each marking writes the whole inbox.

@@ -1,10 +1,9 @@
 //! Mail as an agent takes it: which messages its model is to read, which wake it, and which are for the machine alone.
 
-use pitcrew_protocol::{Frame, MessageId, PermissionResponse};
+use pitcrew_protocol::{Frame, MessageId, PermissionMode, PermissionResponse};
 use serde_json::Value;
 
 use super::Role;
-use crate::gate::PermissionMode;
 use crate::question::Digest;
 use crate::transcript::Grant;
 

@@ -14,7 +14,6 @@ mod mail;
 mod pause;
 mod repeats;
 mod round;
-mod status;
 
 pub use event::{
     Answerer, Compaction, ContextBound, Effect, Effects, Ending, Event, IdleCause, IdleReport,
@@ -23,7 +22,6 @@ pub use event::{
 };
 pub use machine::Agent;
 pub use mail::Mail;
-pub use status::Status;
 
 #[cfg(test)]
 mod simulation;

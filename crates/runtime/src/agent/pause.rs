@@ -1,12 +1,13 @@
 //! Stopping for now: a turn that a person cuts off, an agent that nobody leads, and one whose run is being stopped.
 
+use pitcrew_protocol::Status;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::compact::Compacting;
 use super::machine::{Agent, Phase};
-use super::{Answerer, Effect, Effects, Ending, IdleCause, Role, Settlement, Status};
+use super::{Answerer, Effect, Effects, Ending, IdleCause, Role, Settlement};
 use crate::transcript::{Step, ToolCall};
 
 /// What the model reads of a turn that was cut off, in the reference client's words.
@@ -127,11 +128,12 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use pitcrew_model::Block;
+    use pitcrew_protocol::Status;
 
     use super::super::tests::{
         Play, allowed, asking_teammate, calls, done, idle_teammate, mail, says,
     };
-    use super::super::{Event, ModelFailure, Status};
+    use super::super::{Event, ModelFailure};
     use super::*;
     use crate::transcript::Grant;
 

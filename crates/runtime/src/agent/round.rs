@@ -4,13 +4,13 @@
 //! is run twice that may not be, and nothing is left without a result.
 
 use pitcrew_model::{Block, INTERRUPTED};
-use pitcrew_protocol::MessageId;
+use pitcrew_protocol::{MessageId, Status};
 use serde_json::Value;
 
 use super::machine::{Agent, Phase};
 use super::repeats::{self, Again};
 use super::{
-    Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement, Status,
+    Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement,
 };
 use crate::question::Digest;
 use crate::sandbox;

@@ -9,12 +9,11 @@
 use std::collections::{HashMap, HashSet};
 
 use pitcrew_model::{Block, Response, Role as Speaker, StopReason, Usage};
-use pitcrew_protocol::{AgentName, Frame, MessageId};
+use pitcrew_protocol::{AgentName, Frame, MessageId, PermissionMode, Status};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gate::PermissionMode;
 use crate::sandbox;
 use crate::transcript::{Conversation, Step, ToolCall};
 

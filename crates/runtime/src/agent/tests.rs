@@ -1,11 +1,10 @@
 //! Event scripts: what happens to an agent, and what it wants done about it.
 
 use pitcrew_model::{Block, Response, StopReason, Usage};
-use pitcrew_protocol::{AgentName, Frame, MessageId};
+use pitcrew_protocol::{AgentName, Frame, MessageId, PermissionMode};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::gate::PermissionMode;
 use crate::question::Digest;
 use crate::sandbox;
 use crate::transcript::{Conversation, Grant, Step};

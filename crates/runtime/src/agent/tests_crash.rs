@@ -2,12 +2,11 @@
 //! disk, or mail comes while an agent agrees to shut down.
 
 use pitcrew_model::Block;
-use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status};
 use serde_json::json;
 
 use super::tests::{Play, allowed, answer, calls, done, done_with, mail, question, says};
-use super::{Event, Inspection, Role, Status};
-use crate::gate::PermissionMode;
+use super::{Event, Inspection, Role};
 
 const ASKED_TO_SHUT_DOWN: &str =
     r#"{"type":"shutdown_request","requestId":"s-1","from":"team-lead"}"#;

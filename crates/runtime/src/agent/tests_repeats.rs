@@ -1,6 +1,7 @@
 //! Event scripts of an agent that makes the same call again and again.
 
 use pitcrew_model::Block;
+use pitcrew_protocol::Status;
 use serde_json::{Value, json};
 
 use super::tests::{Play, allowed, answer, mail};

@@ -1,5 +1,6 @@
 //! The verdict on one tool call: the mode's hard limits, deny, ask and allow rules, the mode's default.
 
+use pitcrew_protocol::PermissionMode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,6 @@ use serde_json::{Value, json};
 use super::denied::DeniedReads;
 use super::files::named_file;
 use super::guarded::Guarded;
-use super::mode::PermissionMode;
 use super::paths::{Target, expand_home, lexical};
 use super::rules::{Access, Rule, RuleError, RuleSet, canonical};
 use super::tools::ToolKind;

@@ -1,9 +1,9 @@
 //! What a member's process started, and how all of it is stopped.
 
+use pitcrew_protocol::Program;
 use std::time::Duration;
 
 use super::{Claim, ProcessGroup, carries, member_variable, runs_member};
-use crate::hosting::Program;
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::PaneTag;
 

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pitcrew_protocol::{AgentName, ApiError};
+use pitcrew_protocol::{AgentName, ApiError, Program};
 use pitcrew_team::store::{LeaseHolder, LeaseName, StoreError};
 use pitcrew_team::{ProcessRef, Started, Team};
 
 use super::{Ladder, LadderEnd, LadderEvent, LadderOrder, PaneClosed, Patience, RecordedPanes};
-use crate::hosting::Program;
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::process::{left_by, left_by_member, runs_member, stop_member_process};
 
@@ -201,6 +200,6 @@ async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
 }
 
 fn unreadable(error: StoreError) -> ApiError {
-    let said = crate::driver::chain(&error);
+    let said = pitcrew_protocol::chain(&error);
     ApiError::new(pitcrew_protocol::ErrorCode::InternalError, said)
 }

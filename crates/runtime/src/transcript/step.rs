@@ -1,11 +1,10 @@
 //! The lines of a transcript: everything that can happen in a conversation.
 
 use pitcrew_model::{Block, StopReason, Usage};
-use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_protocol::{AgentName, MessageId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::Status;
 use crate::tools::FileSeen;
 
 /// One line of a transcript.

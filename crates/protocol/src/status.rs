@@ -31,11 +31,13 @@ pub enum Status {
 }
 
 impl Status {
-    const ALL: [Self; 8] = [
+    /// All states.
+    pub const ALL: [Self; 9] = [
         Self::Pending,
         Self::Active,
         Self::Idle,
         Self::AwaitingPlanApproval,
+        Self::Parked,
         Self::ShutdownRequested,
         Self::Completed,
         Self::Failed,

@@ -1,10 +1,8 @@
-//! The permission modes and what each does to a call that no rule speaks of.
+//! The permission modes and how freely an agent may act in each.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-use super::tools::ToolKind;
 
 /// Names how freely an agent may act (founding guide section 12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,7 +48,8 @@ impl PermissionMode {
     }
 
     /// How much happens in the mode without a question: a higher number is freer.
-    pub(crate) fn freedom(self) -> u8 {
+    #[must_use]
+    pub fn freedom(self) -> u8 {
         match self {
             Self::Default | Self::Plan | Self::Delegate | Self::DontAsk => 0,
             Self::AcceptEdits => 1,
@@ -59,22 +58,11 @@ impl PermissionMode {
     }
 
     /// The mode of agents that are spawned in a run of this mode: planning and delegating are not handed down.
-    pub(crate) fn handed_down(self) -> Self {
+    #[must_use]
+    pub fn handed_down(self) -> Self {
         match self {
             Self::Plan | Self::Delegate => Self::Default,
             Self::Default | Self::AcceptEdits | Self::DontAsk | Self::BypassPermissions => self,
-        }
-    }
-
-    /// Whether a model is told of the tool at all (founding guide section 14).
-    pub(crate) fn offers(self, tool: &str) -> bool {
-        match self {
-            Self::Delegate => ToolKind::of(tool).is_delegation(),
-            Self::Default
-            | Self::AcceptEdits
-            | Self::Plan
-            | Self::DontAsk
-            | Self::BypassPermissions => true,
         }
     }
 }
