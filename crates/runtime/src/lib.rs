@@ -3,7 +3,6 @@
 //! Start reading at `run`, which is the face; `crew` keeps a team together, `solo` runs one member alone, `agent` decides for one agent and `driver`
 //! carries that out.
 
-pub mod agent;
 mod client_conversation;
 pub mod client_socket;
 mod client_usage;
@@ -31,6 +30,7 @@ pub mod supervision;
 mod team_run;
 mod team_tools;
 pub mod tools;
-pub mod transcript;
 pub mod trust;
 pub mod worktree;
+
+pub use pitcrew_agent::{self as agent, transcript};

@@ -12,13 +12,13 @@ use pitcrew_model::{Block, Message, Role, ToolContent};
 use pitcrew_protocol::{AgentName, FORMAT_VERSION, MessageId, Status, newer_line};
 use serde_json::Value;
 
-use crate::tools::FileSeen;
+use crate::FileSeen;
 
 mod compacted;
 mod step;
 
 use compacted::Fill;
-pub(crate) use compacted::{LEAST_CHARS, TOKEN_CHARS, shortened, tokens_of};
+pub use compacted::{LEAST_CHARS, TOKEN_CHARS, shortened, tokens_of};
 pub use step::{AnswerFault, Entry, Grant, Step};
 
 /// A call of a tool that the model made.

@@ -5,7 +5,7 @@ use pitcrew_protocol::{AgentName, MessageId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tools::FileSeen;
+use crate::FileSeen;
 
 /// One line of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

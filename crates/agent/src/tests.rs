@@ -5,9 +5,9 @@ use pitcrew_protocol::{AgentName, Frame, MessageId, PermissionMode};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::question::Digest;
-use crate::sandbox;
+use crate::Digest;
 use crate::transcript::{Conversation, Grant, Step};
+use pitcrew_protocol::SandboxProfile;
 
 /// An agent on a script, with the steps it wrote.
 pub(super) struct Play {
@@ -187,7 +187,7 @@ pub(super) fn calls(calls: &[(&str, &str)]) -> Event {
 pub(super) fn allowed(call: &str) -> Event {
     Event::Judged {
         call: call.to_owned(),
-        judgement: Judgement::Allow { input: None, profile: sandbox::Profile::Free },
+        judgement: Judgement::Allow { input: None, profile: SandboxProfile::Free },
         context: Vec::new(),
     }
 }

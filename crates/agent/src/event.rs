@@ -8,9 +8,9 @@ use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status};
 use serde_json::Value;
 
 use super::Mail;
-use crate::sandbox;
-use crate::tools::FileSeen;
+use crate::FileSeen;
 use crate::transcript::{AnswerFault, Grant, Step, ToolCall};
+use pitcrew_protocol::SandboxProfile;
 
 /// What an agent is, for as long as it lives.
 #[derive(Clone, Debug)]
@@ -274,7 +274,7 @@ pub enum Judgement {
         /// The input to use instead.
         input: Option<Value>,
         /// What it can do, if it is a command.
-        profile: sandbox::Profile,
+        profile: SandboxProfile,
     },
     /// It may not.
     Deny {
@@ -355,7 +355,7 @@ pub enum Effect {
     /// A question for permission that lay with the lead has its answer: whoever else was asked is to know.
     Settle(Settlement),
     /// Run a call; answered by [`Event::ToolFinished`].
-    Run(ToolCall, sandbox::Profile),
+    Run(ToolCall, SandboxProfile),
     /// Drop what runs: the model's answer, calls of tools, hooks. Nothing of it is answered any more.
     CutOff,
     /// Tell everyone what came of a call.

@@ -7,19 +7,24 @@
 //! thinks ahead of its transcript, and does and says nothing that is not in it.
 
 mod compact;
+mod digest;
 mod event;
 mod faulty;
+mod file_seen;
 mod machine;
 mod mail;
 mod pause;
 mod repeats;
 mod round;
+pub mod transcript;
 
+pub use digest::Digest;
 pub use event::{
     Answerer, Compaction, ContextBound, Effect, Effects, Ending, Event, IdleCause, IdleReport,
     Inspection, Judgement, Judging, ModelFailure, Profile, Question, Role, Settlement, Summary,
     TurnEnd, Wait,
 };
+pub use file_seen::FileSeen;
 pub use machine::Agent;
 pub use mail::Mail;
 

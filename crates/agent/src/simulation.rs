@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sandbox;
 use crate::transcript::{Conversation, Step, ToolCall};
+use pitcrew_protocol::SandboxProfile;
 
 const AGENTS: usize = 3;
 const STEPS: usize = 120;
@@ -330,7 +330,7 @@ impl World {
             }),
             _ => {
                 self.cells[at].granted.insert(call.key.clone());
-                Judgement::Allow { input: None, profile: sandbox::Profile::Free }
+                Judgement::Allow { input: None, profile: SandboxProfile::Free }
             }
         };
         Event::Judged { call: call.id.clone(), judgement, context: Vec::new() }

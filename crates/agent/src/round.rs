@@ -12,9 +12,9 @@ use super::repeats::{self, Again};
 use super::{
     Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement,
 };
-use crate::question::Digest;
-use crate::sandbox;
+use crate::Digest;
 use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
+use pitcrew_protocol::SandboxProfile;
 
 /// What is said of a call that was asked about before a crash.
 const ASKED_BEFORE: &str = "it was asked about before a crash, and has no answer";
@@ -99,7 +99,7 @@ impl Agent {
                     Ending { text, data: Value::Null, is_error: false, context: Vec::new(), seen };
                 self.close(&call, ending, fx);
             }
-            Inspection::Undone => self.run(call, sandbox::Profile::Free, fx),
+            Inspection::Undone => self.run(call, SandboxProfile::Free, fx),
             Inspection::Unknown => {
                 let text = format!(
                     "{INTERRUPTED} The run ended while {} was at work. Read the file before you go on.",
@@ -275,7 +275,7 @@ impl Agent {
         match grant {
             Grant::Allowed { input, .. } => {
                 call.input = input.unwrap_or(call.input);
-                self.run(call, sandbox::Profile::Free, fx);
+                self.run(call, SandboxProfile::Free, fx);
             }
             Grant::Denied { reason } => {
                 let text = format!("Permission denied for {}: {reason}", call.tool);
@@ -284,7 +284,7 @@ impl Agent {
         }
     }
 
-    fn run(&mut self, call: ToolCall, profile: sandbox::Profile, fx: &mut Effects) {
+    fn run(&mut self, call: ToolCall, profile: SandboxProfile, fx: &mut Effects) {
         let is_harmless = self.profile.read_only.contains(call.tool.as_str())
             || self.profile.repeatable.contains(call.tool.as_str());
         if !is_harmless || is_errand(&call) {

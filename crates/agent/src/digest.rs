@@ -19,7 +19,7 @@ impl Digest {
     }
 
     /// The digest of texts, each told apart from the next.
-    pub(crate) fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for text in texts {
             hash.update((text.len() as u64).to_be_bytes());

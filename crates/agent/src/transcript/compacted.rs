@@ -14,7 +14,7 @@ use super::Conversation;
 const UNANSWERED_CHARS: usize = 20_000;
 
 /// Characters that make up a token, about.
-pub(crate) const TOKEN_CHARS: usize = 4;
+pub const TOKEN_CHARS: usize = 4;
 
 /// What a picture counts for, in characters: about as much as it takes of a context.
 const PICTURE_CHARS: usize = 6_000;
@@ -31,7 +31,7 @@ const SHORTENED: &str =
 const NO_PICTURE: &str = "[A picture is left out here.]";
 
 /// The fewest characters of a conversation that are worth a summary, or of a text that are worth reading.
-pub(crate) const LEAST_CHARS: usize = 1_000;
+pub const LEAST_CHARS: usize = 1_000;
 
 /// How much of its model's context a conversation fills, as far as the model has told.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -244,7 +244,7 @@ fn shortened_block(block: &Block, most: usize) -> Option<Block> {
 }
 
 /// A text within a bound, with a word on what is missing.
-pub(crate) fn shortened(text: &str, most: usize) -> String {
+pub fn shortened(text: &str, most: usize) -> String {
     let all = text.chars().count();
     if all <= most {
         return text.to_owned();
@@ -254,7 +254,7 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 }
 
 /// How many tokens so many characters are, about.
-pub(crate) fn tokens_of(chars: usize) -> u64 {
+pub fn tokens_of(chars: usize) -> u64 {
     u64::try_from(chars / TOKEN_CHARS).unwrap_or(u64::MAX)
 }
 
@@ -286,7 +286,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::FileSeen;
+    use crate::FileSeen;
     use crate::transcript::{Grant, Step};
 
     fn id(text: &str) -> MessageId {

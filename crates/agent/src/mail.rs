@@ -4,7 +4,7 @@ use pitcrew_protocol::{Frame, MessageId, PermissionMode, PermissionResponse};
 use serde_json::Value;
 
 use super::Role;
-use crate::question::Digest;
+use crate::Digest;
 use crate::transcript::Grant;
 
 /// A message out of an inbox.
