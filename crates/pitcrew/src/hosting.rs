@@ -14,17 +14,16 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_model::{Endpoints, ModelSpec};
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS};
-use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, PaneHost, PermissionMode, Program};
 use pitcrew_runtime::hosting::{
-    Conversation, Hosting, Launch, LaunchSpec, Launcher, Program, TeammatePlace,
+    Conversation, Hosting, Launch, LaunchSpec, Launcher, TeammatePlace,
 };
 use pitcrew_runtime::panes::{
     ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions,
 };
 use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::trust::Trust;
-use pitcrew_team::{PaneHost, Team};
+use pitcrew_team::Team;
 use serde_json::{Map, Value};
 
 use self::in_settings::{client_of, deadline_of, mode_of, program_of};

@@ -1,12 +1,11 @@
 //! One agent definition: a Markdown file whose front matter says who, and whose body is the prompt.
 
+use pitcrew_protocol::{PermissionMode, Program};
 use std::path::{Path, PathBuf};
 
-use pitcrew_team::Program;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::gate::PermissionMode;
 use crate::given_file::Refused;
 
 /// A kind of agent that can be spawned.

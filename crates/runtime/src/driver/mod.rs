@@ -21,5 +21,5 @@ pub(crate) use agent_context::{
 };
 pub(crate) use calls::call_name;
 pub(crate) use inbox::task_notification;
-pub(crate) use log::{Log, LogError, chain, output_file};
+pub(crate) use log::{Log, LogError, output_file};
 pub(crate) use run::{AgentSender, Driver, Start, link};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
+use pitcrew_protocol::{ApiError, ErrorCode, MessageId, PermissionMode, Status, chain};
 use pitcrew_team::store::StoreError;
 use pitcrew_team::{Actor, AnswerFound, IdleNotice, IdleReason, PermissionAsk};
 use serde_json::Value;
@@ -16,16 +16,16 @@ use tokio_util::sync::CancellationToken;
 use super::agent_context::{AgentContext, Announcement, Report, ReportKind};
 use super::calls::JudgedCall;
 use super::inbox::Taken;
-use super::log::{Log, LogError, chain};
+use super::log::{Log, LogError};
 use super::marks::{Delivered, Marks};
 use super::{calls, compaction, inspect, model_call};
 use crate::agent::{
     Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role,
-    Settlement, Status, Wait,
+    Settlement, Wait,
 };
 use crate::dropped::as_member;
 use crate::events::{RunEvent, ToolEnded};
-use crate::gate::{Gate, PermissionMode};
+use crate::gate::Gate;
 use crate::question::Digest;
 use crate::team_tools::{EXIT_PLAN_MODE, plan_of};
 use crate::transcript::{Grant, Step, ToolCall};
@@ -498,7 +498,10 @@ impl Driver {
                 let asked = Event::PermissionAsked { call: call.id.clone(), request };
                 match answer {
                     Some(answer) => {
-                        return Outcome::AllHappened(vec![asked, Event::MailArrived(vec![*answer])]);
+                        return Outcome::AllHappened(vec![
+                            asked,
+                            Event::MailArrived(vec![*answer]),
+                        ]);
                     }
                     // Whoever runs the agent may ask somebody beside the lead.
                     None => {

@@ -1,10 +1,10 @@
 //! The rules that would allow a call, for whoever is asked about it. Each was tried: with it the gate allows the call.
 
+use pitcrew_protocol::PermissionMode;
 use serde_json::Value;
 
 use super::files::named_file;
 use super::judge::{Call, Gate, Verdict};
-use super::mode::PermissionMode;
 use super::paths::Target;
 use super::rules::{Rule, canonical, squeeze};
 use super::shell::{Script, ShellWord};

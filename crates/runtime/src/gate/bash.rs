@@ -1,5 +1,6 @@
 //! Calls of Bash: every part of the command must be allowed, and one denied part denies it all.
 
+use pitcrew_protocol::PermissionMode;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,6 @@ use super::git_programs::named_program;
 use super::guarded::{Whose, refusal};
 use super::history::Place;
 use super::judge::{Call, Gate, Verdict, denied_by, edit_suggestions, hard_limit};
-use super::mode::PermissionMode;
 use super::need::{Need, most};
 use super::paths::{CONFIG_FOLDER, Target, expand_home};
 use super::programs::{is_of_the_project, may_leave_repository};

@@ -1,5 +1,6 @@
 //! Calls of Read, Glob, Grep, Write and Edit.
 
+use pitcrew_protocol::PermissionMode;
 use std::fs;
 use std::path::Path;
 
@@ -9,7 +10,6 @@ use super::guarded::refusal;
 use super::judge::{
     Call, Gate, Verdict, denied_by, directory_suggestion, edit_suggestions, hard_limit,
 };
-use super::mode::PermissionMode;
 use super::paths::{CONFIG_FOLDER, Target, resolve};
 use super::rules::{Access, Rule};
 use super::tools::ToolKind;

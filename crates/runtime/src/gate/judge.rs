@@ -1,15 +1,15 @@
 //! The verdict on one tool call: the mode's hard limits, deny, ask and allow rules, the mode's default.
 
+use pitcrew_protocol::PermissionMode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::denied::DeniedReads;
+use super::denied::denied_reads;
 use super::files::named_file;
 use super::guarded::Guarded;
-use super::mode::PermissionMode;
 use super::paths::{Target, expand_home, lexical};
 use super::rules::{Access, Rule, RuleError, RuleSet, canonical};
 use super::tools::ToolKind;
@@ -294,7 +294,7 @@ impl Gate {
 
     /// What a command that starts in a folder is granted: the working folders, less what `Read` deny rules name.
     pub(crate) fn grant(&self, cwd: &Path) -> Grant {
-        let denied = DeniedReads::of(&self.rules.deny, cwd);
+        let denied = denied_reads(&self.rules.deny, cwd);
         Grant { cwd: cwd.to_path_buf(), beside: self.directories.clone(), denied }
     }
 

@@ -1,6 +1,6 @@
 //! The names of tools that rules speak of, and which of them take something in parentheses.
 
-use pitcrew_team::nearest;
+use pitcrew_protocol::nearest;
 
 /// Our tools that no rule limits further: `SendMessage(bob)` would match nothing.
 const WHOLE: [&str; 12] = [

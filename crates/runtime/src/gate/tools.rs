@@ -1,5 +1,7 @@
 //! Which tools there are, by what they can do: the closed list the modes are written against.
 
+use pitcrew_protocol::PermissionMode;
+
 use super::rules::canonical;
 
 /// What a tool is for.
@@ -61,5 +63,18 @@ impl ToolKind {
             | Self::Output
             | Self::Other => false,
         }
+    }
+}
+
+/// Whether a model is offered the tool at all in a mode (founding guide section 14).
+#[must_use]
+pub fn offers(mode: PermissionMode, tool: &str) -> bool {
+    match mode {
+        PermissionMode::Delegate => ToolKind::of(tool).is_delegation(),
+        PermissionMode::Default
+        | PermissionMode::AcceptEdits
+        | PermissionMode::Plan
+        | PermissionMode::DontAsk
+        | PermissionMode::BypassPermissions => true,
     }
 }

@@ -1,6 +1,6 @@
 //! The names of settings, to say when one seems misspelt: nothing would heed it.
 
-use pitcrew_team::nearest;
+use pitcrew_protocol::nearest;
 use serde_json::Value;
 
 use super::layers::{Layer, Settings, Source};

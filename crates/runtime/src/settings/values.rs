@@ -1,15 +1,13 @@
 //! The values that settings can have, and what becomes of others: a later client may write what we do not know.
 
 use pitcrew_model::{ContextWindows, PriceTable};
-use pitcrew_protocol::Limits;
+use pitcrew_protocol::{Limits, PermissionMode, Program};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::SettingsError;
 use super::layers::{Layer, Source};
 use super::views::patience;
-use crate::gate::PermissionMode;
-use crate::hosting::Program;
 
 /// How full a conversation may be told to become: with less it is compacted all the time, with more there is no room for an
 /// answer.

@@ -1,5 +1,6 @@
 //! Typed views of the merged settings: the fields this crate acts on, checked when a layer is read.
 
+use pitcrew_protocol::PermissionMode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use super::layers::{Layer, Settings, Source};
 use crate::agent::ContextBound;
-use crate::gate::{PermissionMode, expand_home};
+use crate::gate::expand_home;
 use crate::sandbox;
 use crate::worktree::IgnoredFiles;
 

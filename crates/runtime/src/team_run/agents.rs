@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use pitcrew_protocol::{AgentName, InboxFile, Member, MessageId, counted};
+use pitcrew_protocol::{AgentName, InboxFile, Member, MessageId, PermissionMode, Status, counted};
 use pitcrew_team::{KnownMode, Team};
 
 use super::agent_handle::AgentHandle;
@@ -15,8 +15,7 @@ use super::run_machine::EndReason;
 use super::subagents::SubagentRun;
 use super::usage_totals::Account;
 use super::wake::Asked;
-use crate::agent::{Event, Status};
-use crate::gate::PermissionMode;
+use crate::agent::Event;
 use crate::run::{AgentSummary, Limit, OpenWork, RunLimits};
 
 /// All agents of a run, by name.

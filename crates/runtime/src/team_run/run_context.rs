@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pitcrew_model::{ContextWindows, Model, PriceTable, UNKNOWN_WINDOW, known_window};
-use pitcrew_protocol::{AgentName, LEAD_NAME};
+use pitcrew_protocol::{AgentName, LEAD_NAME, PermissionMode, Status};
 use pitcrew_team::store::{Event as Noted, LogName, Turn};
 use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::answers::Asking;
-use crate::agent::{ContextBound, Role, Status};
+use crate::agent::{ContextBound, Role};
 use crate::client_socket::ClientSockets;
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
 use crate::events::Spending;
-use crate::gate::{Gate, PermissionMode, Spawns};
+use crate::gate::{Gate, Spawns};
 use crate::hooks::Hooks;
 use crate::hosting::rules_digest;
 use crate::prompts::Prompt;
@@ -198,7 +198,7 @@ impl RunContext {
     /// What is wrong with the definitions, settings, hooks and instructions, for the face.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let definitions =
-            self.definitions.warnings().iter().map(|error| crate::driver::chain(error));
+            self.definitions.warnings().iter().map(|error| pitcrew_protocol::chain(error));
         definitions
             .chain(self.unheeded.iter().cloned())
             .chain(self.gate.unheeded().iter().cloned())

@@ -7,12 +7,11 @@ mod look;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, InboxFile};
+use pitcrew_protocol::{AgentName, InboxFile, Status};
 
 pub(super) use self::look::{ClientSeen, MateSeen};
 
 use self::look::Wait;
-use crate::agent::Status;
 use crate::run::{Limit, OpenWork, Shortfall};
 use crate::transcript::AnswerFault;
 

@@ -1,5 +1,6 @@
 //! A project's files, read once: what they would do, and what of them counts.
 
+use pitcrew_protocol::PermissionMode;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -8,7 +9,6 @@ use super::items::{Item, ItemKind, Lister, counting, without_trust};
 use super::record::TrustState;
 use super::repository::Repository;
 use crate::definitions::{AgentFiles, Origin};
-use crate::gate::PermissionMode;
 use crate::given_file::Given;
 use crate::sandbox::git_folder::{Claim, GitFolder};
 use crate::settings::{Layer, Paths, Refusal, SettingsError, Source, read, strip};
@@ -226,7 +226,7 @@ impl Project {
         }
         match read(given, &folder.join(MCP_FILE)) {
             Ok(document) => lister.mcp_servers(Path::new(MCP_FILE), &document.unwrap_or_default()),
-            Err(error) => self.warnings.push(crate::driver::chain(&error)),
+            Err(error) => self.warnings.push(pitcrew_protocol::chain(&error)),
         }
         self.items = lister.items;
     }

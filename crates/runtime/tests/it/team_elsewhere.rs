@@ -6,21 +6,19 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use pitcrew_protocol::{
-    AgentName, Frame, Member, SendMessageInput, ShutdownRequest, TaskStatus, TeamCreateInput,
+    AgentName, Frame, Member, PaneHost, ProcessRef, Program, SendMessageInput, ShutdownRequest,
+    Status, TaskStatus, TeamCreateInput,
 };
-use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::{
-    Hosting, Launch, LaunchSpec, LaunchStage, Program, TeammatePlace, member_bounds, root_word,
-    rules_digest,
+    Hosting, Launch, LaunchSpec, LaunchStage, TeammatePlace, member_bounds, root_word, rules_digest,
 };
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::{NewPane, PaneId, PaneTag, Panes as _};
 use pitcrew_runtime::run::{Begin, RunEnd, RunOptions, Runtime, Shortfall};
 use pitcrew_team::store::Event;
 use pitcrew_team::{
-    Actor, CreateTeam, MadeBy, Mail, OnTaken, PaneHost, PanePlace, ProcessRef, SpawnMember,
-    Started, Team,
+    Actor, CreateTeam, MadeBy, Mail, OnTaken, PanePlace, SpawnMember, Started, Team,
 };
 use rustix::process::Signal;
 
