@@ -209,7 +209,7 @@ impl SoloLoop {
             self.warn(text).await;
         }
         self.tell_refused_mode().await;
-        self.here.start(&self.member, driver, start);
+        self.here.run(&self.member, driver, start);
     }
 
     async fn woken(&mut self, wake: Wake) {

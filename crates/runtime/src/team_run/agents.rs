@@ -6,16 +6,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use pitcrew_protocol::{AgentName, InboxFile, Member, MessageId, PermissionMode, Status, counted};
+use pitcrew_protocol::{
+    AgentName, InboxFile, Member, MessageId, PermissionMode, Program, Status, counted,
+};
 use pitcrew_team::{KnownMode, Team};
 
-use super::agent_handle::AgentHandle;
 use super::client_turns::ClientTurns;
 use super::run_machine::EndReason;
+use super::spawn_backend::AgentHandle;
 use super::subagents::SubagentRun;
 use super::usage_totals::Account;
 use super::wake::Asked;
 use crate::agent::Event;
+use crate::events::RunEvent;
 use crate::run::{AgentSummary, Limit, OpenWork, RunLimits};
 
 /// All agents of a run, by name.
@@ -52,7 +55,7 @@ pub(super) struct BeforeRun {
 
 /// An agent that runs.
 pub(super) struct RunningAgent {
-    pub(super) handle: AgentHandle,
+    pub(super) handle: Box<dyn AgentHandle>,
     pub(super) inbox: InboxFile,
     pub(super) kind: AgentKind,
     /// Its mode, as far as the config may decide that.
@@ -100,7 +103,7 @@ pub(super) enum Departure {
 
 impl RunningAgent {
     /// An agent that has just been started, of which the config says nothing.
-    pub(super) fn new(name: &AgentName, handle: AgentHandle, kind: AgentKind) -> Self {
+    pub(super) fn new(name: &AgentName, handle: Box<dyn AgentHandle>, kind: AgentKind) -> Self {
         Self {
             handle,
             inbox: name.inbox_file(),
@@ -113,6 +116,27 @@ impl RunningAgent {
             client_turns: ClientTurns::default(),
             senders: HashMap::new(),
         }
+    }
+
+    /// Whether the agent is another client's.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.handle.program() != Program::Pitcrew
+    }
+
+    /// Whether the agent is one of ours elsewhere, so that its states and costs are read in the journal.
+    pub(super) fn keeps_journal(&self) -> bool {
+        self.handle.is_elsewhere() && !self.is_foreign()
+    }
+
+    /// Lets the agent work in another mode. One that lives elsewhere reads that in the config, where the loop has it from,
+    /// and one of another client takes no mode from there while it runs. Answers with what is to be told of it.
+    pub(super) fn switch(&self, name: &AgentName, mode: PermissionMode) -> RunEvent {
+        let agent = name.clone();
+        if self.is_foreign() {
+            return RunEvent::ModeRecorded { agent, mode };
+        }
+        self.handle.tell(Event::ModeChanged(mode));
+        RunEvent::ModeChanged { agent, mode }
     }
 
     pub(super) fn is_teammate(&self) -> bool {
@@ -168,7 +192,7 @@ impl RunningAgent {
     /// The limit of another client that has made all the model calls that it may make. It counts none itself: it goes on
     /// when its latest call ended in calls of tools.
     pub(super) fn client_used_up(&self, limits: RunLimits, tool_calls: u32) -> Option<u32> {
-        let member = self.member.as_ref().filter(|_| self.handle.is_foreign())?;
+        let member = self.member.as_ref().filter(|_| self.is_foreign())?;
         let most = limits.turns_of(member)?;
         (self.turns > most || (self.turns == most && tool_calls > 0)).then_some(most)
     }
@@ -264,15 +288,15 @@ impl Agents {
 
     /// Tells an agent something, if it runs in this process.
     pub(super) fn tell(&self, name: &AgentName, event: Event) {
-        if let Some(link) = self.running(name).and_then(|running| running.handle.link()) {
-            link.tell(event);
+        if let Some(running) = self.running(name) {
+            running.handle.tell(event);
         }
     }
 
     /// Does the same to each of these agents that runs.
-    pub(super) fn to_all(&self, names: &[AgentName], act: impl Fn(&AgentHandle)) {
+    pub(super) fn to_all(&self, names: &[AgentName], act: impl Fn(&dyn AgentHandle)) {
         let running = names.iter().filter_map(|name| self.running(name));
-        running.for_each(|running| act(&running.handle));
+        running.for_each(|running| act(running.handle.as_ref()));
     }
 
     /// Lets whoever reads that inbox look into it.
@@ -285,12 +309,12 @@ impl Agents {
 
     /// Whether an agent is one of ours in a process of its own.
     pub(super) fn keeps_journal(&self, name: &AgentName) -> bool {
-        self.running(name).is_some_and(|running| running.handle.keeps_journal())
+        self.running(name).is_some_and(RunningAgent::keeps_journal)
     }
 
     /// Whether an agent is another client's.
     pub(super) fn is_foreign(&self, name: &AgentName) -> bool {
-        self.running(name).is_some_and(|running| running.handle.is_foreign())
+        self.running(name).is_some_and(RunningAgent::is_foreign)
     }
 
     /// Whether a model call in the journal is one of a teammate elsewhere, or of a subagent of a client.
@@ -313,7 +337,7 @@ impl Agents {
     /// Looks at the turns of other clients, at each change of an inbox, so that the order of changes is seen.
     pub(super) async fn look_at_clients(&mut self, team: &Team) {
         for (name, running) in self.all_running_mut() {
-            if !running.handle.is_foreign() {
+            if !running.is_foreign() {
                 continue;
             }
             // The lead's inbox is read first: a notice in it follows on mail that is taken.
@@ -337,9 +361,9 @@ impl Agents {
         for (_, running) in self.all_running_mut() {
             if let Some(subagent) = running.subagent_mut()
                 && subagent.caller == *caller
-                && let (Some(mode), Some(link)) = (subagent.narrowed(mode), running.handle.link())
+                && let Some(mode) = subagent.narrowed(mode)
             {
-                link.tell(Event::ModeChanged(mode));
+                running.handle.tell(Event::ModeChanged(mode));
             }
         }
     }

@@ -10,6 +10,7 @@ use pitcrew_team::{SpawnRecord, Started, Team};
 
 use super::remote::STOP_GRACE;
 use super::remote_agents::has_said_goodbye;
+use super::spawn_backend::SpawnBackend;
 use super::team_loop::TeamLoop;
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::{PaneId, PaneTag, Panes};
@@ -78,13 +79,16 @@ pub(super) async fn is_run(team: &Team, member: &AgentName, tag: &PaneTag) -> bo
 
 impl TeamLoop {
     /// What an earlier run left of a member. What its process asked is void when it is to be started anew.
-    pub(super) async fn left_of(&mut self, member: &Member, panes: &dyn Panes) -> Left {
-        let tag = self.pane_tag(Some(member.name.clone()));
-        let left = Left::of(&self.run_context.team, &member.name, panes, &tag).await;
+    pub(super) async fn left_of(
+        &mut self,
+        member: &Member,
+        backend: &dyn SpawnBackend,
+    ) -> Option<Left> {
+        let left = backend.left_of(&self.run_context.team, member).await?;
         if is_client(member) && !left.is_whole() {
             self.void_questions_of(&member.name).await;
         }
-        left
+        Some(left)
     }
 
     /// Makes void what a client that this run does not start asked, when its process is dead.

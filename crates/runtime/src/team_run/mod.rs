@@ -5,7 +5,6 @@
 //! agent does with its turn is `agent`'s and `driver`'s, what a team may do is the room `team`'s. What an agent in a process
 //! of its own needs too is lent to `solo`.
 
-mod agent_handle;
 mod agent_spec;
 mod agents;
 mod another_team;
@@ -17,10 +16,12 @@ mod control;
 mod ends;
 mod goes_on;
 mod in_process;
+mod lead_requests;
 mod lead_tools;
 mod left;
 mod mode;
 mod open_work;
+mod pane_backend;
 mod questions;
 mod recovery;
 mod remote;
@@ -29,6 +30,7 @@ mod run_context;
 mod run_machine;
 mod screen;
 mod spawn;
+mod spawn_backend;
 mod start;
 mod subagents;
 mod take_lead;

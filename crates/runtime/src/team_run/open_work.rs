@@ -38,7 +38,7 @@ impl TeamLoop {
 
     /// The other clients whose plan waits for an answer: they say of themselves that they are idle.
     async fn plans_of_clients(&mut self) -> Vec<AgentName> {
-        if !self.agents.all_running().any(|(_, running)| running.handle.is_foreign()) {
+        if !self.agents.all_running().any(|(_, running)| running.is_foreign()) {
             return Vec::new();
         }
         let requests = self.run_context.team.requests().await.unwrap_or_default();

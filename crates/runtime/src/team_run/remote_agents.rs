@@ -1,51 +1,32 @@
-//! Teammates in processes of their own, as the loop sees them: where they are put, what their journal says, what their
-//! minders report, and what of an earlier run is still there.
+//! Teammates in processes of their own, as the loop sees them: their entries in the journal, and the reports of their
+//! supervisors.
 //!
 //! Minding one such process is `remote`'s. What follows from an end, wherever the teammate lived, is `ends`'.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{
-    AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, Program, SpawnInput, Status,
-    chain, neutralised,
-};
+use pitcrew_protocol::{AgentName, Frame, PlanApprovalRequest, Status, chain, neutralised};
 use pitcrew_team::store::{
     Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn,
 };
-use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Team};
+use pitcrew_team::{Request, RequestKind, Team};
 use tokio::sync::oneshot;
 
-use super::agent_handle::AgentHandle;
-use super::agents::{AgentKind, Answers, BeforeRun, RunningAgent};
-use super::mode::mode_named;
-use super::remote::{
-    Launching, RemoteEvent, RemoteReport, RemoteSpec, RemoteSupervisor, with_screen,
-};
+use super::agents::{Answers, BeforeRun, RunningAgent};
+use super::remote::{RemoteEvent, RemoteReport, with_screen};
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use crate::agent::Event;
-use crate::definitions::AgentDefinition;
 use crate::driver::{output_file, task_notification};
-use crate::events::{AgentStarted, RemoteActivity, RunEvent, Spending};
-use crate::hosting::{LaunchSpec, TeammatePlace, member_bounds, root_word};
-use crate::identity::ProcessIdentity;
-use crate::panes::{PaneTag, Panes};
+use crate::events::{RemoteActivity, RunEvent, Spending};
+use crate::hosting::root_word;
+use crate::panes::PaneTag;
 use crate::tools::ToolOutcome;
 
 /// The document that holds the command line's own layer of settings.
 pub(super) const SETTINGS_DOCUMENT: &str = "settings";
-
-/// Where a teammate is to live, and what is to run it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Placement {
-    /// The kind of panes; none in this process.
-    pub(super) backend: Option<String>,
-    pub(super) program: Program,
-}
 
 /// What our own process in a pane ends with when a person there stops it with Ctrl-C.
 const INTERRUPTED_EXIT: i32 = 130;
@@ -53,182 +34,7 @@ const INTERRUPTED_EXIT: i32 = 130;
 /// The most that is told of a request's id that another client's model may have made up.
 const REQUEST_ID_CHARS: usize = 120;
 
-/// Why another client is no teammate of a run under `--sandbox`.
-pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
-                                allows that with sandbox.allowOtherClients";
-
 impl TeamLoop {
-    /// Decides where a new teammate lives: as asked, as its definition says, or as the run does.
-    pub(super) fn placement(
-        &self,
-        input: &SpawnInput,
-        definition: &AgentDefinition,
-    ) -> Result<Placement, ToolOutcome> {
-        let program = match input.program.as_deref() {
-            Some(name) => Some(Program::named(name).ok_or_else(|| {
-                let known = Program::ALL.map(Program::as_str).join(", ");
-                ToolOutcome::refused(format_args!(
-                    "There is no program \"{name}\"; there are: {known}"
-                ))
-            })?),
-            None => definition.program,
-        };
-        let panes = self.hosting.panes.as_deref().map(Panes::backend_type);
-        let asked = match input.backend.as_deref() {
-            Some(BACKEND_IN_PROCESS) => Some(TeammatePlace::InProcess),
-            Some(name) if panes == Some(name) => Some(TeammatePlace::Pane),
-            Some(name) => {
-                let known =
-                    [BACKEND_IN_PROCESS].into_iter().chain(panes).collect::<Vec<_>>().join(", ");
-                let said =
-                    format!("There is no backend \"{name}\" in this run; there are: {known}");
-                return Err(ToolOutcome::refused(said));
-            }
-            // Another program than ours has to be somewhere else.
-            None if program == Some(Program::Claude) => Some(TeammatePlace::Pane),
-            None => None,
-        };
-        match (asked.unwrap_or(self.hosting.default), panes) {
-            (TeammatePlace::InProcess, _) if program == Some(Program::Claude) => {
-                Err(ToolOutcome::refused("claude cannot run in this process, only in a pane"))
-            }
-            (TeammatePlace::InProcess, _) => {
-                Ok(Placement { backend: None, program: Program::Pitcrew })
-            }
-            (TeammatePlace::Pane, Some(panes)) => {
-                let program = program.unwrap_or(self.hosting.program);
-                if !self.may_run(program) {
-                    return Err(ToolOutcome::refused(UNBOUNDED_CLIENT));
-                }
-                Ok(Placement { backend: Some(panes.to_owned()), program })
-            }
-            (TeammatePlace::Pane, None) => Err(ToolOutcome::refused(
-                "It would run in a pane, and this run has none; the user gives it panes with --teammate-mode",
-            )),
-        }
-    }
-
-    /// Whether teammates may run in the program: another client's commands are bounded by no sandbox of ours.
-    pub(super) fn may_run(&self, program: Program) -> bool {
-        match program {
-            Program::Pitcrew => true,
-            Program::Claude => self.run_context.allows_clients,
-        }
-    }
-
-    /// Lets the user know what there is to know of the other client. Its start does not wait for that.
-    fn remark_on_client(&self) {
-        let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else {
-            return;
-        };
-        let sink = self.run_context.sink.clone();
-        tokio::spawn(async move {
-            if let Some(text) = remark.await {
-                sink.tell(RunEvent::Warning { text }).await;
-            }
-        });
-    }
-
-    /// The panes that a member is recorded to live in, when this run has them, or knows those of the run before.
-    pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
-        let backend = member.backend_type.as_deref();
-        let known = [&self.hosting.panes, &self.hosting.former_panes];
-        known.into_iter().flatten().find(|panes| Some(panes.backend_type()) == backend).cloned()
-    }
-
-    /// Starts a member's process in a pane, or minds the one it has. Whether it comes up is reported by its minder.
-    pub(super) async fn start_elsewhere(
-        &mut self,
-        member: &Member,
-        panes: Arc<dyn Panes>,
-        launching: Launching,
-    ) -> Vec<RunInput> {
-        let program = SpawnRecord::of(member).map_or(Program::Claude, |record| record.program);
-        let (known_mode, verify_key) = self.mode_and_key_for(member, program).await;
-        if program == Program::Claude {
-            self.remark_on_client();
-        }
-        let worktree = member.worktree_path.as_ref().map(PathBuf::from);
-        let home = member.cwd.as_ref().map_or_else(|| self.run_context.cwd.clone(), PathBuf::from);
-        let launch_spec = LaunchSpec {
-            program,
-            agent_id: member.name.id_in(self.run_context.team.name()).to_string(),
-            name: member.name.clone(),
-            team: self.run_context.team.name().clone(),
-            color: member.color.clone(),
-            session_id: self.run_context.session_id.clone(),
-            plan_mode_required: member.plan_mode_required.unwrap_or(false),
-            agent_type: member.agent_type.clone(),
-            mode: mode_named(known_mode.mode()).unwrap_or_default(),
-            model: member.model.clone(),
-            lead_process: verify_key.is_some().then(ProcessIdentity::own),
-            verify_key,
-            cwd: worktree.clone().unwrap_or(home),
-            max_turns: self.limits.turns_of(member),
-            settings: self.settings_file.clone(),
-            conversation: None,
-        };
-        self.announce_start(AgentStarted {
-            agent: member.name.clone(),
-            parent_call: None,
-            agent_type: member.agent_type.clone(),
-            color: member.color.clone(),
-            model: member.model.clone().unwrap_or_default(),
-            cwd: launch_spec.cwd.clone(),
-            mode: launch_spec.mode,
-        })
-        .await;
-        let (remote, supervisor) = RemoteSupervisor::new(RemoteSpec {
-            team: self.run_context.team.clone(),
-            root: self.run_context.root.clone(),
-            member: member.clone(),
-            program,
-            hosting: self.hosting.clone(),
-            panes,
-            launch_spec,
-            bounds: member_bounds(&self.run_context.rules_digest, self.limits, member),
-            tag: self.pane_tag(Some(member.name.clone())),
-            reports: self.supervisors.clone(),
-            sink: self.run_context.sink.clone(),
-            prices: self.run_context.prices.clone(),
-            grace: self.grace,
-            cancel: self.here.token(),
-            kill: self.here.killed(),
-        });
-        let (handle, kind) = (AgentHandle::Elsewhere(remote), AgentKind::Teammate { worktree });
-        let running = RunningAgent {
-            known_mode: Some(known_mode),
-            member: Some(member.clone()),
-            turns: self.agents.before(&member.name).map_or(0, |before| before.turns),
-            ..RunningAgent::new(&member.name, handle, kind)
-        };
-        if program == Program::Claude {
-            self.agents.account(&member.name).not_counted_yet();
-        }
-        self.agents.start(&member.name, running);
-        self.here.mind(supervisor, launching);
-        vec![RunInput::Joined(member.name.clone())]
-    }
-
-    /// The mode that a member goes by, and the key by which it knows its lead's word. Another client goes by a mode of its own,
-    /// and by a name for its lead's word.
-    async fn mode_and_key_for(
-        &mut self,
-        member: &Member,
-        program: Program,
-    ) -> (KnownMode, Option<String>) {
-        match program {
-            Program::Pitcrew => {
-                let (known_mode, refused) = KnownMode::of(&self.run_context.team, member);
-                if let Some(refused) = refused {
-                    self.refuse_mode(&member.name, &refused).await;
-                }
-                (known_mode, self.run_context.team.lead_keys().map(ToString::to_string))
-            }
-            Program::Claude => (KnownMode::of_another_client(member), None),
-        }
-    }
-
     /// The tag of this team's panes, or of one member's.
     pub(super) fn pane_tag(&self, agent: Option<AgentName>) -> PaneTag {
         PaneTag {

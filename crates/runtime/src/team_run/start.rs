@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{
-    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, Status,
-    TeamConfig, chain, neutralised, render,
+    AgentName, ApiError, ErrorCode, Injected, LEAD_NAME, Member, Status, TeamConfig, chain,
+    neutralised, render,
 };
 use pitcrew_team::store::{Event as Noted, JournalSummary, LeaseName, Spent, StoreError};
 use pitcrew_team::{Escaped, KnownMode, MemberRemoved, RefusedMode, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::agent_handle::AgentHandle;
 use super::agent_spec::AgentSpec;
 use super::agents::{AgentKind, Agents, RunningAgent};
 use super::goes_on::GoesOn;
@@ -22,6 +21,7 @@ use super::mode::mode_named;
 use super::recovery::Unremoved;
 use super::run_context::{RunContext, can_start};
 use super::run_machine::{EndReason, RunInput, RunMachine};
+use super::spawn::lives_elsewhere;
 use super::subagents::SubagentRuns;
 use super::take_lead::{Led, led};
 use super::team_loop::{EventSources, TeamLoop};
@@ -217,7 +217,7 @@ impl TeamLoop {
             source: Box::new(error),
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
-        let (name, handle) = (AgentName::lead(), AgentHandle::Here(lead.link.clone()));
+        let (name, handle) = (AgentName::lead(), Box::new(lead.link.clone()));
         let running = RunningAgent {
             known_mode,
             turns: lead.conversation_turns,
@@ -348,7 +348,7 @@ impl TeamLoop {
             }
         }
         let link = lead.link.clone();
-        self.here.start(&AgentName::lead(), lead.driver, lead.start);
+        self.here.run(&AgentName::lead(), lead.driver, lead.start);
         if let Some(text) = told {
             link.tell(Event::Instructed { text });
         }
@@ -435,29 +435,33 @@ impl TeamLoop {
                 }
             }
         }
-        let moved;
-        let member = if member
-            .backend_type
-            .as_deref()
-            .is_some_and(|backend| backend != BACKEND_IN_PROCESS)
-        {
-            match self.resume_elsewhere(member).await? {
-                GoesOn::There(inputs) => return Ok(inputs),
-                GoesOn::Here(member) => {
-                    moved = member;
-                    &*moved
-                }
-            }
-        } else {
-            member
-        };
         let prompt = render(&[Injected {
             from: LEAD_NAME.to_owned(),
             color: None,
             summary: None,
             text: member.prompt.clone().unwrap_or_default(),
         }]);
-        self.start_teammate(member, prompt).await
+        if !lives_elsewhere(member) {
+            let here = self.here.clone();
+            return self.start_member(member, &here, prompt, &mut None).await;
+        }
+        match self.goes_on(member).await? {
+            GoesOn::LeftAlone => Ok(Vec::new()),
+            GoesOn::There(panes) => {
+                let mut inputs =
+                    self.start_member(member, panes.as_ref(), prompt, &mut None).await?;
+                // Its process may live, and says nothing of a state that it is in already.
+                let before = self.agents.before(&member.name).and_then(|it| it.state.as_ref());
+                if let Some((status, _)) = before.filter(|(status, _)| !status.is_over()) {
+                    inputs.push(RunInput::Announced(member.name.clone(), *status));
+                }
+                Ok(inputs)
+            }
+            GoesOn::Here(member) => {
+                let here = self.here.clone();
+                self.start_member(&member, &here, prompt, &mut None).await
+            }
+        }
     }
 
     /// Says that a teammate cannot go on, and what its lead is to know. It stays a member, with its tasks and its mail, for

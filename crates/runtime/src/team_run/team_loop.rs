@@ -14,7 +14,6 @@ use pitcrew_team::{ModeLook, RefusedMode, RunBounds};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
-use super::agent_handle::AgentHandle;
 use super::agents::{Agents, Answers, RunningAgent};
 use super::answers::Pending;
 use super::client_turns::client_seen;
@@ -243,7 +242,7 @@ impl TeamLoop {
     async fn carry_out(&mut self, action: RunAction) -> Vec<RunInput> {
         match action {
             RunAction::LookAround => return vec![self.look_around().await],
-            RunAction::Ring(name) => self.agents.to_all(&[name], AgentHandle::ring),
+            RunAction::Ring(name) => self.agents.to_all(&[name], |handle| handle.ring()),
             RunAction::AwaitTurn => {
                 let due = || Box::pin(tokio::time::sleep(TURN_SHOWS_WITHIN));
                 self.sources.turn_due.get_or_insert_with(due);
@@ -260,7 +259,7 @@ impl TeamLoop {
                 self.sources.grace = Some(Box::pin(tokio::time::sleep(self.asking_grace)));
             }
             RunAction::Suspend(names) => {
-                self.agents.to_all(&names, AgentHandle::cancel);
+                self.agents.to_all(&names, |handle| handle.cancel());
                 self.start_grace();
             }
             RunAction::Kill(names) => {
@@ -268,7 +267,7 @@ impl TeamLoop {
                 self.agents.to_all(&names, |handle| handle.end(reason));
                 self.start_grace();
             }
-            RunAction::Drop(names) => self.agents.to_all(&names, AgentHandle::cancel),
+            RunAction::Drop(names) => self.agents.to_all(&names, |handle| handle.cancel()),
             RunAction::HoldLead => {
                 self.agents.tell_lead(Event::Held);
                 self.agents.drop_subagents(&AgentName::lead(), |_| true);
@@ -277,7 +276,9 @@ impl TeamLoop {
                 self.agents.tell_lead(Event::StopAsked { reason });
                 self.start_grace();
             }
-            RunAction::DropLead => self.agents.to_all(&[AgentName::lead()], AgentHandle::cancel),
+            RunAction::DropLead => {
+                self.agents.to_all(&[AgentName::lead()], |handle| handle.cancel())
+            }
             RunAction::Finish => self.is_over = true,
         }
         Vec::new()
@@ -305,7 +306,7 @@ impl TeamLoop {
                     false
                 }
             };
-            let client = match running.handle.is_foreign() {
+            let client = match running.is_foreign() {
                 true => Some(client_seen(&team, name, running.client_turns.at()).await),
                 false => None,
             };
@@ -396,13 +397,13 @@ impl TeamLoop {
                 continue;
             };
             running.member = Some(member.clone());
-            running.handle.heed_config();
+            running.handle.config_changed();
             let Some(known) = &mut running.known_mode else { continue };
             match known.look(&self.run_context.team, member) {
                 ModeLook::Same => {}
                 ModeLook::Changed(mode) => {
                     if let Some(mode) = mode_named(&mode) {
-                        self.run_context.sink.tell(running.handle.switch(name, mode)).await;
+                        self.run_context.sink.tell(running.switch(name, mode)).await;
                         changed.push((name.clone(), mode));
                     }
                 }
