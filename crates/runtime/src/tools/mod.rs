@@ -27,7 +27,6 @@ pub use bash::Bash;
 pub use edit::Edit;
 pub(crate) use edit::edited;
 pub use glob::Glob;
-pub(crate) use glob::split_pattern;
 pub use grep::Grep;
 pub use input::check_input;
 pub use read::Read;
