@@ -25,13 +25,13 @@ mod write;
 
 pub use bash::Bash;
 pub use edit::Edit;
-pub(crate) use edit::edited;
+pub use edit::edited;
 pub use glob::Glob;
 pub use grep::Grep;
 pub use input::check_input;
 pub use read::Read;
 pub use read_log::{PathLocks, ReadLog};
-pub use shells::{Shell, ShellError, ShellId, ShellState, Shells};
+pub use shells::{LeftRunningLog, Shell, ShellError, ShellId, ShellState, Shells};
 pub use task_stop::TaskStop;
 pub use tool::{Tool, ToolContext, ToolLimits, ToolOutcome};
 pub use toolbox::{Toolbox, plain_tools};

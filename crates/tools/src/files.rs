@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::read_log::Stamp;
 use super::{ToolContext, ToolOutcome};
-use crate::gate;
-use crate::handle::{Folder, Unopened, is_link_in_the_way};
+use pitcrew_permission::gate;
+use pitcrew_process::handle::{Folder, Unopened, is_link_in_the_way};
 
 /// Rights of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;

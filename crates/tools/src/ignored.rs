@@ -8,8 +8,8 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::FileType;
 
-use crate::given_file::{Refused, contents};
-use crate::handle::Folder;
+use pitcrew_process::given_file::{Refused, contents};
+use pitcrew_process::handle::Folder;
 
 /// No honest ignore file is longer.
 const LIMIT_BYTES: u64 = 4 * 1024 * 1024;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::ToolOutcome;
 use super::files::FileError;
 use super::ignored::{Ignored, Unread};
-use crate::handle::{Folder, Unopened};
+use pitcrew_process::handle::{Folder, Unopened};
 
 /// Folders of version control.
 const CONTROL_FOLDERS: [&str; 4] = [".git", ".hg", ".svn", ".jj"];

@@ -7,7 +7,7 @@ use rustix::fs::FileType;
 
 use super::ToolContext;
 use super::walk::Entry;
-use crate::gate;
+use pitcrew_permission::gate;
 
 /// A place that is searched: as it was named, and the real path that was judged.
 pub(super) struct Place {

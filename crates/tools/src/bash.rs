@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use super::input::{count, parse};
 use super::output::{HeadTail, share};
 use super::{Tool, ToolContext, ToolOutcome};
-use crate::process::{Ending, Job, Stream};
-use crate::sandbox::{Appeared, Sandbox};
+use pitcrew_process::job::{Ending, Job, Stream};
+use pitcrew_process::sandbox::{Appeared, Sandbox};
 
 /// Runs a command in a shell.
 #[derive(Debug, Clone, Copy, Default)]

@@ -107,7 +107,7 @@ impl ReadLog {
     }
 
     /// Notes what a file holds that this agent is known to have written.
-    pub(crate) fn note_content(&self, path: PathBuf, content: &[u8]) {
+    pub fn note_content(&self, path: PathBuf, content: &[u8]) {
         self.note(path, Stamp::of(content));
     }
 

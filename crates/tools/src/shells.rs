@@ -11,15 +11,16 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::BoxFuture;
+use pitcrew_process::identity::ProcessIdentity;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::bash::spawn_shell;
 use super::{ToolContext, ToolLimits};
-use crate::process::{Ended, Ending, Job, ProcessGroup};
-use crate::sandbox::Sandbox;
-use crate::supervision::{EscapeLog, LeftRunning};
+use pitcrew_process::job::{Ended, Ending, Job, ProcessGroup};
+use pitcrew_process::sandbox::Sandbox;
 
 /// How many commands of one agent may run in the background at once.
 const MOST_RUNNING: usize = 32;
@@ -119,19 +120,29 @@ fn list_ids(ids: &[ShellId]) -> String {
     format!("; running: {}", ids.join(", "))
 }
 
+/// Records what a command left running: takes the command and the processes that carry our tags. Answers, in words, with what
+/// carries none and was not recorded before.
+pub type LeftRunningLog =
+    Arc<dyn Fn(String, Vec<ProcessIdentity>) -> BoxFuture<'static, Vec<String>> + Send + Sync>;
+
 /// The background commands of one agent. Clones are the same set.
 #[derive(Debug, Clone)]
 pub struct Shells {
     set: Arc<Set>,
 }
 
-#[derive(Debug)]
 struct Set {
     folder: PathBuf,
     /// Where what commands leave running is recorded.
-    escapes: Option<EscapeLog>,
+    escapes: Option<LeftRunningLog>,
     /// Held for a look-up only, never while a command is started or stopped.
     entries: Mutex<Entries>,
+}
+
+impl std::fmt::Debug for Set {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Set").field("folder", &self.folder).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -179,11 +190,11 @@ impl Shells {
     }
 
     /// The same, with a record of what commands leave running.
-    pub(crate) fn recorded(folder: impl Into<PathBuf>, escapes: EscapeLog) -> Self {
+    pub fn recorded(folder: impl Into<PathBuf>, escapes: LeftRunningLog) -> Self {
         Self::with(folder, Some(escapes))
     }
 
-    fn with(folder: impl Into<PathBuf>, escapes: Option<EscapeLog>) -> Self {
+    fn with(folder: impl Into<PathBuf>, escapes: Option<LeftRunningLog>) -> Self {
         Self { set: Arc::new(Set { folder: folder.into(), escapes, entries: Mutex::default() }) }
     }
 
@@ -252,7 +263,7 @@ impl Shells {
 
     /// Stops what runs in the background and what was left running, and says in each output why. Each is listed still, as
     /// stopped.
-    pub(crate) async fn stop_running(&self, why: &str, limits: &ToolLimits) -> Vec<Shell> {
+    pub async fn stop_running(&self, why: &str, limits: &ToolLimits) -> Vec<Shell> {
         let (running, left_behind): (Vec<_>, Vec<_>) = {
             let mut entries = self.entries();
             let left_behind = std::mem::take(&mut entries.left_behind);
@@ -364,14 +375,12 @@ impl KeptOutput {
 
 /// Records what a command left running; says which of it carries none of our tags, and was not known.
 async fn note_left(
-    escapes: Option<&EscapeLog>,
+    escapes: Option<&LeftRunningLog>,
     command: &str,
     group: Option<&ProcessGroup>,
 ) -> Option<String> {
     let tagged = group.map(ProcessGroup::members).unwrap_or_default();
-    let left = escapes?.after(command, tagged).await;
-    let words = |left: &LeftRunning| format!("pid {} ({})", left.record.process.pid, left.line);
-    let words: Vec<String> = left.iter().map(words).collect();
+    let words = (escapes?)(command.to_owned(), tagged.to_vec()).await;
     (!words.is_empty()).then(|| {
         format!("left running outside its session: {}; it ends with this run", words.join(", "))
     })
@@ -380,7 +389,7 @@ async fn note_left(
 /// What attends to a background command.
 struct Attendance {
     command: String,
-    escapes: Option<EscapeLog>,
+    escapes: Option<LeftRunningLog>,
     limits: ToolLimits,
     stop: CancellationToken,
     tell: watch::Sender<ShellState>,

@@ -54,7 +54,7 @@ fn no_plain_tool_offers_a_parameter_that_nothing_reads() {
             other => panic!("{other} is compared with nothing"),
         };
         if tool.name() == "Bash" {
-            // A question shows it as the model's own words (`crate::question`).
+            // A question shows it as the model's own words.
             read.insert("description");
         }
         let schema = tool.input_schema();

@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{ReadLog, Shells};
-use crate::gate::Gate;
-use crate::sandbox::{Profile, Sandbox};
+use pitcrew_permission::gate::Gate;
+use pitcrew_process::sandbox::{Profile, Sandbox};
 
 /// Something an agent can do.
 ///

@@ -162,7 +162,7 @@ fn replace(
 ///
 /// # Errors
 /// Why it would be refused, in words.
-pub(crate) fn edited(
+pub fn edited(
     before: Option<&str>,
     old: &str,
     new: &str,
