@@ -10,7 +10,7 @@ use pitcrew_team::{AnotherTeam, KnownMode};
 use super::recovery::Unremoved;
 use super::start::{TeamCreateState, store_error};
 use super::take_lead::{holder_of_ours, holder_with_key, lease_of};
-use super::team_loop::TeamLoop;
+use super::team_loop::{DeletedTasks, TeamLoop};
 use crate::agent::Event;
 use crate::run::RunError;
 use crate::team_tools::{answer, refusal};
@@ -74,7 +74,7 @@ impl TeamLoop {
         self.lease = Some(lease_of(&team, &holder).await?);
         team.keep_lead_key().await?;
         team.keep_bounds(self.bounds.clone()).await?;
-        if let Some(panes) = &self.hosting.panes {
+        if let Some(panes) = &self.backends.hosting.panes {
             team.note_pane_host(panes.host()).await?;
         }
         let watch = team.backend().watch(team.dir()).await;
@@ -85,7 +85,7 @@ impl TeamLoop {
     /// Forgets what is known of the members, the mail and the tasks of the deleted team.
     fn forget_deleted_team(&mut self) {
         self.team_create = TeamCreateState::Yes;
-        (self.deleted_tasks, self.deleted_lost) = (None, Vec::new());
+        self.deleted = DeletedTasks::default();
         self.agents.forget_team();
         self.unremoved = Unremoved::default();
         self.journal_position = 0;

@@ -66,7 +66,7 @@ impl TeamLoop {
         match running.kind {
             AgentKind::Lead => {
                 self.run_context.note_state(agent, status, reason.clone()).await;
-                self.lead_text = self.unapproved_plan.take().or(text);
+                self.lead_end.text = self.lead_end.unapproved_plan.take().or(text);
                 self.agents.drop_subagents(&AgentName::lead(), |_| true);
                 vec![RunInput::LeadEnded(status, reason)]
             }
@@ -164,7 +164,7 @@ impl TeamLoop {
         self.agents.account(agent).note_state(Status::Parked, Some(reason.clone()));
         self.agents.end(agent);
         self.run_context.note_state(agent, Status::Parked, Some(reason.clone())).await;
-        self.retry_after = retry_after;
+        self.lead_end.retry_after = retry_after;
         self.agents.drop_subagents(&AgentName::lead(), |_| true);
         vec![RunInput::LeadEnded(Status::Parked, Some(reason))]
     }

@@ -35,12 +35,12 @@ impl TeamLoop {
             self.void_questions_of_dead(member).await;
             return Ok(GoesOn::LeftAlone);
         }
-        let tag = self.pane_tag(Some(member.name.clone()));
+        let tag = self.backends.tag_of(&member.name);
         // Another client runs in panes only.
         let stays = record.program == Program::Claude
             || is_run(&self.run_context.team, &member.name, &tag).await;
-        let recorded = self.panes_of(member);
-        let own = self.hosting.panes.as_ref().map(|panes| panes.backend_type());
+        let recorded = self.backends.panes_of(member);
+        let own = self.backends.hosting.panes.as_ref().map(|panes| panes.backend_type());
         let panes = match recorded {
             Some(panes) if stays || own == Some(panes.backend_type()) => panes,
             None if stays => {
@@ -52,13 +52,13 @@ impl TeamLoop {
             }
             former => {
                 self.clear_former_place(&member.name, former, &tag).await;
-                match self.hosting.panes.clone() {
+                match self.backends.hosting.panes.clone() {
                     Some(panes) => panes,
                     None => return self.moved_here(member).await,
                 }
             }
         };
-        Ok(GoesOn::There(Box::new(self.pane_backend(panes))))
+        Ok(GoesOn::There(Box::new(self.backends.in_panes(panes))))
     }
 
     /// Closes what a process that is gone leaves to see, and takes it out of the records.

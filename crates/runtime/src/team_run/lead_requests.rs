@@ -135,7 +135,7 @@ impl TeamLoop {
             self.agents.running(&sending.caller).and_then(|running| running.member.as_ref());
         sending.callers_model = caller.and_then(|member| member.model.clone());
         let input = sending.input.clone();
-        let (cancel, agents) = (self.here.token(), &self.agents);
+        let (cancel, agents) = (self.backends.here.token(), &self.agents);
         let subagent = self.run_context.subagent(
             sending,
             &mut self.subagents,
@@ -157,7 +157,7 @@ impl TeamLoop {
         let kind = AgentKind::SubagentRun(Box::new(sent.answering(answer)));
         let running = RunningAgent::new(&name, Box::new(built.link), kind);
         self.agents.start(&name, running);
-        self.here.run(&name, built.driver, built.start);
+        self.backends.here.run(&name, built.driver, built.start);
         Ok(())
     }
 }

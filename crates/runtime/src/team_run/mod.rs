@@ -9,6 +9,7 @@ mod agent_spec;
 mod agents;
 mod another_team;
 mod answers;
+mod backends;
 mod client_calls;
 mod client_start;
 mod client_turns;

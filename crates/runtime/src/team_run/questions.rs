@@ -21,7 +21,7 @@ impl TeamLoop {
     pub(super) async fn plan_waits(&mut self, pending: &Pending) -> Vec<RunInput> {
         match (self.run_context.asking.asks(), pending.own_plan()) {
             (Asks::Deny, Some(plan)) => {
-                self.unapproved_plan = Some(plan.trim_end().to_owned());
+                self.lead_end.unapproved_plan = Some(plan.trim_end().to_owned());
                 let open = self.open_work().await;
                 vec![RunInput::EndAsked(EndReason::Unfinished(Shortfall::PlanUnapproved, open))]
             }

@@ -21,8 +21,6 @@ use super::team_loop::TeamLoop;
 use crate::agent::Event;
 use crate::driver::{output_file, task_notification};
 use crate::events::{RemoteActivity, RunEvent, Spending};
-use crate::hosting::root_word;
-use crate::panes::PaneTag;
 use crate::tools::ToolOutcome;
 
 /// The document that holds the command line's own layer of settings.
@@ -35,28 +33,19 @@ const INTERRUPTED_EXIT: i32 = 130;
 const REQUEST_ID_CHARS: usize = 120;
 
 impl TeamLoop {
-    /// The tag of this team's panes, or of one member's.
-    pub(super) fn pane_tag(&self, agent: Option<AgentName>) -> PaneTag {
-        PaneTag {
-            root: root_word(&self.run_context.root),
-            team: self.run_context.team.dir().clone(),
-            agent,
-        }
-    }
-
     /// Stores the command line's own layer of settings where teammates in panes find it.
     pub(super) async fn store_settings(&mut self) {
-        if self.hosting.panes.is_none() || self.hosting.settings.is_empty() {
+        if self.backends.hosting.panes.is_none() || self.backends.hosting.settings.is_empty() {
             return;
         }
-        let (team, layer) = (self.run_context.team.clone(), self.hosting.settings.clone());
+        let (team, layer) = (self.run_context.team.clone(), self.backends.hosting.settings.clone());
         let write = Box::new(move |document: &mut Option<serde_json::Value>| {
             *document = Some(serde_json::Value::Object(layer.clone()));
             Ok(())
         });
         match team.backend().edit_document(team.dir(), SETTINGS_DOCUMENT, write).await {
             Ok(()) => {
-                self.settings_file =
+                self.backends.settings_file =
                     Some(team.backend().document_file(team.dir(), SETTINGS_DOCUMENT))
             }
             Err(error) => {
@@ -397,7 +386,7 @@ impl TeamLoop {
 
     /// Tells the lead of a teammate that does not take its prompt.
     async fn silent(&mut self, agent: &AgentName, screen: Option<String>) -> Vec<RunInput> {
-        let seconds = self.hosting.prompt_deadline.as_secs();
+        let seconds = self.backends.hosting.prompt_deadline.as_secs();
         let said = format!("{agent} was started {seconds} s ago and has not taken its prompt");
         self.warn(said.clone()).await;
         if self.machine.end_reason().is_some() {

@@ -2,7 +2,6 @@
 //! start by a [`SpawnBackend`]. How a backend starts it is `in_process` and `pane_backend`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use pitcrew_protocol::{
     ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, PermissionMode, Program,
@@ -13,7 +12,6 @@ use tokio::sync::oneshot;
 
 use super::agents::{AgentKind, RunningAgent};
 use super::mode::mode_named;
-use super::pane_backend::PaneBackend;
 use super::run_machine::RunInput;
 use super::spawn_backend::{MemberStart, SpawnBackend, SpawnCall, StartedMember};
 use super::start::TeamCreateState;
@@ -202,7 +200,7 @@ impl TeamLoop {
             })?),
             None => definition.program,
         };
-        let panes = self.hosting.panes.as_deref().map(Panes::backend_type);
+        let panes = self.backends.hosting.panes.as_deref().map(Panes::backend_type);
         let asked = match input.backend.as_deref() {
             Some(BACKEND_IN_PROCESS) => Some(TeammatePlace::InProcess),
             Some(name) if panes == Some(name) => Some(TeammatePlace::Pane),
@@ -217,7 +215,7 @@ impl TeamLoop {
             None if program == Some(Program::Claude) => Some(TeammatePlace::Pane),
             None => None,
         };
-        match (asked.unwrap_or(self.hosting.default), panes) {
+        match (asked.unwrap_or(self.backends.hosting.default), panes) {
             (TeammatePlace::InProcess, _) if program == Some(Program::Claude) => {
                 Err(ToolOutcome::refused("claude cannot run in this process, only in a pane"))
             }
@@ -225,7 +223,7 @@ impl TeamLoop {
                 Ok(Placement { backend: None, program: Program::Pitcrew })
             }
             (TeammatePlace::Pane, Some(panes)) => {
-                let program = program.unwrap_or(self.hosting.program);
+                let program = program.unwrap_or(self.backends.hosting.program);
                 if !self.may_run(program) {
                     return Err(ToolOutcome::refused(UNBOUNDED_CLIENT));
                 }
@@ -268,7 +266,7 @@ impl TeamLoop {
         let answered = answer(&spawned.clone().into());
         let spawned = Box::new(spawned);
         let mut call = reply.take().map(|reply| SpawnCall { spawned, reply });
-        let started = match self.backend_of(&member) {
+        let started = match self.backends.of(&member) {
             Some(backend) => self.start_member(&member, backend.as_ref(), prompt, &mut call).await,
             None => Err("the kind of panes it was to live in is not part of this run".to_owned()),
         };
@@ -303,32 +301,6 @@ impl TeamLoop {
             return Err(refusal(&error));
         }
         Ok(())
-    }
-
-    /// The backend that a member is recorded to live in, when this run has it.
-    fn backend_of(&self, member: &Member) -> Option<Box<dyn SpawnBackend>> {
-        if lives_elsewhere(member) {
-            return Some(Box::new(self.pane_backend(self.panes_of(member)?)));
-        }
-        Some(Box::new(self.here.clone()))
-    }
-
-    /// The panes that a member is recorded to live in, when this run has them, or knows those of the run before.
-    pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
-        let backend = member.backend_type.as_deref();
-        let known = [&self.hosting.panes, &self.hosting.former_panes];
-        known.into_iter().flatten().find(|panes| Some(panes.backend_type()) == backend).cloned()
-    }
-
-    pub(super) fn pane_backend(&self, panes: Arc<dyn Panes>) -> PaneBackend {
-        PaneBackend {
-            panes,
-            hosting: self.hosting.clone(),
-            settings_file: self.settings_file.clone(),
-            tag: self.pane_tag(None),
-            reports: self.supervisors.clone(),
-            here: self.here.clone(),
-        }
     }
 
     /// Starts a member's agent in a backend, or lets it go on there. The error is why nothing was started.
@@ -408,11 +380,6 @@ impl TeamLoop {
         account.open(starting.agent_type.clone(), &starting.model);
         self.run_context.sink.tell(RunEvent::AgentStarted(starting)).await;
     }
-}
-
-/// Whether a member is recorded to live in a process of its own.
-pub(super) fn lives_elsewhere(member: &Member) -> bool {
-    member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS)
 }
 
 /// The refusal of another team's name.

@@ -15,22 +15,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent_spec::AgentSpec;
 use super::agents::{AgentKind, Agents, RunningAgent};
+use super::backends::{Backends, lives_elsewhere};
 use super::goes_on::GoesOn;
 use super::in_process::InProcess;
 use super::mode::mode_named;
 use super::recovery::Unremoved;
 use super::run_context::{RunContext, can_start};
 use super::run_machine::{EndReason, RunInput, RunMachine};
-use super::spawn::lives_elsewhere;
 use super::subagents::SubagentRuns;
 use super::take_lead::{Led, led};
-use super::team_loop::{EventSources, TeamLoop};
+use super::team_loop::{DeletedTasks, EventSources, LeadEnd, TeamLoop};
 use super::usage_totals::UsageTotals;
 use super::wake::{LoopHandle, REPORTS_WAITING};
 use crate::agent::{Event, Role};
 use crate::driver::Sink;
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
+use crate::hosting::root_word;
+use crate::panes::PaneTag;
 use crate::run::{
     Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper,
 };
@@ -91,27 +93,27 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     let model = run_context.model(&name).map_err(|source| RunError::Model { name, source })?;
     let stopper = Stopper::default();
     let sources = EventSources::new(stopper.clone(), reported, remote_reports, requests, watch);
+    let backends = Backends {
+        here: InProcess::default(),
+        hosting,
+        settings_file: None,
+        tag: PaneTag { root: root_word(&run_context.root), team: team.dir().clone(), agent: None },
+        reports: supervisors,
+    };
     let mut team_loop = TeamLoop {
         run_context,
         loop_handle,
         machine: RunMachine::new(AgentName::lead(), grace),
-        here: InProcess::default(),
+        backends,
         agents: Agents::default(),
         usage_totals: UsageTotals::default(),
         limits,
         kept: Vec::new(),
-        lead_text: None,
-        unapproved_plan: None,
-        lead_is_broken: false,
-        deleted_tasks: None,
-        deleted_lost: Vec::new(),
+        lead_end: LeadEnd::default(),
+        deleted: DeletedTasks::default(),
         began: (Instant::now(), Duration::ZERO),
-        retry_after: None,
         unremoved: Unremoved::default(),
         team_create: TeamCreateState::NotYet,
-        hosting,
-        settings_file: None,
-        supervisors,
         is_resumed: begin.is_resumed(),
         journal_position: 0,
         subagents: SubagentRuns::default(),
@@ -206,7 +208,7 @@ impl TeamLoop {
             max_turns: self.limits.max_turns,
             prompt: Some(prompt.clone().unwrap_or_else(|| "Go on.".to_owned())),
             remembers: None,
-            cancel: self.here.token(),
+            cancel: self.backends.here.token(),
         };
         let lead_model = self.run_context.model_name.clone();
         let agent_type = member.and_then(|member| member.agent_type.clone());
@@ -348,7 +350,7 @@ impl TeamLoop {
             }
         }
         let link = lead.link.clone();
-        self.here.run(&AgentName::lead(), lead.driver, lead.start);
+        self.backends.here.run(&AgentName::lead(), lead.driver, lead.start);
         if let Some(text) = told {
             link.tell(Event::Instructed { text });
         }
@@ -442,7 +444,7 @@ impl TeamLoop {
             text: member.prompt.clone().unwrap_or_default(),
         }]);
         if !lives_elsewhere(member) {
-            let here = self.here.clone();
+            let here = self.backends.here.clone();
             return self.start_member(member, &here, prompt, &mut None).await;
         }
         match self.goes_on(member).await? {
@@ -458,7 +460,7 @@ impl TeamLoop {
                 Ok(inputs)
             }
             GoesOn::Here(member) => {
-                let here = self.here.clone();
+                let here = self.backends.here.clone();
                 self.start_member(&member, &here, prompt, &mut None).await
             }
         }

@@ -1,7 +1,6 @@
 //! The loop itself: what wakes it, and how the orders of the course are carried out.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -16,8 +15,8 @@ use tokio::time::Sleep;
 
 use super::agents::{Agents, Answers, RunningAgent};
 use super::answers::Pending;
+use super::backends::Backends;
 use super::client_turns::client_seen;
-use super::in_process::InProcess;
 use super::mode::mode_named;
 use super::recovery::Unremoved;
 use super::remote::{RemoteReport, TURN_SHOWS_WITHIN};
@@ -31,7 +30,6 @@ use crate::agent::{Event, Mail};
 use crate::control_socket::ControlServer;
 use crate::driver::{Announcement, Report, ReportKind};
 use crate::events::RunEvent;
-use crate::hosting::Hosting;
 use crate::run::{KeptWorktree, RunLimits, Shortfall, Stopper, TaskSummary};
 
 /// The loop of one team, and all that it owns.
@@ -39,33 +37,20 @@ pub(super) struct TeamLoop {
     pub(super) run_context: RunContext,
     pub(super) loop_handle: LoopHandle,
     pub(super) machine: RunMachine,
-    pub(super) here: InProcess,
+    pub(super) backends: Backends,
     pub(super) agents: Agents,
     pub(super) usage_totals: UsageTotals,
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
-    pub(super) lead_text: Option<String>,
-    pub(super) unapproved_plan: Option<String>,
-    /// The lead ended since something under it failed.
-    pub(super) lead_is_broken: bool,
-    /// The tasks of a team that its lead has deleted, as they were then.
-    pub(super) deleted_tasks: Option<Vec<TaskSummary>>,
-    /// Those of them that were open and could not be read.
-    pub(super) deleted_lost: Vec<TaskId>,
+    pub(super) lead_end: LeadEnd,
+    pub(super) deleted: DeletedTasks,
     /// When this run began, and how long those before it took.
     pub(super) began: (Instant, Duration),
-    /// How long the vendor of the lead's model asks to wait, once the lead is parked.
-    pub(super) retry_after: Option<Duration>,
     /// Members that ended and could not be taken out of the team, with their worktrees.
     pub(super) unremoved: Unremoved,
     pub(super) team_create: TeamCreateState,
-    pub(super) hosting: Hosting,
-    /// Where teammates in panes find the command line's own layer of settings.
-    pub(super) settings_file: Option<PathBuf>,
     /// Whether it goes on from an earlier run.
     pub(super) is_resumed: bool,
-    /// Where minders report.
-    pub(super) supervisors: mpsc::Sender<RemoteReport>,
     /// How far the journal was read.
     pub(super) journal_position: u64,
     /// The subagents that there were.
@@ -79,6 +64,27 @@ pub(super) struct TeamLoop {
     pub(super) bounds: RunBounds,
     /// While we have it, no other process runs the team; none once the team is deleted.
     pub(super) lease: Option<Lease>,
+}
+
+/// What the lead leaves for the outcome of the run.
+#[derive(Default)]
+pub(super) struct LeadEnd {
+    /// Its last answer.
+    pub(super) text: Option<String>,
+    /// Its plan, when the run ended since nobody was there to approve it.
+    pub(super) unapproved_plan: Option<String>,
+    /// It ended since something under it failed.
+    pub(super) is_broken: bool,
+    /// How long the vendor of its model asks to wait, once it is parked.
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// The tasks of a team that its lead has deleted, as they were then.
+#[derive(Default)]
+pub(super) struct DeletedTasks {
+    pub(super) tasks: Vec<TaskSummary>,
+    /// Those that were open and could not be read.
+    pub(super) lost: Vec<TaskId>,
 }
 
 /// Everything the loop waits for.
@@ -162,7 +168,7 @@ impl TeamLoop {
             let inputs = self.woken(wake).await;
             self.follow(inputs).await;
         }
-        self.here.join().await;
+        self.backends.here.join().await;
         // A subagent that was dropped with its caller may report that only when the run is over.
         while let Ok(report) = self.sources.reports.try_recv() {
             let running = self.agents.running(&report.agent);
@@ -199,7 +205,7 @@ impl TeamLoop {
             }
             Wake::Killed => {
                 self.sources.was_killed = true;
-                self.here.kill();
+                self.backends.here.kill();
                 Vec::new()
             }
             Wake::TidyDue => {
@@ -491,7 +497,7 @@ impl TeamLoop {
                 std::iter::once(RunInput::UsedUp(agent)).chain(limit).collect()
             }
             ReportKind::Broke { reason } => {
-                self.lead_is_broken |= agent.as_str() == LEAD_NAME;
+                self.lead_end.is_broken |= agent.as_str() == LEAD_NAME;
                 self.ended(&agent, Status::Failed, Some(reason), None).await
             }
             ReportKind::Looped { reason, text } => {
