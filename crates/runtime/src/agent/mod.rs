@@ -9,6 +9,7 @@
 mod compact;
 mod event;
 mod faulty;
+mod inbox;
 mod machine;
 mod mail;
 mod pause;
@@ -29,6 +30,8 @@ pub use status::Status;
 mod simulation;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_approval;
 #[cfg(test)]
 mod tests_compact;
 #[cfg(test)]

@@ -128,9 +128,8 @@ impl Agent {
 mod tests {
     use pitcrew_model::Block;
 
-    use super::super::tests::{
-        Play, allowed, asking_teammate, calls, done, idle_teammate, mail, says,
-    };
+    use super::super::tests::{Play, allowed, calls, done, idle_teammate, mail, says};
+    use super::super::tests_approval::asking_teammate;
     use super::super::{Event, ModelFailure, Status};
     use super::*;
     use crate::transcript::Grant;
