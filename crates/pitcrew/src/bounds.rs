@@ -2,7 +2,8 @@
 //! what is said of the others.
 
 use clap::ValueEnum as _;
-use pitcrew_runtime::gate::{PermissionMode, allow_flag};
+use pitcrew_protocol::PermissionMode;
+use pitcrew_runtime::gate::allow_flag;
 use pitcrew_runtime::run::Begin;
 use pitcrew_team::RunBounds;
 use serde_json::{Map, Value, json};

@@ -3,13 +3,13 @@
 //! The shell calls the binary with the line so far (clap's engine). What cannot be found out is not offered: a completion
 //! says nothing but candidates.
 
+use pitcrew_protocol::PermissionMode;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
 use pitcrew_model::{ALIASES, PriceTable};
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_team::PlanState;
 
 use crate::cli::{self, Color, Shared};

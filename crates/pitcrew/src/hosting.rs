@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS};
-use pitcrew_runtime::hosting::{Hosting, Program, TeammatePlace};
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, PaneHost, Program};
+use pitcrew_runtime::hosting::{Hosting, TeammatePlace};
 use pitcrew_runtime::panes::{
     ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions,
 };
 use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::trust::Trust;
-use pitcrew_team::{PaneHost, Team};
+use pitcrew_team::Team;
 use serde_json::{Map, Value};
 
 use self::in_settings::{client_of, deadline_of, mode_of, program_of};

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, LEAD_NAME, Member, TeamConfig};
+use pitcrew_protocol::{
+    AgentName, BACKEND_IN_PROCESS, LEAD_NAME, Member, PaneHost, Program, TeamConfig,
+};
 use pitcrew_runtime::identity::{ProcessIdentity, process_of_agent};
 use pitcrew_store::LeaseName;
-use pitcrew_team::{
-    PaneHost, PanePlace, Program, Request, RequestKind, SpawnRecord, Started, Team,
-};
+use pitcrew_team::{PanePlace, Request, RequestKind, SpawnRecord, Started, Team};
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -1,10 +1,11 @@
 //! The end of a run, for people: what each agent did, what was kept, and with what the process ends.
 
+use pitcrew_protocol::Status;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Zoned;
-use pitcrew_runtime::agent::{Role, Status};
+use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::gate::allow_flag;
 use pitcrew_runtime::run::{
     AgentSummary, KeptWorktree, Limit, RunEnd, RunOutcome, Shortfall, TaskSummary,

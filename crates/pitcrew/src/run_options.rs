@@ -8,8 +8,7 @@ use pitcrew_model::{
     Endpoints, Model, ModelError, ModelSpec, Pace, PriceTable, RetryPolicy, default_spec,
     ollama_models, open,
 };
-use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, Member, TeamDir};
-use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, Member, PermissionMode, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{
     AgentOptions, Asks, Begin, Entry, OpenModel, RunError, RunHandle, RunLimits, RunOptions,
@@ -343,7 +342,7 @@ fn agent_options(
         machine: context.machine(),
         home: context.home.clone(),
         session_id: new_session_id(),
-        open_model: opener(endpoints, settings.model_patience()),
+        open_model: opener(endpoints, settings.model_patience().unwrap_or(RetryPolicy::PATIENCE)),
         models: Vec::new(),
         append_system_prompt: None,
         prices: prices(&settings)?,

@@ -5,22 +5,32 @@
 //! who may do what is `team`'s.
 
 mod answer;
+mod chain;
 mod config;
 mod counted;
 mod drift;
 mod error;
+mod format;
 mod frame;
 mod graph;
 mod inject;
 mod input;
 mod limits;
 mod message;
+mod model_settings;
 mod names;
+mod pane_host;
+mod permission_mode;
+mod process_ref;
+mod program;
 mod results;
+mod sandbox_profile;
 mod schemas;
 mod send;
+mod status;
 mod stream;
 mod stream_ours;
+mod suggest;
 mod task;
 mod tolerant;
 mod tools;
@@ -28,10 +38,12 @@ mod tools;
 mod wire;
 
 pub use answer::ToolAnswer;
+pub use chain::chain;
 pub use config::{BACKEND_IN_PROCESS, LEAD_NAME, LeadProcess, Member, TeamConfig};
 pub use counted::{counted, counted_is};
 pub use drift::{Drift, DriftKind, RECORDED_VERSIONS, Written, drift};
 pub use error::{ApiError, ErrorCode};
+pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
 pub use frame::{
     Frame, IdleNotification, PermissionRequest, PermissionResponse, PlanApprovalRequest,
     PlanApprovalResponse, ShutdownApproved, ShutdownRejected, ShutdownRequest, ShutdownResponse,
@@ -44,20 +56,30 @@ pub use inject::{
 pub use input::{InputError, InputFault};
 pub use limits::{Limits, Rate};
 pub use message::{Message, MessageId, message_ids};
+pub use model_settings::{
+    ContextWindows, Price, PriceError, WindowError, longest_named, prices_from,
+};
 pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName, same_name};
+pub use pane_host::PaneHost;
+pub use permission_mode::PermissionMode;
+pub use process_ref::ProcessRef;
+pub use program::Program;
 pub use results::{
     BroadcastSent, MessageSent, RequestSent, Responded, Routing, Spawned, StatusChanged,
     TaskCreated, TaskDetail, TaskFacts, TaskListed, TaskRow, TaskShown, TaskTimes, TaskTitle,
     TaskUpdated, TeamCreated, TeamDeleted,
 };
+pub use sandbox_profile::SandboxProfile;
 pub use schemas::{TEAM_TOOLS, subagent_schema, tool_schema};
 pub use send::SendMessageInput;
+pub use status::Status;
 pub use stream::{
     AssistantEvent, AssistantMessage, Block, CacheCreation, Content, FailedAgent, ResultEvent,
     ServerToolUse, StreamEvent, StreamUsage, SystemInit, TeamEvent, TextBlock, ToolResultBlock,
     ToolUseBlock, UserEvent, UserMessage, normalised_id,
 };
 pub use stream_ours::{EventIds, RunSummary};
+pub use suggest::nearest;
 pub use task::{Task, TaskId, TaskStatus};
 pub use tolerant::{ParseError, from_text};
 pub use tools::{

@@ -13,10 +13,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, MessageId, TeamConfig, attribute};
+use pitcrew_protocol::{
+    AgentName, ApiError, LEAD_NAME, MessageId, Program, TeamConfig, attribute, chain,
+};
 use pitcrew_team::{
-    ClientConversation as Known, DeliveryState, Mail, Program, Receipt, SpawnRecord, Team,
-    lead_reads_inbox, sent_at_ms,
+    ClientConversation as Known, DeliveryState, Mail, Receipt, SpawnRecord, Team, lead_reads_inbox,
+    sent_at_ms,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -25,7 +27,6 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::client_conversation::{ClientConversation, enters_conversations};
-use crate::driver::chain;
 use crate::given_file::Given;
 use crate::identity::ProcessIdentity;
 

@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pitcrew_model::{Block, StopReason, Usage};
-use pitcrew_protocol::{AgentName, MessageId, TaskId};
+use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status, TaskId};
 use serde_json::Value;
 
-use crate::agent::Status;
-use crate::gate::PermissionMode;
 use crate::hosting::LaunchStage;
 
 /// Something that happened in a run.

@@ -4,19 +4,18 @@
 //! reference client. How such a process is called is the face's to say ([`Launcher`]): it knows its own executable, the
 //! environment and the keys. Panes are `panes`', what becomes of the teammates in them is the crew's.
 
+pub use pitcrew_protocol::Program;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use pitcrew_protocol::{AgentName, Member, TeamName};
-pub use pitcrew_team::Program;
+use pitcrew_protocol::{AgentName, Member, PermissionMode, TeamName};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::definitions::{AgentFiles, definitions_digest};
-use crate::gate::PermissionMode;
 use crate::identity::ProcessIdentity;
 use crate::panes::Panes;
 use crate::run::RunLimits;

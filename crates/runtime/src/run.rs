@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::{Model, ModelError, ModelSpec, PriceTable, Usage};
-use pitcrew_protocol::{AgentName, ApiError, Member};
+use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
 use pitcrew_team::{RunBounds, SpawnRecord, Teams};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -19,7 +19,6 @@ use tokio::task::JoinHandle;
 use crate::agent::Role;
 use crate::definitions::AgentFiles;
 use crate::events::RunEvent;
-use crate::gate::PermissionMode;
 use crate::hosting::Hosting;
 use crate::question::{Choice, Digest, PermissionQuestion};
 use crate::sandbox::Machine;
@@ -397,7 +396,7 @@ pub struct AgentSummary {
     /// The model it ran on.
     pub model: String,
     /// How it stands at the end.
-    pub state: crate::agent::Status,
+    pub state: pitcrew_protocol::Status,
     /// Why it ended, where that is not plain.
     pub reason: Option<String>,
     /// Model calls.

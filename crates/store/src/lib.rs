@@ -9,7 +9,6 @@ pub mod conformance;
 mod dialect;
 mod error;
 mod files;
-mod format;
 mod journal;
 mod memory;
 pub mod own_mode;
@@ -25,7 +24,6 @@ pub use files::{
     BadLine, Damage, Durability, FileBackend, FileOptions, FileState, Keep, LockWait, LongRead,
     Looked, Mend, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver, WrittenFile,
 };
-pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
 pub use journal::{
     Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten, Spent, Turn,
 };

@@ -3,8 +3,7 @@
 //! A document is an object with the version of its form and, mostly, one collection of entries. An entry that cannot be
 //! read is passed over and stays where it is; so does a field that is not known. A document of a later version is refused.
 
-use pitcrew_protocol::ApiError;
-use pitcrew_store::{FORMAT_VERSION, VERSION_KEY, newer_document};
+use pitcrew_protocol::{ApiError, FORMAT_VERSION, VERSION_KEY, newer_document};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

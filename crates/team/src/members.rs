@@ -3,7 +3,7 @@
 use futures_util::future::join;
 use pitcrew_protocol::{
     AgentName, ApiError, BACKEND_IN_PROCESS, Color, ErrorCode, LEAD_NAME, Member, MessageId,
-    TaskId, TeamConfig,
+    Program, TaskId, TeamConfig,
 };
 use pitcrew_store::{Event, RateScope, UnreadLimit};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::ended::MemberEnd;
 use crate::entropy::made_id;
 use crate::lead_signer::Trust;
 use crate::mode_record::LEAST_FREE;
-use crate::ours::{Program, SpawnRecord};
+use crate::ours::SpawnRecord;
 use crate::{Team, named, refusal};
 
 /// The permission modes there are.

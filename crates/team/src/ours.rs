@@ -1,46 +1,11 @@
 //! What we write of our own into files of the wire: the field `pitcrew` of a member, and `metadata.pitcrew` of a task.
 
-use pitcrew_protocol::{ApiError, Foreign, Member, Task};
+use pitcrew_protocol::{ApiError, Foreign, Member, Program, Task};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::to_raw_value};
 
 use crate::clock::wire_time;
 use crate::refusal;
-
-/// What runs a teammate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Program {
-    /// We do.
-    #[default]
-    Pitcrew,
-    /// The reference client.
-    Claude,
-}
-
-impl Program {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Pitcrew, Self::Claude];
-
-    /// Its name, as flags and files spell it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pitcrew => "pitcrew",
-            Self::Claude => "claude",
-        }
-    }
-
-    /// Finds the program of that name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|program| program.as_str() == name)
-    }
-
-    fn is_ours(&self) -> bool {
-        *self == Self::Pitcrew
-    }
-}
 
 /// The key under which everything of ours stands.
 pub(crate) const KEY: &str = "pitcrew";

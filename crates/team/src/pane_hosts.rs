@@ -1,25 +1,12 @@
 //! Where the panes of a team are made: recorded before the first is, so that one that a crash kept out of every other record
 //! is found all the same.
 
-use pitcrew_protocol::ApiError;
+use pitcrew_protocol::{ApiError, PaneHost};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::Team;
 use crate::document::Document;
-
-/// What keeps panes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PaneHost {
-    /// Its kind, as in a member's `backendType`.
-    pub backend: String,
-    /// The socket of the server, when it is not the default one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub socket: Option<String>,
-    /// The program that speaks the pane protocol, with its arguments; empty for every other kind.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub command: Vec<String>,
-}
 
 /// The document: where panes were made, the latest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,14 +32,6 @@ pub struct PanePlace {
     pub host: PaneHost,
     /// Its id there, such as `%3`.
     pub id: String,
-}
-
-impl PaneHost {
-    /// The default host of a kind.
-    #[must_use]
-    pub fn of(backend: &str) -> Self {
-        Self { backend: backend.to_owned(), ..Self::default() }
-    }
 }
 
 impl Team {

@@ -2,11 +2,11 @@
 //!
 //! Source: `fixtures/claude-2.1.39/tmux-permissions`, `inboxes/{worker,planner}.json`: from the lead, without summary.
 
-use pitcrew_protocol::{ApiError, LEAD_NAME, Member, neutralised};
+use pitcrew_protocol::{ApiError, LEAD_NAME, Member, Program, neutralised};
 use pitcrew_store::UnreadLimit;
 
 use crate::delivery::{OutgoingMessage, Receipt, as_text};
-use crate::ours::{Program, SpawnRecord};
+use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
 
 impl Team {

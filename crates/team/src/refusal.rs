@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, ApiError, ErrorCode, NameError, Rate, TeamConfig, counted};
-use pitcrew_store::{FORMAT_VERSION, StoreError};
-
-use crate::suggest::nearest;
+use pitcrew_protocol::{
+    AgentName, ApiError, ErrorCode, FORMAT_VERSION, NameError, Rate, TeamConfig, counted, nearest,
+};
+use pitcrew_store::StoreError;
 
 /// Refuses input that is malformed in itself.
 pub(crate) fn invalid(message: impl Into<String>) -> ApiError {

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use pitcrew_protocol::{AgentId, AgentName};
-use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_protocol::{AgentId, AgentName, PermissionMode};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunLimits};
 use pitcrew_team::LeadKeys;

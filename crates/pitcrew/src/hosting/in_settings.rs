@@ -1,8 +1,9 @@
 //! What the settings say of where teammates run, and in what.
 
+use pitcrew_protocol::Program;
 use std::time::Duration;
 
-use pitcrew_runtime::hosting::{PROMPT_DEADLINE, Program};
+use pitcrew_runtime::hosting::PROMPT_DEADLINE;
 use pitcrew_runtime::settings::Settings;
 use serde_json::Value;
 

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use pitcrew_model::{Endpoints, ModelSpec};
-use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::hosting::{Conversation, Launch, LaunchSpec, Launcher, Program};
+use pitcrew_protocol::{PermissionMode, Program};
+use pitcrew_runtime::hosting::{Conversation, Launch, LaunchSpec, Launcher};
 use pitcrew_runtime::settings::Settings;
 
 use super::in_settings::client_of;

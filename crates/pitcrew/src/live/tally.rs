@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{EventIds, FailedAgent, ResultEvent, RunSummary, StreamUsage};
-use pitcrew_runtime::agent::{Role, Status};
+use pitcrew_protocol::{EventIds, FailedAgent, ResultEvent, RunSummary, Status, StreamUsage};
+use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::{RemoteActivity, RunEvent, ToolEnded};
 use pitcrew_runtime::run::{AgentSummary, MAX_OUTPUT_TOKENS, ModelTotal, RunEnd, RunOutcome};
 use serde::Serialize;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use pitcrew_model::{Block, Usage};
-use pitcrew_protocol::{AgentName, Color};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{AgentName, Color, Status};
 use pitcrew_runtime::events::{
     AgentStarted, Answered, Compacted, RemoteActivity, RunEvent, Spending, ToolEnded,
     waiting_for_model,

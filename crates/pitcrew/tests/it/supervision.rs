@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, Limits, TeamDir};
+use pitcrew_protocol::{AgentName, Limits, PaneHost, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::{NewPane, PaneId, PaneState, Panes as _, Tmux, TmuxOptions};
 use pitcrew_runtime::supervision::RecordedPanes;
 use pitcrew_store::{FileBackend, FileOptions};
-use pitcrew_team::{PaneHost, PanePlace, Started, SystemClock, Team, Teams};
+use pitcrew_team::{PanePlace, Started, SystemClock, Team, Teams};
 
 use crate::patience::until;
 use crate::running::Running;

@@ -1,11 +1,11 @@
 //! What it costs a command to be kept out of the team's own files.
 
+use pitcrew_protocol::PermissionMode;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::sandbox::{Machine, Mechanism, Profile, Sandbox};
 use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! What a thousand idle in-process teammates cost: memory, and wake-ups while nothing happens.
 
+use pitcrew_protocol::Status;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::Runtime;
 

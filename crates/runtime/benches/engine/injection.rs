@@ -6,8 +6,7 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use pitcrew_protocol::SendMessageInput;
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{SendMessageInput, Status};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, Runtime};
 use pitcrew_team::Actor;

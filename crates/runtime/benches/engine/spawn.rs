@@ -4,6 +4,7 @@
 //! transcript and the member in the config, beside it the prompt in the teammate's transcript. For comparison the same run measures one durable edit: a
 //! temporary file, fsync, rename, fsync of the folder.
 
+use pitcrew_protocol::Status;
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use futures_util::{StreamExt as _, stream};
 use pitcrew_model::{
     Block, Model, Request, Response, ResponseStream, StopReason, StreamEvent, Usage,
 };
-use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, Runtime};
 use serde_json::json;

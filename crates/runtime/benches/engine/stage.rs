@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::{Model, PriceTable, Script, Scripted};
-use pitcrew_protocol::{Limits, Rate};
+use pitcrew_protocol::{Limits, PermissionMode, Rate};
 use pitcrew_runtime::definitions::AgentFiles;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
 use pitcrew_runtime::run::{AgentOptions, Asks, Begin, OpenModel, RunLimits, RunOptions};
 use pitcrew_runtime::sandbox::Machine;

@@ -7,13 +7,13 @@
     reason = "a benchmark prints, and stops where it cannot go on"
 )]
 
+use pitcrew_protocol::PermissionMode;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::sandbox::{Profile, Sandbox};
 use pitcrew_runtime::tools::{
     PathLocks, ReadLog, Shells, ToolContext, ToolLimits, Toolbox, plain_tools,

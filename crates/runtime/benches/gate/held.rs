@@ -1,9 +1,10 @@
 //! Runs commands in the profile *read*, as agents run those that only the kernel keeps from changing something.
 
+use pitcrew_protocol::PermissionMode;
 use std::path::Path;
 use std::sync::Arc;
 
-use pitcrew_runtime::gate::{Gate, PermissionMode};
+use pitcrew_runtime::gate::Gate;
 use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox, Support};
 use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
 use serde_json::json;

@@ -1,12 +1,13 @@
 //! A project with things that must not be read or changed, in which what the gate lets through is really run.
 
+use pitcrew_protocol::PermissionMode;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use pitcrew_runtime::gate::{Call, Gate, PermissionMode, Verdict};
+use pitcrew_runtime::gate::{Call, Gate, Verdict};
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 

@@ -8,12 +8,13 @@
     reason = "a benchmark prints, and stops where it cannot go on"
 )]
 
+use pitcrew_protocol::PermissionMode;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::gate::{Gate, PermissionMode};
+use pitcrew_runtime::gate::Gate;
 use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox, run_inside};
 use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};

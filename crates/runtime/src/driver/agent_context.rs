@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::{Model, PriceTable, ToolSpec};
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, PermissionMode, Status};
 use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::agent::{Mail, Question, Role, Status};
+use crate::agent::{Mail, Question, Role};
 use crate::events::{RunEvent, Spending};
-use crate::gate::PermissionMode;
+use crate::gate::offers;
 use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
 use crate::prompts::{PlanApprover, Prompt};
 use crate::team_tools::EXIT_PLAN_MODE;
@@ -127,7 +127,7 @@ pub(crate) fn is_offered(role: Role, mode: PermissionMode, tool: &str) -> bool {
     // A lead is in plan mode or not; a teammate may hand in a plan unasked.
     let is_out_of_place =
         role == Role::Lead && tool == EXIT_PLAN_MODE && mode != PermissionMode::Plan;
-    mode.offers(tool) && !is_out_of_place
+    offers(mode, tool) && !is_out_of_place
 }
 
 impl AgentContext {

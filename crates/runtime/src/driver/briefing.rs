@@ -5,13 +5,12 @@
 use std::collections::BTreeMap;
 
 use pitcrew_protocol::{
-    ApiError, Frame, Injected, LEAD_NAME, Task, TaskGraph, TaskStatus, TeamConfig, neutralised,
-    render,
+    ApiError, Frame, Injected, LEAD_NAME, Task, TaskGraph, TaskStatus, TeamConfig, chain,
+    neutralised, render,
 };
 use pitcrew_team::{Mail, Request, RequestKind};
 
 use super::agent_context::AgentContext;
-use super::log::chain;
 use crate::agent::Role;
 use crate::prompts::Prompt;
 use crate::transcript::{Conversation, shortened};

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, LEAD_NAME, StatusChange, TaskStatus, TeamCall};
+use pitcrew_protocol::{AgentName, LEAD_NAME, PermissionMode, StatusChange, TaskStatus, TeamCall};
 use serde_json::{Value, json};
 
 use super::agent_context::AgentContext;
 use crate::agent::{Ending, Event, Judgement, Judging, Question, Role, TurnEnd};
 use crate::events::RunEvent;
-use crate::gate::{Call, Gate, Judged, PermissionMode, Verdict};
+use crate::gate::{Call, Gate, Judged, Verdict};
 use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
 use crate::sandbox::Profile;
 use crate::team_tools::{EXIT_PLAN_MODE, plan_of};

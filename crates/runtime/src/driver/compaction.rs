@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pitcrew_model::{Block, Message, Response, Role, StopReason};
-use pitcrew_protocol::neutralised;
+use pitcrew_protocol::{PermissionMode, neutralised};
 use pitcrew_team::store::Event as Noted;
 
 use super::agent_context::AgentContext;
@@ -12,7 +12,6 @@ use super::briefing;
 use super::model_call::{Audience, request, respond, spend};
 use crate::agent::{Compaction, Event, Summary};
 use crate::events::{Compacted, RunEvent};
-use crate::gate::PermissionMode;
 use crate::prompts::Prompt;
 use crate::transcript::Conversation;
 

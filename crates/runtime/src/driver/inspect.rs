@@ -1,5 +1,6 @@
 //! What a Write or an Edit left behind that a crash interrupted.
 
+use pitcrew_protocol::PermissionMode;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::agent_context::AgentContext;
 use super::calls::judged_path;
 use crate::agent::{Event, Inspection};
-use crate::gate::{Gate, PermissionMode};
+use crate::gate::Gate;
 use crate::given_file::{contents, open_real};
 use crate::tools::ReadLog;
 use crate::transcript::ToolCall;

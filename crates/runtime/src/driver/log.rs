@@ -174,18 +174,6 @@ fn put_back(
     Err(error)
 }
 
-/// An error with all its causes, as one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}
-
 /// The output file of an agent, where people find it.
 pub(crate) fn output_file(team: &Team, agent: &AgentName) -> Arc<str> {
     team.backend().log_file(team.dir(), &LogName::Output(agent.clone())).to_string_lossy().into()

@@ -23,5 +23,5 @@ pub(crate) use agent_context::{
 pub(crate) use calls::call_name;
 pub(crate) use inbox::task_notification;
 pub(crate) use link::{AgentSender, link};
-pub(crate) use log::{Log, LogError, chain, output_file};
+pub(crate) use log::{Log, LogError, output_file};
 pub(crate) use run::{Driver, Start};

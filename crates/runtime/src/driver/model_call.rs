@@ -1,5 +1,6 @@
 //! One call of the model: the request, the stream, and what the face sees of it.
 
+use pitcrew_protocol::{PermissionMode, chain};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,8 @@ use pitcrew_model::{
 };
 
 use super::agent_context::{AgentContext, ReportKind};
-use super::log::chain;
 use crate::agent::{Event, ModelFailure};
 use crate::events::{Answered, RunEvent, Spending};
-use crate::gate::PermissionMode;
 use crate::run::MAX_OUTPUT_TOKENS;
 
 /// Calls the model with the conversation.

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::MessageId;
+use pitcrew_protocol::{MessageId, Status, chain};
 use pitcrew_team::store::StoreError;
 use tokio::sync::mpsc;
 
 use super::agent_context::{AgentContext, Report, ReportKind};
 use super::calls::JudgedCall;
 use super::link::AgentReceiver;
-use super::log::{Log, LogError, chain};
+use super::log::{Log, LogError};
 use super::marks::Marks;
-use crate::agent::{Agent, Event, Role, Status, Wait};
+use crate::agent::{Agent, Event, Role, Wait};
 use crate::gate::Gate;
 
 mod asking;

@@ -1,12 +1,11 @@
 //! The payloads hooks get, field for field as recorded (`fixtures/claude-2.1.39/hooks.ndjson`).
 
+use pitcrew_protocol::PermissionMode;
 use std::path::PathBuf;
 
 use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::Value;
-
-use crate::gate::PermissionMode;
 
 /// The session an event happens in.
 #[derive(Clone, Debug, PartialEq, Eq)]

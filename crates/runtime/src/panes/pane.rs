@@ -2,16 +2,16 @@
 //!
 //! How a pane is made is the backends'; what is asked for is checked here, once for all of them.
 
+use pitcrew_protocol::PaneHost;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pitcrew_team::PaneHost;
 use serde::{Deserialize, Serialize};
 
-use super::tag::PaneTag;
+use pitcrew_process::PaneTag;
 
 /// A terminal that can show programs side by side.
 ///

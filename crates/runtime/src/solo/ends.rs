@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use pitcrew_protocol::counted;
+use pitcrew_protocol::{Status, chain, counted};
 
 use super::options::Entry;
 use super::solo_loop::SoloLoop;
-use crate::agent::Status;
-use crate::driver::chain;
 use crate::run::{Limit, OpenWork, RunEnd, RunOutcome, TaskSummary};
 
 /// How long a lead has to take a member out of its team that has shut down; the reference client takes a second.

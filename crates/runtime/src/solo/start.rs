@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pitcrew_model::ModelError;
-use pitcrew_protocol::{AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, LEAD_NAME, Member};
+use pitcrew_protocol::{
+    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, LEAD_NAME, Member, PermissionMode,
+};
 use pitcrew_team::store::{Lease, LeaseName, Watch};
 use pitcrew_team::{JoinMember, KnownMode, SpawnRecord, Team};
 use tokio::sync::{mpsc, oneshot};
@@ -19,7 +21,7 @@ use super::solo_loop::{Beginning, EntrySeen, EventSources, SoloLoop};
 use crate::agent::Role;
 use crate::driver::Sink;
 use crate::events::{AgentStarted, RunStarted};
-use crate::gate::{DEFAULT_TYPE, PermissionMode};
+use crate::gate::DEFAULT_TYPE;
 use crate::prompts::Prompt;
 use crate::run::{RunError, RunHandle, RunLimits, Stopper};
 use crate::team_run::{

@@ -1,12 +1,11 @@
 //! The subagents of a member that runs alone: they live in its process, and end with it.
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, PermissionMode, Status};
 
 use super::solo_loop::SoloLoop;
-use crate::agent::{Event, Status};
+use crate::agent::Event;
 use crate::driver::ReportKind;
 use crate::events::RunEvent;
-use crate::gate::PermissionMode;
 use crate::run::Asks;
 use crate::team_run::{LeadRequest, Request, Sending, SubagentAnswer, outcome};
 use crate::tools::ToolOutcome;

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, ApiError};
-use pitcrew_team::{PaneHost, PanePlace, Team};
+use pitcrew_protocol::{AgentName, ApiError, PaneHost, chain};
+use pitcrew_team::{PanePlace, Team};
 
-use crate::driver::chain;
 use crate::hosting::root_word;
 use crate::panes::{
     ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, PaneTag, Panes, Tmux, TmuxOptions,

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pitcrew_protocol::{AgentName, ApiError};
-use pitcrew_team::store::{LeaseHolder, LeaseName, StoreError};
-use pitcrew_team::{ProcessRef, Started, Team};
+use pitcrew_protocol::{AgentName, ApiError, Program};
+use pitcrew_team::store::{LeaseName, StoreError};
+use pitcrew_team::{Started, Team};
 
 use super::{Ladder, LadderEnd, LadderEvent, LadderOrder, PaneClosed, Patience, RecordedPanes};
-use crate::hosting::Program;
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::process::{left_by, left_by_member, runs_member, stop_member_process};
 
@@ -32,24 +31,6 @@ impl StoppedMember {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.end != LadderEnd::Stuck && self.pane_left.is_none()
-    }
-}
-
-impl From<ProcessRef> for ProcessIdentity {
-    fn from(process: ProcessRef) -> Self {
-        Self { pid: process.pid, start_ticks: process.start_ticks }
-    }
-}
-
-impl From<ProcessIdentity> for ProcessRef {
-    fn from(process: ProcessIdentity) -> Self {
-        Self { pid: process.pid, start_ticks: process.start_ticks }
-    }
-}
-
-impl From<&LeaseHolder> for ProcessIdentity {
-    fn from(holder: &LeaseHolder) -> Self {
-        Self { pid: holder.pid, start_ticks: holder.start_ticks }
     }
 }
 
@@ -192,7 +173,7 @@ async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
         .collect();
     for lease in leases {
         let holder = team.backend().last_holder(team.dir(), &lease).await.map_err(unreadable)?;
-        processes.extend(holder.as_ref().map(ProcessIdentity::from));
+        processes.extend(holder.map(|holder| ProcessIdentity::from(holder.process())));
     }
     processes.sort_unstable();
     processes.dedup();
@@ -201,6 +182,6 @@ async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
 }
 
 fn unreadable(error: StoreError) -> ApiError {
-    let said = crate::driver::chain(&error);
+    let said = pitcrew_protocol::chain(&error);
     ApiError::new(pitcrew_protocol::ErrorCode::InternalError, said)
 }

@@ -3,14 +3,12 @@
 //! One that lives here is a driver behind a [`AgentSender`]. One that lives elsewhere reads its mail, the config and its lead's
 //! word by itself; what the loop has to tell is for the one who minds its process and its pane ([`Remote`]).
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, PermissionMode, Program};
 
 use super::remote::{Remote, RemoteCommand};
 use crate::agent::Event;
 use crate::driver::AgentSender;
 use crate::events::RunEvent;
-use crate::gate::PermissionMode;
-use crate::hosting::Program;
 
 /// Where an agent lives, and how it is told something.
 pub(super) enum AgentHandle {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_model::Model;
-use pitcrew_protocol::{AgentName, counted, neutralised};
+use pitcrew_protocol::{AgentName, PermissionMode, counted, neutralised};
 use pitcrew_team::store::LogName;
 use pitcrew_team::{Actor, Team};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,6 @@ use crate::definitions::AgentDefinition;
 use crate::driver::{
     AgentContext, AgentSender, Driver, Log, LogError, Start, System, call_name, is_offered, link,
 };
-use crate::gate::PermissionMode;
 use crate::sandbox;
 use crate::supervision::EscapeLog;
 use crate::team_tools::{exit_plan_mode, show_plan, team_tools};

@@ -3,7 +3,7 @@
 //! All that the run has goes by the team's name: handles, tags of panes, keys, the conversation of the lead. So another team
 //! takes the deleted one's place under that name, with the conversation, and the name that the lead asks for is one more.
 
-use pitcrew_protocol::{AgentName, LEAD_NAME, TeamCreateInput};
+use pitcrew_protocol::{AgentName, LEAD_NAME, Status, TeamCreateInput, chain};
 use pitcrew_team::store::Event as Noted;
 use pitcrew_team::{AnotherTeam, KnownMode};
 
@@ -11,8 +11,7 @@ use super::recovery::Unremoved;
 use super::start::{TeamCreateState, store_error};
 use super::take_lead::{holder_of_ours, holder_with_key, lease_of};
 use super::team_loop::{AgentKind, TeamLoop};
-use crate::agent::{Event, Status};
-use crate::driver::chain;
+use crate::agent::Event;
 use crate::run::RunError;
 use crate::team_tools::{answer, refusal};
 use crate::tools::ToolOutcome;

@@ -8,17 +8,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use pitcrew_model::PriceTable;
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, Program, Status};
 use pitcrew_team::Team;
 use pitcrew_team::store::{Event as Noted, JournalSummary, Turn};
 
 use super::remote::{RemoteEvent, RemoteSpec, RemoteSupervisor, TURN_SHOWS_WITHIN};
 use super::run_machine::RunInput;
 use super::team_loop::TeamLoop;
-use crate::agent::Status;
 use crate::client_usage::{ClientCall, UsageReader};
 use crate::events::RunEvent;
-use crate::hosting::{LaunchStage, Program};
+use crate::hosting::LaunchStage;
 use crate::run::Limit;
 
 /// How often the conversation of a client in a turn is looked at: nothing wakes us when it grows.

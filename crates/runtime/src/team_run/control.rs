@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput, SpawnInput};
+use pitcrew_protocol::{
+    AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput, SpawnInput, chain,
+};
 use pitcrew_team::{Actor, SentView, SpawnView, Team};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -12,7 +14,6 @@ use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use super::wake::Decision;
 use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING};
-use crate::driver::chain;
 use crate::question::Digest;
 use crate::tools::ToolOutcome;
 use crate::transcript::Grant;

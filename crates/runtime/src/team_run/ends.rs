@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use pitcrew_protocol::{
-    AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, render,
+    AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, PermissionMode, Status, TaskId,
+    TeammateTerminated, chain, render,
 };
 use pitcrew_team::{Actor, Mail, MemberEnd, RefusedFrame, Team};
 
@@ -14,10 +15,9 @@ use super::run_machine::{EndReason, RunInput};
 use super::subagents::{SubagentAnswer, SubagentRun, notice, outcome};
 use super::team_loop::{AgentKind, Departure, RunningAgent, TeamLoop};
 use super::usage_totals::RESUMABLE;
-use crate::agent::{Event, Status};
-use crate::driver::{chain, output_file, task_notification};
+use crate::agent::Event;
+use crate::driver::{output_file, task_notification};
 use crate::events::Spending;
-use crate::gate::PermissionMode;
 use crate::run::{KeptWorktree, Limit};
 use crate::tools::ToolOutcome;
 use crate::transcript::{AnswerFault, Conversation};

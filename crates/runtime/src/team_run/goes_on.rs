@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member};
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member, Program, chain};
 use pitcrew_team::SpawnRecord;
 
 use super::left::is_run;
@@ -10,8 +10,6 @@ use super::remote::Launching;
 use super::remote_agents::UNBOUNDED_CLIENT;
 use super::run_machine::RunInput;
 use super::team_loop::TeamLoop;
-use crate::driver::chain;
-use crate::hosting::Program;
 use crate::panes::{PaneTag, Panes};
 
 /// How a member goes on that lived elsewhere.

@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member, TeamConfig};
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member, Program, Status, TeamConfig, chain};
 use pitcrew_team::store::LeaseName;
 use pitcrew_team::{SpawnRecord, Started, Team};
 
 use super::remote::STOP_GRACE;
 use super::remote_agents::has_said_goodbye;
 use super::team_loop::TeamLoop;
-use crate::agent::Status;
-use crate::driver::chain;
-use crate::hosting::Program;
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::{PaneId, PaneTag, Panes};
 use crate::process::{runs_member, stop_member_process};
@@ -71,7 +68,7 @@ async fn known_processes(team: &Team, member: &AgentName) -> BTreeSet<ProcessIde
     let lease = LeaseName::of_member(member);
     let leased = team.backend().last_holder(team.dir(), &lease).await.ok().flatten();
     let noted = recorded.and_then(|started| started.process).map(ProcessIdentity::from);
-    leased.as_ref().map(ProcessIdentity::from).into_iter().chain(noted).collect()
+    leased.map(|holder| holder.process().into()).into_iter().chain(noted).collect()
 }
 
 /// Whether a process of ours runs the member.

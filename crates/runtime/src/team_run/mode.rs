@@ -1,9 +1,7 @@
 //! Permission modes by their names on the wire, as the team's config has them, and what a run that goes on leaves of them.
 
-use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Member};
+use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Member, PermissionMode};
 use pitcrew_team::{KnownMode, ModeLowered, SpawnRecord, Team};
-
-use crate::gate::PermissionMode;
 
 /// Reads a mode as the wire names it.
 pub(crate) fn mode_named(name: &str) -> Option<PermissionMode> {

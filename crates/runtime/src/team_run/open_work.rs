@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use pitcrew_protocol::{AgentName, Member, TaskId, TeamDeleted, neutralised};
-use pitcrew_team::{Program, RequestKind, SpawnRecord};
+use pitcrew_protocol::{AgentName, Member, Program, TaskId, TeamDeleted, chain, neutralised};
+use pitcrew_team::{RequestKind, SpawnRecord};
 
 use super::run_machine::{EndReason, Reminder};
 use super::start::TeamCreateState;
 use super::team_loop::TeamLoop;
 use crate::agent::Event;
-use crate::driver::chain;
 use crate::prompts::Prompt;
 use crate::run::{OpenWork, RunEnd, Shortfall, TaskSummary};
 use crate::team_tools::answer;

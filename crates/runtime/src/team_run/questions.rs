@@ -1,7 +1,9 @@
 //! Questions for permission that came to the lead by mail: who is asked, and what becomes of the answer.
 
 use futures_util::future::{AbortHandle, Abortable};
-use pitcrew_protocol::{AgentName, ErrorCode, Frame, MessageId, PermissionRequest};
+use pitcrew_protocol::{
+    AgentName, ErrorCode, Frame, MessageId, PermissionMode, PermissionRequest, Program, chain,
+};
 use pitcrew_team::{Actor, PermissionAnswer, Request, SpawnRecord};
 
 use super::answers::{Decided, Pending, by_rule, folder_of, mode_of_client};
@@ -9,10 +11,7 @@ use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use super::wake::{Asked, Decision};
 use crate::agent::Event;
-use crate::driver::chain;
 use crate::events::RunEvent;
-use crate::gate::PermissionMode;
-use crate::hosting::Program;
 use crate::question::Digest;
 use crate::run::{Asks, Shortfall};
 use crate::transcript::Grant;

@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, ApiError, ErrorCode, TeamConfig};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Status, TeamConfig, chain};
 use pitcrew_team::store::StoreError;
 use pitcrew_team::{Actor, MemberRemoved};
 
 use super::ends::released;
 use super::team_loop::TeamLoop;
-use crate::agent::Status;
-use crate::driver::chain;
 
 /// How long after a death its locks can be told from those of the living: 10 s without a sign, and a moment more.
 const TIDY_AFTER: Duration = Duration::from_secs(11);

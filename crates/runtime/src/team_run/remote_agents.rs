@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{
-    AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, neutralised,
+    AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, Program, SpawnInput, Status,
+    chain, neutralised,
 };
 use pitcrew_team::store::{
     Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn,
@@ -26,11 +27,11 @@ use super::remote::{
 };
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::{AgentKind, RunningAgent, TeamLoop};
-use crate::agent::{Event, Status};
+use crate::agent::Event;
 use crate::definitions::AgentDefinition;
-use crate::driver::{chain, output_file, task_notification};
+use crate::driver::{output_file, task_notification};
 use crate::events::{AgentStarted, RemoteActivity, RunEvent, Spending};
-use crate::hosting::{LaunchSpec, Program, TeammatePlace, member_bounds, root_word};
+use crate::hosting::{LaunchSpec, TeammatePlace, member_bounds, root_word};
 use crate::identity::ProcessIdentity;
 use crate::panes::{PaneTag, Panes};
 use crate::tools::ToolOutcome;

@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_model::{ContextWindows, Model, PriceTable, UNKNOWN_WINDOW, known_window};
-use pitcrew_protocol::{AgentName, LEAD_NAME};
+use pitcrew_model::{Model, PriceTable, UNKNOWN_WINDOW, known_window, window_of};
+use pitcrew_protocol::{AgentName, ContextWindows, LEAD_NAME, PermissionMode, Status};
 use pitcrew_team::store::{Event as Noted, LogName, Turn};
 use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::answers::Asking;
-use crate::agent::{ContextBound, Role, Status};
+use crate::agent::{ContextBound, Role};
 use crate::client_socket::ClientSockets;
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
 use crate::events::Spending;
-use crate::gate::{Gate, PermissionMode, Spawns};
+use crate::gate::{Gate, Spawns};
 use crate::hooks::Hooks;
 use crate::hosting::rules_digest;
 use crate::prompts::Prompt;
@@ -166,7 +166,9 @@ impl RunContext {
             model_name: model,
             prices: Arc::new(agent_options.prices),
             windows: settings.context_windows(),
-            compact_at_percent: settings.compact_at_percent(),
+            compact_at_percent: settings
+                .compact_at_percent()
+                .unwrap_or(ContextBound::SHARE_PERCENT),
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: agent_options.mode,
@@ -198,7 +200,7 @@ impl RunContext {
     /// What is wrong with the definitions, settings, hooks and instructions, for the face.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let definitions =
-            self.definitions.warnings().iter().map(|error| crate::driver::chain(error));
+            self.definitions.warnings().iter().map(|error| pitcrew_protocol::chain(error));
         definitions
             .chain(self.unheeded.iter().cloned())
             .chain(self.gate.unheeded().iter().cloned())
@@ -232,7 +234,7 @@ impl RunContext {
     /// How many tokens a conversation with the model of that name may hold.
     pub(crate) fn window_of(&mut self, name: &str) -> u64 {
         match self.model(name) {
-            Ok(model) => self.windows.of(model.as_ref()),
+            Ok(model) => window_of(&self.windows, model.as_ref()),
             // One of another client, or of an earlier run.
             Err(_) => {
                 self.windows.named(name).or_else(|| known_window(name)).unwrap_or(UNKNOWN_WINDOW)
@@ -242,7 +244,7 @@ impl RunContext {
 
     /// How much a model can read.
     pub(super) fn context_of(&self, model: &dyn Model) -> ContextBound {
-        ContextBound::of(self.windows.of(model), self.compact_at_percent)
+        ContextBound::of(window_of(&self.windows, model), self.compact_at_percent)
     }
 
     /// Notes the state of a member in the journal.

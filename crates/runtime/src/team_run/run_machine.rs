@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, Status};
 
-use crate::agent::Status;
 use crate::run::{Limit, OpenWork, Shortfall};
 use crate::transcript::AnswerFault;
 

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::{
-    ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, SpawnInput, Spawned,
-    TeamCreateInput, TeamDeleteInput, TeamDeleted, counted, render,
+    ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, PermissionMode, Program,
+    SpawnInput, Spawned, Status, TeamCreateInput, TeamDeleteInput, TeamDeleted, chain, counted,
+    render,
 };
-use pitcrew_team::{Actor, Enlisted, KnownMode, Program, SpawnMember};
+use pitcrew_team::{Actor, Enlisted, KnownMode, SpawnMember};
 use tokio::sync::oneshot;
 
 use super::agent_handle::AgentHandle;
@@ -19,11 +20,10 @@ use super::start::TeamCreateState;
 use super::subagents::{INHERIT, Sending, SubagentAnswer, launched, no_price, unusable};
 use super::team_loop::{AgentKind, RunningAgent, TeamLoop};
 use super::wake::{LeadRequest, Request};
-use crate::agent::{Role, Status};
+use crate::agent::Role;
 use crate::definitions::{AgentDefinition, UnknownAgentType};
-use crate::driver::chain;
 use crate::events::{AgentStarted, RunEvent};
-use crate::gate::{DEFAULT_TYPE, PermissionMode};
+use crate::gate::DEFAULT_TYPE;
 use crate::run::KeptWorktree;
 use crate::team_tools::{answer, refusal};
 use crate::tools::ToolOutcome;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{
-    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig,
-    neutralised, render,
+    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, Status,
+    TeamConfig, chain, neutralised, render,
 };
 use pitcrew_team::store::{Event as Noted, JournalSummary, LeaseName, Spent, StoreError};
 use pitcrew_team::{Escaped, KnownMode, MemberRemoved, RefusedMode, Team};
@@ -27,8 +27,8 @@ use super::take_lead::{Led, led};
 use super::team_loop::{AgentKind, EventSources, RunningAgent, TeamLoop};
 use super::usage_totals::UsageTotals;
 use super::wake::{LoopHandle, REPORTS_WAITING};
-use crate::agent::{Event, Role, Status};
-use crate::driver::{Sink, chain};
+use crate::agent::{Event, Role};
+use crate::driver::Sink;
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::run::{

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
-    AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, TaskId, counted,
+    AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, Status, TaskId, chain, counted,
 };
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RunBounds};
@@ -30,9 +30,9 @@ use super::start::TeamCreateState;
 use super::subagents::{SubagentRun, SubagentRuns};
 use super::usage_totals::UsageTotals;
 use super::wake::{Asked, Decision, LoopHandle, Request, Wake};
-use crate::agent::{Event, Mail, Status};
+use crate::agent::{Event, Mail};
 use crate::control_socket::ControlServer;
-use crate::driver::{AgentSender, Announcement, Report, ReportKind, chain};
+use crate::driver::{AgentSender, Announcement, Report, ReportKind};
 use crate::events::RunEvent;
 use crate::hosting::Hosting;
 use crate::run::{KeptWorktree, Limit, RunLimits, Shortfall, Stopper, TaskSummary};

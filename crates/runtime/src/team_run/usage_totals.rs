@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, LEAD_NAME};
+use pitcrew_protocol::{AgentName, LEAD_NAME, Status};
 use pitcrew_team::store::{MemberSummary, Spent};
 
-use crate::agent::{Role, Status};
+use crate::agent::Role;
 use crate::events::Spending;
 use crate::run::{AgentSummary, ModelTotal, Totals};
 

@@ -1,6 +1,6 @@
 //! Glob: finds files by their name.
 
-use std::path::{Component, Path, PathBuf};
+use pitcrew_permission::split_pattern;
 
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
@@ -114,34 +114,10 @@ fn matcher(pattern: &str) -> Result<GlobMatcher, ToolOutcome> {
         })
 }
 
-/// Moves the folders a pattern begins with into the folder to walk, so that absolute patterns, `..`
-/// and folders that git ignores can be named, and no more is walked than needed.
-pub(crate) fn split_pattern(folder: &Path, pattern: &str) -> (PathBuf, String) {
-    let mut folder = folder.to_owned();
-    let mut components = Path::new(pattern).components().peekable();
-    let mut rest = PathBuf::new();
-    while let Some(component) = components.next() {
-        let is_literal = !component
-            .as_os_str()
-            .as_encoded_bytes()
-            .iter()
-            .any(|byte| b"*?[]{}\\!".contains(byte));
-        let is_last = components.peek().is_none();
-        if !is_literal || (is_last && matches!(component, Component::Normal(_))) {
-            rest.push(component);
-            rest.extend(components);
-            break;
-        }
-        if component != Component::CurDir {
-            folder.push(component);
-        }
-    }
-    let rest = rest.into_os_string().into_string();
-    (folder, rest.unwrap_or_else(|_| pattern.to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn check(pattern: &str) -> (String, String) {

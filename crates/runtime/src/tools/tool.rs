@@ -1,5 +1,6 @@
 //! What a tool is: the trait, what a call is given and what it answers.
 
+use pitcrew_protocol::PermissionMode;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{ReadLog, Shells};
-use crate::gate::{Gate, PermissionMode};
+use crate::gate::Gate;
 use crate::sandbox::{Profile, Sandbox};
 
 /// Something an agent can do.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use pitcrew_runtime::gate::PermissionMode::{AcceptEdits, Default, DontAsk, Plan};
+use pitcrew_protocol::PermissionMode::{AcceptEdits, Default, DontAsk, Plan};
 use serde_json::json;
 
 use crate::gate_modes::Place;

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::gate::PermissionMode::{
+use pitcrew_protocol::PermissionMode::{
     self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan,
 };
 use pitcrew_runtime::gate::{Call, Gate, Verdict};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use pitcrew_runtime::gate::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, Plan};
+use pitcrew_protocol::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, Plan};
 use serde_json::json;
 
 use crate::gate_modes::Place;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::gate::PermissionMode::{
+use pitcrew_protocol::PermissionMode::{
     self, AcceptEdits, BypassPermissions, Default, Delegate, DontAsk, Plan,
 };
 use pitcrew_runtime::gate::{Call, Gate, Spawns, Verdict};

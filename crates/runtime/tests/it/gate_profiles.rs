@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pitcrew_runtime::gate::PermissionMode::{
+use pitcrew_protocol::PermissionMode::{
     self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan,
 };
 use pitcrew_runtime::gate::{Call, Gate, Verdict};

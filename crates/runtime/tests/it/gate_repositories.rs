@@ -4,9 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use pitcrew_runtime::gate::PermissionMode::{
-    AcceptEdits, BypassPermissions, Default, DontAsk, Plan,
-};
+use pitcrew_protocol::PermissionMode::{AcceptEdits, BypassPermissions, Default, DontAsk, Plan};
 use serde_json::json;
 
 use crate::gate_modes::Place;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use pitcrew_protocol::PermissionMode::{AcceptEdits, BypassPermissions, Default, DontAsk};
 use pitcrew_runtime::gate::Gate;
-use pitcrew_runtime::gate::PermissionMode::{AcceptEdits, BypassPermissions, Default, DontAsk};
 use pitcrew_runtime::settings::{Layer, Settings, Source};
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! Hooks as real processes, and their payloads against the recordings.
 
+use pitcrew_protocol::PermissionMode;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hooks::{
     Decision, HookEvent, HookKind, HookOutcome, HookSession, Hooks, TaskFields,
 };

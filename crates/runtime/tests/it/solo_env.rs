@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, Frame, SendMessageInput, TeamCreateInput};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{AgentName, Frame, SendMessageInput, Status, TeamCreateInput};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunHandle, Runtime, SoloOptions};

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use pitcrew_protocol::{AgentName, TeamConfig};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{AgentName, Status, TeamConfig};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Entry, RunEnd, Runtime, SoloOptions};
 use pitcrew_team::store::StoreError;

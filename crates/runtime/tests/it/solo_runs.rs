@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, Frame, Member, SendMessageInput, TeamConfig};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{
+    AgentName, Frame, Member, PermissionMode, SendMessageInput, Status, TeamConfig,
+};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::question::{Choice, Keep};
 use pitcrew_runtime::run::{Asks, RunEnd, RunHandle, Runtime};
 use pitcrew_team::store::Event as Noted;

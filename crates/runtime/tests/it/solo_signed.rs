@@ -1,8 +1,8 @@
 //! A member in a process of its own whose lead signs: whose word it takes, and how that changes hands.
 
+use pitcrew_protocol::Status;
 use std::process::{Child, Command};
 
-use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunEnd, RunHandle, SoloOptions};

@@ -1,8 +1,7 @@
 //! Questions that were put to the lead's person and are answered by somebody else.
 
-use pitcrew_protocol::{AgentName, Frame};
+use pitcrew_protocol::{AgentName, Frame, PermissionMode};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::question::{Choice, Digest, Keep, Offer};
 use pitcrew_runtime::run::{Answer, Ask, Asks, RunHandle, Runtime};
 use pitcrew_team::{Actor, JoinMember, PermissionAsk, Team};

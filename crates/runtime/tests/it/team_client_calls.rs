@@ -3,10 +3,10 @@
 use std::fs;
 use std::io::Write as _;
 
-use pitcrew_protocol::AgentName;
-use pitcrew_runtime::agent::{Role, Status};
+use pitcrew_protocol::{AgentName, Program, Status};
+use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::hosting::{LaunchStage, Program};
+use pitcrew_runtime::hosting::LaunchStage;
 use pitcrew_runtime::run::{AgentSummary, Limit, RunEnd, RunHandle, RunOptions, Runtime};
 use rustix::process::Signal;
 use serde_json::json;

@@ -1,10 +1,8 @@
 //! The permission mode of another client's teammate: what is asked and answered in plan mode, and what is said of a mode that
 //! the client takes up by itself. And its goodbye that answers to nothing.
 
-use pitcrew_protocol::{AgentName, Frame, PermissionResponse};
+use pitcrew_protocol::{AgentName, Frame, PermissionMode, PermissionResponse, Program};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::hosting::Program;
 use pitcrew_runtime::run::{Ask, Asks, RunHandle, Runtime};
 use pitcrew_team::PermissionAsk;
 use rustix::process::Signal;

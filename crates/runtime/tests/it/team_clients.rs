@@ -1,10 +1,8 @@
 //! Another client as a teammate in a pane: what it asked, and what it left running, when its process is gone.
 
-use pitcrew_protocol::{AgentName, SendMessageInput};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{AgentName, PermissionMode, Program, SendMessageInput, Status};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::hosting::{LaunchStage, Program};
+use pitcrew_runtime::hosting::LaunchStage;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::Panes as _;
 use pitcrew_runtime::run::{Ask, Asks, RunEnd, RunHandle, RunOptions, Runtime};
@@ -153,7 +151,7 @@ async fn a_question_of_a_client_that_was_taken_out_of_the_team_is_asked_of_nobod
     team.remove_member(&pitcrew_team::Actor::User, &bob()).await.unwrap();
     let (mut handle, mut asks) = resumed_with_a_person(&setting, &panes).await;
     let is_waiting = |event: &RunEvent| {
-        matches!(event, RunEvent::AgentChanged { status: pitcrew_runtime::agent::Status::Idle, .. })
+        matches!(event, RunEvent::AgentChanged { status: pitcrew_protocol::Status::Idle, .. })
     };
     let events = until(&mut handle, is_waiting).await;
     assert!(

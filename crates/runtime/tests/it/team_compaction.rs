@@ -8,9 +8,8 @@ use pitcrew_model::{
     COMPACTION, Message, Model, ModelError, Request, Response, ResponseStream, Script, Scripted,
     StreamEvent, Usage,
 };
-use pitcrew_protocol::{AgentName, TaskStatus};
+use pitcrew_protocol::{AgentName, PermissionMode, TaskStatus};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, RunOptions, Runtime};
 use pitcrew_team::store::Event as Noted;
 

@@ -1,10 +1,10 @@
 //! A teammate that tries to write another's mail by hand, in a run with everything allowed.
 
+use pitcrew_protocol::PermissionMode;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox};
 
 use crate::team_env::{TestRun, WAITER};

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use pitcrew_protocol::{AgentName, Frame, MessageId, TaskStatus};
+use pitcrew_protocol::{AgentName, Frame, MessageId, PermissionMode, TaskStatus};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
 use pitcrew_runtime::transcript::{Step, read};
 use pitcrew_team::Team;

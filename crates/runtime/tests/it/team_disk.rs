@@ -1,11 +1,10 @@
 //! Agents whose disk is slow: what waits for it, and what does not. A lock that the test holds keeps a write from its file.
 
+use pitcrew_protocol::{PermissionMode, Status};
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{RunHandle, Runtime};
 use serde_json::Value;
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use pitcrew_model::ModelError;
-use pitcrew_protocol::{AgentName, Frame};
+use pitcrew_protocol::{AgentName, Frame, PermissionMode};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{Asks, Runtime};
 
 use crate::git::git;
@@ -39,7 +38,7 @@ async fn idle_summaries(tools: &str) -> Vec<Option<String>> {
     let mut handle = Runtime::start(setting.options(&ann_writes(tools))).await.unwrap();
     let is_idle = |event: &RunEvent| {
         let RunEvent::AgentChanged { agent, status, .. } = event else { return false };
-        agent.as_str() == "ann" && *status == pitcrew_runtime::agent::Status::Idle
+        agent.as_str() == "ann" && *status == pitcrew_protocol::Status::Idle
     };
     until(&mut handle, is_idle).await;
     let mail = setting.team().await.mail(&AgentName::lead()).await.unwrap();

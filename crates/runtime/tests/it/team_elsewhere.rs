@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, Frame, SendMessageInput, ShutdownRequest, TaskStatus};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{
+    AgentName, Frame, Program, SendMessageInput, ShutdownRequest, Status, TaskStatus,
+};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::hosting::{Hosting, Launch, LaunchSpec, LaunchStage, Program, TeammatePlace};
+use pitcrew_runtime::hosting::{Hosting, Launch, LaunchSpec, LaunchStage, TeammatePlace};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::Panes as _;
 use pitcrew_runtime::run::{Runtime, Shortfall};

@@ -8,10 +8,9 @@ use futures_util::StreamExt as _;
 use pitcrew_model::{
     Model, PriceTable, Request, Response, ResponseStream, Script, Scripted, StreamEvent, Usage,
 };
-use pitcrew_protocol::Limits;
+use pitcrew_protocol::{Limits, PermissionMode};
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
 use pitcrew_runtime::run::{
     AgentOptions, Asks, Begin, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime,

@@ -4,11 +4,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, ErrorCode, Frame, SendMessageInput};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{AgentName, ErrorCode, Frame, PermissionMode, SendMessageInput, Status};
 use pitcrew_runtime::control_socket::{ControlRequest, KnockError, control_request};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::question::{Choice, Digest};
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunHandle, Runtime, Shortfall};
 use pitcrew_team::store::{Event, JournalEntry};

@@ -1,8 +1,7 @@
 //! Whole runs in which the permission mode of a teammate changes.
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, PermissionMode};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::question::Choice;
 use pitcrew_runtime::run::{Asks, Runtime};
 use pitcrew_team::Actor;

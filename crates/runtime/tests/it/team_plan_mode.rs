@@ -1,8 +1,7 @@
 //! Plan mode, in a real repository: nothing changes before the plan is approved, and afterwards everything may.
 
+use pitcrew_protocol::PermissionMode;
 use std::process::Command;
-
-use pitcrew_runtime::gate::PermissionMode;
 
 use crate::git::apart;
 use crate::team_env::TestRun;

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, Member};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{AgentName, Member, PermissionMode, Status};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::question::{Choice, Keep, Offer};
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime, Shortfall};
 use pitcrew_runtime::settings::{Layer, Settings};

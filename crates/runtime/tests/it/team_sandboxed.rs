@@ -1,6 +1,7 @@
 //! Teams under `--sandbox`: another client as a teammate, whose commands no sandbox of ours holds.
 
-use pitcrew_runtime::hosting::{LaunchStage, Program};
+use pitcrew_protocol::Program;
+use pitcrew_runtime::hosting::LaunchStage;
 use pitcrew_runtime::run::{Begin, RunOptions, Runtime};
 use pitcrew_runtime::sandbox::{Profile, Sandbox};
 use pitcrew_runtime::settings::{Layer, Settings};

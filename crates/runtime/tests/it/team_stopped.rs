@@ -1,11 +1,12 @@
 //! Runs that are stopped, and teammates that agree to leave: who stays, what is void in the next run, and what becomes of
 //! mail on its way.
 
+use pitcrew_protocol::Program;
 use std::time::Duration;
 
 use pitcrew_runtime::control_socket::{ControlRequest, ENDING, control_request};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::hosting::{LaunchStage, Program};
+use pitcrew_runtime::hosting::LaunchStage;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
 use rustix::process::Signal;
 use serde_json::json;

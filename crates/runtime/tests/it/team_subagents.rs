@@ -1,9 +1,7 @@
 //! Subagents: of the lead and of teammates, in the background, and gone on with.
 
-use pitcrew_protocol::{AgentName, SendMessageInput};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{AgentName, PermissionMode, SendMessageInput, Status};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::question::Choice;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
 use pitcrew_team::Actor;

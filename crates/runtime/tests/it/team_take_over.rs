@@ -1,7 +1,6 @@
 //! Teams whose lead is dead, and a member in its place.
 
-use pitcrew_protocol::{AgentName, ErrorCode, SendMessageInput, TaskStatus};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{AgentName, ErrorCode, SendMessageInput, Status, TaskStatus};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Begin, RunError, Runtime};
 use pitcrew_runtime::transcript::{Step, read};

@@ -1,6 +1,6 @@
 //! What agents are told beside their mail: the project's instructions, what hooks add, where output is kept.
 
-use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_protocol::PermissionMode;
 use pitcrew_runtime::run::Asks;
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::json;

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::{Model, Request, ResponseStream};
-use pitcrew_protocol::{SendMessageInput, TaskStatus};
-use pitcrew_runtime::agent::Status;
+use pitcrew_protocol::{SendMessageInput, Status, TaskStatus};
 use pitcrew_runtime::control_socket::{ControlRequest, control_request};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime, Shortfall};

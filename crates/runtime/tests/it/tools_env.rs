@@ -1,10 +1,10 @@
 //! A folder with an agent's tools in it, for the tests of the tools.
 
+use pitcrew_protocol::PermissionMode;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::sandbox::{Profile, Sandbox};
 use pitcrew_runtime::tools::{
     PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools,

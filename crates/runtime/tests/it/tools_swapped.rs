@@ -1,12 +1,13 @@
 //! Folders and files that are swapped for links between the judgement and the call: what was judged is what is opened.
 
+use pitcrew_protocol::PermissionMode;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pitcrew_runtime::gate::{Call, Gate, Judged, PermissionMode, Verdict};
+use pitcrew_runtime::gate::{Call, Gate, Judged, Verdict};
 use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_runtime::tools::{ToolContext, ToolOutcome};
 use serde_json::{Value, json};

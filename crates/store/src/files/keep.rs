@@ -15,8 +15,8 @@ use super::disk::failed;
 use super::look::{Stands, list, name_of};
 use super::plain;
 use super::rename;
-use crate::format::FORMAT_VERSION;
 use crate::{StoreError, own_mode};
+use pitcrew_protocol::FORMAT_VERSION;
 
 /// How long what was taken away is kept.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);

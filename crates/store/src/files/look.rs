@@ -21,8 +21,8 @@ use super::plain;
 use super::teams::{CONFIG, parse, without_end_of_a_longer};
 use super::too_open::Treatment;
 use super::update::{Fault, TORN_PAUSE};
-use crate::format::{newer_document, newer_line};
 use crate::{JournalEntry, StoreError};
+use pitcrew_protocol::{newer_document, newer_line};
 
 /// A temporary file so old is of no living write.
 const TEMP_DEAD_AFTER: Duration = Duration::from_secs(60);
@@ -373,7 +373,11 @@ impl Look<'_> {
         let lines = match lines::read_bytes(path) {
             Ok(lines) => lines,
             Err(error) => {
-                return self.failed(path, error, |path, reason| Damage::Torn { path, reason, seen });
+                return self.failed(path, error, |path, reason| Damage::Torn {
+                    path,
+                    reason,
+                    seen,
+                });
             }
         };
         let (mut bad, mut newest) = (Vec::new(), None);

@@ -1,7 +1,7 @@
 //! Mail that a client had taken and its model never had; and the conversation that it is for.
 
-use pitcrew_protocol::MessageId;
-use pitcrew_team::{Actor, DeliveryState, Mail, Program, SpawnMember};
+use pitcrew_protocol::{MessageId, Program};
+use pitcrew_team::{Actor, DeliveryState, Mail, SpawnMember};
 
 use crate::team_env::{Crew, as_member, member, message, name};
 

@@ -1,8 +1,9 @@
 //! `pitcrew member mode`.
 
 use clap_complete::engine::ArgValueCompleter;
+use pitcrew_protocol::Program;
 use pitcrew_runtime::control_socket::ControlRequest;
-use pitcrew_team::{Actor, Program, SpawnRecord};
+use pitcrew_team::{Actor, SpawnRecord};
 use serde_json::json;
 
 use crate::completing;

@@ -1,8 +1,8 @@
 //! `pitcrew member remove`.
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::{AgentName, Member};
-use pitcrew_team::{Actor, Program, SpawnRecord, Team};
+use pitcrew_protocol::{AgentName, Member, Program};
+use pitcrew_team::{Actor, SpawnRecord, Team};
 use serde_json::json;
 
 use crate::completing;

@@ -193,8 +193,7 @@ mod tests {
     use std::time::Duration;
 
     use pitcrew_model::{StopReason, Usage};
-    use pitcrew_protocol::MessageId;
-    use pitcrew_runtime::agent::Status;
+    use pitcrew_protocol::{MessageId, Status};
     use pitcrew_runtime::question::Section;
     use serde_json::json;
 

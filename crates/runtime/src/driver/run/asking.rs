@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use pitcrew_protocol::ApiError;
+use pitcrew_protocol::{ApiError, chain};
 use pitcrew_team::{AnswerFound, PermissionAsk};
 use serde_json::Value;
 
 use super::super::agent_context::{AgentContext, ReportKind};
-use super::super::log::chain;
 use super::{Driver, Outcome};
 use crate::agent::{Answerer, Event, Mail, Question, Role, Settlement};
 use crate::events::RunEvent;

@@ -1,20 +1,18 @@
 //! Each effect of the machine, carried out.
 
-use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
+use pitcrew_protocol::{ApiError, ErrorCode, MessageId, PermissionMode, Status, chain};
 use pitcrew_team::{Actor, IdleNotice, IdleReason};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::super::agent_context::{Announcement, ReportKind};
 use super::super::inbox::Taken;
-use super::super::log::chain;
 use super::super::marks::Delivered;
 use super::super::{calls, compaction, inspect, model_call};
 use super::{Driver, Outcome};
-use crate::agent::{Effect, Ending, Event, IdleCause, IdleReport, Mail, Status};
+use crate::agent::{Effect, Ending, Event, IdleCause, IdleReport, Mail};
 use crate::dropped::as_member;
 use crate::events::{RunEvent, ToolEnded};
-use crate::gate::PermissionMode;
 use crate::transcript::{Step, ToolCall};
 
 impl Driver {

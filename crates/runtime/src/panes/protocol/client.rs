@@ -3,10 +3,10 @@
 //! One task owns the program and asks it one thing after the other. A program that breaks the protocol, hangs or dies is
 //! ended, and started anew for the next request: the panes are its terminal's, not its own.
 
+use pitcrew_protocol::PaneHost;
 use std::fmt;
 
 use async_trait::async_trait;
-use pitcrew_team::PaneHost;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};

@@ -3,10 +3,10 @@
 //! A pane is made with a program that only waits, is given its tag and options, and is then respawned with its real
 //! argv: so nothing of that program's is missed, and a crash in between leaves a pane that ends by itself.
 
+use pitcrew_protocol::PaneHost;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use pitcrew_team::PaneHost;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::client::{CallError, Client, MARK, Words, answers, message_bytes, words};

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, PermissionMode};
 use serde_json::{Value, json};
 
 use super::super::{AskedCall, AskedFile, Kind, Offer, PermissionQuestion, Section, Size, lay_out};
-use crate::gate::{Call, Gate, PermissionMode};
+use crate::gate::{Call, Gate};
 
 struct Place {
     dir: tempfile::TempDir,

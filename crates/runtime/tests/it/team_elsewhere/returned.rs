@@ -1,15 +1,15 @@
 //! A lead that comes back to teammates in processes of their own: those that live, that died, and that nobody needs any more.
 
-use pitcrew_protocol::{AgentName, Member, SendMessageInput, TeamCreateInput};
+use pitcrew_protocol::{
+    AgentName, Member, PaneHost, ProcessRef, Program, SendMessageInput, TeamCreateInput,
+};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::hosting::{LaunchStage, Program, member_bounds, root_word, rules_digest};
+use pitcrew_runtime::hosting::{LaunchStage, member_bounds, root_word, rules_digest};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::{NewPane, PaneId, PaneTag, Panes as _};
 use pitcrew_runtime::run::{Begin, RunEnd, RunOptions, Runtime};
 use pitcrew_team::store::Event;
-use pitcrew_team::{
-    Actor, CreateTeam, MadeBy, OnTaken, PaneHost, PanePlace, ProcessRef, SpawnMember, Started, Team,
-};
+use pitcrew_team::{Actor, CreateTeam, MadeBy, OnTaken, PanePlace, SpawnMember, Started, Team};
 use rustix::process::Signal;
 
 use super::{ONE, Played, bob, check_nothing_left, hosting, stages};

@@ -1,0 +1,378 @@
+//! Stopping for now: a turn that a person cuts off, an agent that nobody leads, and one whose run is being stopped.
+
+use pitcrew_protocol::Status;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::compact::Compacting;
+use super::machine::{Agent, Phase};
+use super::{Answerer, Effect, Effects, Ending, IdleCause, Role, Settlement};
+use crate::transcript::{Step, ToolCall};
+
+/// What the model reads of a turn that was cut off, in the reference client's words.
+const CUT_OFF: &str = "[Request interrupted by user]";
+
+/// The same, in place of the result of a call.
+const CALL_CUT_OFF: &str = "[Request interrupted by user for tool use]";
+
+/// Why a question is void that was open when the turn was cut off.
+const NOBODY_ASKS: &str = "the user interrupted the turn";
+
+impl Agent {
+    /// Whether it takes no mail at all: it is between turns, and nobody leads it.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.is_parked && matches!(self.phase, Phase::Pending | Phase::Idle)
+    }
+
+    /// Goes on with the mail that came meanwhile.
+    pub(super) fn unparked(&mut self, fx: &mut Effects) {
+        self.is_parked = false;
+        if self.phase == Phase::Idle {
+            fx.push(Effect::TakeMail);
+        }
+    }
+
+    /// Ends the turn where it is: what runs is dropped, and every open call gets a result that says so.
+    pub(super) fn interrupted(&mut self, fx: &mut Effects) {
+        match self.phase {
+            Phase::Pending | Phase::Idle | Phase::Over(_) => return,
+            Phase::Boundary
+            | Phase::TurnEnd
+            | Phase::Thinking
+            | Phase::Compacting
+            | Phase::Calling
+            | Phase::Resting => {}
+        }
+        // A subagent has no turn but the one that its caller waits for; it is dropped with the call.
+        if self.profile.role == Role::Subagent {
+            return;
+        }
+        fx.push(Effect::CutOff);
+        self.stages.clear();
+        self.remarks.clear();
+        let open: Vec<_> =
+            self.conversation.open_calls().iter().map(|open| open.call.clone()).collect();
+        let had_calls = !open.is_empty();
+        for call in open {
+            let request = self.asked_for(&call.id).map(|request| (request, call.id.clone()));
+            self.cut_off(call, fx);
+            if let Some((request, call)) = request {
+                let refused = Some(NOBODY_ASKS.to_owned());
+                fx.push(Effect::Settle(Settlement { call, request, by: Answerer::Here, refused }));
+            }
+        }
+        if !had_calls {
+            self.write(vec![Step::Told { text: CUT_OFF.to_owned() }], fx);
+        }
+        self.fall_idle(IdleCause::Interrupted, fx);
+        // What was put aside for the turn's next boundary starts the next turn.
+        self.proceed_when_idle(fx);
+    }
+
+    /// Drops what runs, as a crash would: the transcript says where to go on.
+    pub(super) fn held(&mut self, fx: &mut Effects) {
+        self.is_held = true;
+        fx.push(Effect::CutOff);
+    }
+
+    /// Stops where it is, as its model is unavailable: the conversation still waits for the model's answer.
+    ///
+    /// A lead parks, and its run with it. A teammate stays on the team: its lead learns why it is idle, and the next message
+    /// has it call its model again. A subagent ends, and its caller learns why.
+    pub(super) fn model_unavailable(
+        &mut self,
+        reason: String,
+        retry_after: Option<Duration>,
+        fx: &mut Effects,
+    ) {
+        self.compacting = Compacting::default();
+        match self.profile.role {
+            Role::Lead => {
+                self.phase = Phase::Over(Status::Parked);
+                self.announced = Status::Parked;
+                fx.push(Effect::Park { reason, retry_after });
+            }
+            Role::Teammate => {
+                self.phase = Phase::Idle;
+                let reason = format!(
+                    "{reason}. It is still on the team, and tries again when it gets a message"
+                );
+                self.send_idle(IdleCause::Failed(reason), fx);
+                self.proceed_when_idle(fx);
+            }
+            Role::Subagent => self.finish(Status::Failed, Some(reason), fx),
+        }
+    }
+
+    fn cut_off(&mut self, call: ToolCall, fx: &mut Effects) {
+        let text = CALL_CUT_OFF.to_owned();
+        self.write(
+            vec![Step::Result {
+                call: call.id.clone(),
+                text: text.clone(),
+                is_error: true,
+                context: Vec::new(),
+                seen: Vec::new(),
+            }],
+            fx,
+        );
+        let data = Value::String(format!("Error: {text}"));
+        fx.push(Effect::Report(
+            call,
+            Ending { text, data, is_error: true, context: Vec::new(), seen: Vec::new() },
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pitcrew_model::Block;
+    use pitcrew_protocol::Status;
+
+    use super::super::tests::{Play, allowed, calls, done, idle_teammate, mail, says};
+    use super::super::tests_approval::asking_teammate;
+    use super::super::{Event, ModelFailure};
+    use super::*;
+    use crate::transcript::Grant;
+
+    #[test]
+    fn an_interrupted_model_call_is_dropped_and_the_teammate_is_idle() {
+        let mut play = Play::teammate();
+        play.then(
+            Event::Interrupted,
+            &[
+                "cut off",
+                "write told",
+                "send idle interrupted: nothing",
+                "write rested",
+                "announce idle",
+            ],
+        )
+        .then(says("too late"), &[]);
+        assert_eq!(play.last_blocks(), [Block::text("work"), Block::text(CUT_OFF)]);
+        play.crashed().then(Event::Resumed, &["take mail", "announce idle"]);
+    }
+
+    fn unavailable() -> Event {
+        let retry_after = Some(Duration::from_secs(3600));
+        Event::ModelFailed {
+            reason: "come later".to_owned(),
+            failure: ModelFailure::Unavailable { retry_after },
+        }
+    }
+
+    #[test]
+    fn a_teammate_whose_model_is_unavailable_tells_its_lead_and_tries_again_with_the_next_message()
+    {
+        let mut play = Play::teammate();
+        let told = "send idle come later. It is still on the team, and tries again when it gets a message: nothing";
+        play.then(unavailable(), &[told, "announce idle"]).then(says("too late"), &[]).then(
+            mail(&[("m1", "try again")]),
+            &["announce running", "write mail", "acknowledge m1", "call model"],
+        );
+        assert!(matches!(&play.last_blocks()[..], [Block::Text { text, .. }, _] if text == "work"));
+        play.then(Event::MailWaiting, &["take mail"])
+            .then(mail(&[("m2", "and this")]), &[])
+            .then(unavailable(), &[told, "write mail", "acknowledge m2", "call model"]);
+        let mut play = Play::teammate();
+        play.then(unavailable(), &[told, "announce idle"]);
+        play.crashed()
+            .then(Event::Resumed, &["announce running", "take mail"])
+            .then(mail(&[]), &["call model"]);
+    }
+
+    #[test]
+    fn a_lead_whose_model_is_unavailable_parks_and_asks_its_model_again_when_it_is_resumed() {
+        let mut play = Play::of(Role::Lead);
+        play.then(
+            Event::Started { prompt: "go".to_owned() },
+            &["announce running", "write told", "take mail"],
+        )
+        .then(mail(&[]), &["call model"])
+        .then(unavailable(), &["park (come later, 3600 s)"])
+        .then(says("too late"), &[])
+        .then(Event::MailWaiting, &[]);
+        assert_eq!(play.agent.status(), Status::Parked);
+        play.crashed()
+            .then(Event::Resumed, &["announce running", "take mail"])
+            .then(mail(&[]), &["call model"]);
+    }
+
+    #[test]
+    fn every_open_call_of_an_interrupted_turn_has_a_result() {
+        let mut play = Play::teammate();
+        play.then(calls(&[("a", "Bash"), ("b", "Bash")]), &["write assistant", "take mail"])
+            .then(mail(&[]), &["judge a in default"])
+            .then(allowed("a"), &["write began", "run a {}"])
+            .then(
+                Event::Interrupted,
+                &[
+                    "cut off",
+                    "write result",
+                    "report a failed",
+                    "write result",
+                    "report b failed",
+                    "send idle interrupted: nothing",
+                    "write rested",
+                    "announce idle",
+                ],
+            )
+            .then(done("a"), &[]);
+        assert_eq!(
+            play.last_blocks(),
+            [Block::tool_error("a", CALL_CUT_OFF), Block::tool_error("b", CALL_CUT_OFF)]
+        );
+        play.then(
+            mail(&[("m1", "do something else")]),
+            &["announce running", "write mail", "acknowledge m1", "call model"],
+        );
+    }
+
+    #[test]
+    fn a_question_of_an_interrupted_turn_is_taken_back() {
+        let late = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success"}"#;
+        asking_teammate()
+            .then(
+                Event::Interrupted,
+                &[
+                    "cut off",
+                    "write result",
+                    "report a failed",
+                    "settle a the user interrupted the turn (Here)",
+                    "send idle interrupted: nothing",
+                    "write rested",
+                    "announce idle",
+                ],
+            )
+            .then(mail(&[("m1", late)]), &["write mail", "acknowledge m1"]);
+    }
+
+    #[test]
+    fn mail_that_waited_for_the_interrupted_turn_starts_the_next_one() {
+        let mut play = Play::teammate();
+        play.then(Event::MailWaiting, &["take mail"]).then(mail(&[("m1", "stop that")]), &[]).then(
+            Event::Interrupted,
+            &[
+                "cut off",
+                "write told",
+                "send idle interrupted: nothing",
+                "write rested",
+                "write mail",
+                "acknowledge m1",
+                "call model",
+            ],
+        );
+    }
+
+    #[test]
+    fn an_idle_agent_cannot_be_interrupted() {
+        idle_teammate().then(Event::Interrupted, &[]);
+    }
+
+    #[test]
+    fn the_first_answer_counts_and_the_second_is_passed_over() {
+        let late = r#"{"type":"permission_response","request_id":"perm-1","subtype":"error","error":"no"}"#;
+        let yes = Grant::Allowed { input: None, updates: Vec::new() };
+        let answered = || Event::Answered { call: "a".to_owned(), grant: yes.clone() };
+        let mut play = asking_teammate();
+        play.then(
+            answered(),
+            &["write granted", "settle a allowed (Here)", "write began", "run a {}"],
+        )
+        .then(mail(&[("m1", late)]), &["write mail", "acknowledge m1"])
+        .then(answered(), &[])
+        .then(done("a"), &["write result", "report a done", "take mail"]);
+    }
+
+    #[test]
+    fn a_parked_teammate_takes_no_mail_until_it_is_led_again() {
+        let mut play = idle_teammate();
+        play.then(Event::Parked, &["announce parked"])
+            .then(Event::MailWaiting, &[])
+            .then(Event::Wake, &[])
+            .then(Event::Unparked, &["take mail", "announce idle"])
+            .then(
+                mail(&[("m1", "hello")]),
+                &["announce running", "write mail", "acknowledge m1", "call model"],
+            );
+    }
+
+    #[test]
+    fn a_teammate_that_is_parked_in_a_turn_ends_it_and_leaves_its_mail_for_later() {
+        let mut play = Play::teammate();
+        play.then(Event::Parked, &[])
+            .then(calls(&[("a", "Read")]), &["write assistant", "take mail"])
+            .then(mail(&[("m1", "hello")]), &["judge a in default"])
+            .then(allowed("a"), &["run a {}"])
+            .then(done("a"), &["write result", "report a done", "take mail"])
+            .then(mail(&[("m1", "hello")]), &["call model"])
+            .then(says("all done"), &["write assistant", "take mail"])
+            .then(mail(&[("m1", "hello")]), &["end turn"])
+            .then(
+                Event::HookAnswered { keep_going: None },
+                &["send idle available: all done", "write rested", "announce parked"],
+            );
+        assert_eq!(play.agent.status(), Status::Parked);
+        play.then(Event::Unparked, &["take mail", "announce idle"]).then(
+            mail(&[("m1", "hello")]),
+            &["announce running", "write mail", "acknowledge m1", "call model"],
+        );
+    }
+
+    #[test]
+    fn a_held_lead_does_no_more_and_still_refers_mail_until_it_is_resumed() {
+        let goodbye = r#"{"type":"shutdown_approved","requestId":"shutdown-1@bob","from":"bob","timestamp":"t"}"#;
+        let mut play = Play::of(Role::Lead);
+        play.then(
+            Event::Started { prompt: "go".to_owned() },
+            &["announce running", "write told", "take mail"],
+        )
+        .then(mail(&[]), &["call model"])
+        .then(Event::Held, &["cut off"])
+        .then(says("too late"), &[])
+        .then(Event::MailWaiting, &["take mail"])
+        .then(mail(&[("m1", goodbye), ("m2", "hello")]), &["refer m1"])
+        .then(Event::Told { text: "bob has left".to_owned() }, &[]);
+        play.crashed()
+            .then(Event::Resumed, &["announce running", "take mail"])
+            .then(mail(&[("m2", "hello")]), &["write mail", "acknowledge m2", "call model"]);
+    }
+
+    #[test]
+    fn a_call_of_a_held_lead_is_dropped_where_it_was() {
+        let mut play = Play::of(Role::Lead);
+        play.then(
+            Event::Started { prompt: "go".to_owned() },
+            &["announce running", "write told", "take mail"],
+        )
+        .then(mail(&[]), &["call model"])
+        .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(Event::Held, &["cut off"])
+        .then(allowed("a"), &[])
+        .then(mail(&[("m1", "hello")]), &[]);
+        assert_eq!(play.agent.conversation().open_calls().len(), 1);
+    }
+
+    #[test]
+    fn a_teammate_begins_with_the_mail_in_its_inbox() {
+        let mut play = Play::of(Role::Teammate);
+        play.then(Event::Resumed, &["take mail"]).then(mail(&[]), &["announce idle"]).then(
+            mail(&[("m1", "work")]),
+            &["announce running", "write mail", "acknowledge m1", "call model"],
+        );
+    }
+
+    #[test]
+    fn a_teammate_that_nobody_leads_does_not_begin() {
+        let mut play = Play::of(Role::Teammate);
+        play.then(Event::Parked, &[])
+            .then(Event::Resumed, &["announce parked"])
+            .then(Event::Unparked, &["take mail", "announce idle"])
+            .then(
+                mail(&[("m1", "work")]),
+                &["announce running", "write mail", "acknowledge m1", "call model"],
+            );
+    }
+}

@@ -1,0 +1,70 @@
+//! Which programs a command's names stand for, and what repository git finds.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::judge::Gate;
+use super::paths::Target;
+use pitcrew_process::checkout::checkout_around;
+
+/// Where programs are looked for if nobody says so.
+const USUAL: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+
+/// Folders of the system, even where an agent works in `/`.
+const OF_THE_SYSTEM: [&str; 7] = [
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+    "/opt/homebrew/bin",
+];
+
+/// Whether the name may stand for a program that the project brings.
+pub(super) fn is_of_the_project(gate: &Gate, cwd: &Path, folders: &[PathBuf], name: &str) -> bool {
+    if name.contains('/') {
+        return true;
+    }
+    let usual = USUAL.iter().map(Path::new).filter(|_| gate.search_path.is_empty());
+    for entry in gate.search_path.iter().map(PathBuf::as_path).chain(usual) {
+        if OF_THE_SYSTEM.iter().any(|folder| entry == Path::new(folder))
+            && is_program(&entry.join(name))
+        {
+            return false;
+        }
+        // A relative folder is another one after each `cd`.
+        let places = folders.iter().map(|folder| folder.join(entry).join(name));
+        let found: Vec<PathBuf> = places.filter(|place| is_program(place)).collect();
+        let is_inside = |place: &PathBuf| gate.is_inside(cwd, &Target::new(cwd, place));
+        if found.iter().any(is_inside) || !found.is_empty() && !entry.is_absolute() {
+            return true;
+        }
+        if !found.is_empty() {
+            return false;
+        }
+    }
+    false
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether git may find something other than the repository of the working folder, which its user cloned or made.
+pub(super) fn may_leave_repository(cwd: &Path, folders: &[PathBuf], moves: bool) -> bool {
+    let home = checkout_around(cwd);
+    folders.iter().any(|folder| is_loose_repository(folder) || checkout_around(folder) != home)
+        || moves && home.is_none()
+}
+
+/// Whether git may take the folder, or one above, for a repository though it has no `.git`: whoever writes files makes one.
+fn is_loose_repository(folder: &Path) -> bool {
+    let is_there = |folder: &Path, name: &str| folder.join(name).symlink_metadata().is_ok();
+    let below_top = folder.ancestors().take_while(|folder| !is_there(folder, ".git"));
+    below_top
+        .into_iter()
+        .any(|folder| ["HEAD", "objects", "refs"].iter().all(|name| is_there(folder, name)))
+}

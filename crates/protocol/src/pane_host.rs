@@ -1,0 +1,24 @@
+//! The program that keeps the panes of a team.
+
+use serde::{Deserialize, Serialize};
+
+/// What keeps panes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaneHost {
+    /// Its kind, as in a member's `backendType`.
+    pub backend: String,
+    /// The socket of the server, when it is not the default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+    /// The program that speaks the pane protocol, with its arguments; empty for every other kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+}
+
+impl PaneHost {
+    /// The default host of a kind.
+    #[must_use]
+    pub fn of(backend: &str) -> Self {
+        Self { backend: backend.to_owned(), ..Self::default() }
+    }
+}

@@ -1,0 +1,96 @@
+//! The permission modes and how freely an agent may act in each.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Names how freely an agent may act (founding guide section 12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PermissionMode {
+    /// Reads in the working folder are free, anything that changes something asks.
+    #[default]
+    Default,
+    /// Edits in the working folder are free too.
+    AcceptEdits,
+    /// Nothing changes but the plan file.
+    Plan,
+    /// Team and task tools only.
+    Delegate,
+    /// What would ask is denied.
+    DontAsk,
+    /// Everything is allowed that no deny rule forbids.
+    BypassPermissions,
+}
+
+impl PermissionMode {
+    /// All modes.
+    pub const ALL: [Self; 6] = [
+        Self::Default,
+        Self::AcceptEdits,
+        Self::Plan,
+        Self::Delegate,
+        Self::DontAsk,
+        Self::BypassPermissions,
+    ];
+
+    /// The mode's name on the wire and in settings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::AcceptEdits => "acceptEdits",
+            Self::Plan => "plan",
+            Self::Delegate => "delegate",
+            Self::DontAsk => "dontAsk",
+            Self::BypassPermissions => "bypassPermissions",
+        }
+    }
+
+    /// How much happens in the mode without a question: a higher number is freer.
+    #[must_use]
+    pub fn freedom(self) -> u8 {
+        match self {
+            Self::Default | Self::Plan | Self::Delegate | Self::DontAsk => 0,
+            Self::AcceptEdits => 1,
+            Self::BypassPermissions => 2,
+        }
+    }
+
+    /// The mode of agents that are spawned in a run of this mode: planning and delegating are not handed down.
+    #[must_use]
+    pub fn handed_down(self) -> Self {
+        match self {
+            Self::Plan | Self::Delegate => Self::Default,
+            Self::Default | Self::AcceptEdits | Self::DontAsk | Self::BypassPermissions => self,
+        }
+    }
+}
+
+impl fmt::Display for PermissionMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_the_reference_s() {
+        for mode in [
+            PermissionMode::Default,
+            PermissionMode::AcceptEdits,
+            PermissionMode::Plan,
+            PermissionMode::Delegate,
+            PermissionMode::DontAsk,
+            PermissionMode::BypassPermissions,
+        ] {
+            let written = serde_json::to_value(mode).unwrap();
+            assert_eq!(written, mode.as_str());
+            assert_eq!(serde_json::from_value::<PermissionMode>(written).unwrap(), mode);
+        }
+        assert_eq!(PermissionMode::DontAsk.as_str(), "dontAsk");
+    }
+}

@@ -1,0 +1,40 @@
+//! The programs that run teammates.
+
+use serde::{Deserialize, Serialize};
+
+/// What runs a teammate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Program {
+    /// We do.
+    #[default]
+    Pitcrew,
+    /// The reference client.
+    Claude,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Pitcrew, Self::Claude];
+
+    /// Its name, as flags and files spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pitcrew => "pitcrew",
+            Self::Claude => "claude",
+        }
+    }
+
+    /// Finds the program of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|program| program.as_str() == name)
+    }
+
+    /// Whether it is pitcrew itself.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        *self == Self::Pitcrew
+    }
+}
