@@ -4,6 +4,7 @@
 //! Source of the reference client's call: wire format, "Pane spawn".
 
 mod in_settings;
+pub(crate) mod recorded;
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;

@@ -7,6 +7,10 @@ use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
+use pitcrew_view::asking::Questions;
+use pitcrew_view::outcome;
+use pitcrew_view::stream::Stream;
+use pitcrew_view::tally::Tally;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -17,10 +21,8 @@ use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hosting::HostingArgs;
-use crate::live::asking::Questions;
 use crate::live::signals::Signals;
-use crate::live::stream::{self, Stream};
-use crate::live::tally::Tally;
+use crate::live::stream;
 use crate::live::watch::{Face, Watched, watch};
 use crate::output::{self, Form, printable};
 use crate::report;
@@ -392,7 +394,7 @@ pub(crate) fn shown(
     let written = match (unwritten, format) {
         (Some(failure), _) => Err(failure),
         (None, OutputFormat::Text) => {
-            report::last_words(&outcome).map_or(Ok(()), |text| output::line(&printable(text)))
+            outcome::last_words(&outcome).map_or(Ok(()), |text| output::line(&printable(text)))
         }
         (None, OutputFormat::Json) => json_result(&outcome, &tally, resume, &ended),
         (None, OutputFormat::StreamJson) => stream::print(&tally.result(&outcome).into()),
@@ -426,7 +428,7 @@ fn json_result(
 ) -> Result<(), Failure> {
     let mut result = serde_json::to_value(tally.result(outcome)).map_err(Failure::internal)?;
     if let Value::Object(result) = &mut result {
-        result.extend(report::document(outcome, resume));
+        result.extend(outcome::document(outcome, resume));
         result.extend(ended.as_ref().err().map(Failure::document).unwrap_or_default());
     }
     output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)

@@ -8,14 +8,14 @@ use pitcrew_runtime::client_socket::ClientSockets;
 use pitcrew_team::{
     Actor, DeliveryState, OPERATOR, Receipt, Sent, SentView, Team, lead_reads_inbox,
 };
+use pitcrew_view::member_status::{MemberStatus, Whereabouts};
+use pitcrew_view::running::Running;
 use serde::Serialize;
 
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::member_status::{MemberStatus, Whereabouts};
 use crate::output;
-use crate::running::Running;
 use crate::selection::TeamChoice;
 
 /// The most that is read from stdin: a text longer than this is over every limit.

@@ -6,13 +6,13 @@ use anstyle::{AnsiColor, Style};
 use crossterm::event::Event as Key;
 use pitcrew_protocol::Color;
 use pitcrew_runtime::question::Section;
+use pitcrew_view::asking::{Current, ShownPages};
+use pitcrew_view::fold::{AgentRow, Remark, View};
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
 use super::agent_screen::{Entry, Footer, Terminal, Typed};
-use super::asking::{Current, ShownPages};
 use super::log;
-use super::view::{AgentRow, Remark, View};
 use crate::output::{STRONG, printable};
 
 /// What stands before a message to the lead that is being typed.

@@ -6,15 +6,16 @@ use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, RunOutcome};
 use pitcrew_team::{Actor, Team};
+use pitcrew_view::asking::{Heard, Questions};
+use pitcrew_view::fold::{Remark, View};
+use pitcrew_view::stream::Stream;
+use pitcrew_view::tally::Tally;
 
 use super::agent_screen::Typed;
-use super::asking::{Heard, Questions};
 use super::board::Board;
 use super::log;
 use super::signals::{EndSignal, Signals};
-use super::stream::Stream;
-use super::tally::Tally;
-use super::view::{Remark, View};
+use super::stream;
 use super::warnings::Remarks;
 use crate::failure::Failure;
 use crate::output;
@@ -156,7 +157,7 @@ impl Watching {
                 remarks.iter().for_each(log::write);
                 Ok(())
             }
-            Face::Stream(stream) => stream.write(event),
+            Face::Stream(lines) => stream::write(lines, event),
         }
     }
 

@@ -3,14 +3,14 @@
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{AgentName, Member, Program};
 use pitcrew_team::{Actor, SpawnRecord, Team};
+use pitcrew_view::member_status::{MemberStatus, Whereabouts};
+use pitcrew_view::running::Running;
 use serde_json::json;
 
 use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::member_status::{MemberStatus, Whereabouts};
 use crate::output::shell_word;
-use crate::running::Running;
 use crate::selection::TeamChoice;
 use crate::settle;
 

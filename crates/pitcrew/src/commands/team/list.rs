@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 use pitcrew_protocol::TaskStatus;
 use pitcrew_team::{ArchiveEntry, TeamSummary, Teams};
+use pitcrew_view::member_status::Whereabouts;
+use pitcrew_view::running::Running;
 use serde::Serialize;
 
 use crate::archive::day_and_time;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::member_status::Whereabouts;
 use crate::output::{self, first_line};
-use crate::running::Running;
 
 /// The widest description in the table.
 const DESCRIPTION_CHARS: usize = 50;

@@ -6,6 +6,8 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{Member, TeamConfig};
 use pitcrew_store::{ArchivedTeam, LeaseHolder, LeaseName};
 use pitcrew_team::TaskListView;
+use pitcrew_view::member_status::Whereabouts;
+use pitcrew_view::running::Running;
 use serde::Serialize;
 
 use crate::archive::day_and_time;
@@ -14,9 +16,7 @@ use crate::commands::task::list::table as tasks;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::member_status::Whereabouts;
 use crate::output::{self, FAINT, STRONG, printable, shell_word};
-use crate::running::Running;
 use crate::selection::{self, Chosen};
 
 /// Show a team: its members and where they run, its tasks, and who runs it

@@ -8,11 +8,11 @@ use pitcrew_protocol::{AgentName, Task, TaskStatus, counted};
 use pitcrew_runtime::events::{Answered, RunEvent};
 use pitcrew_runtime::question::Size;
 use pitcrew_team::MessageView;
+use pitcrew_view::asking::{Current, ShownPages};
+use pitcrew_view::fold::{AgentRow, View, brief};
 
-use super::super::asking::{Current, ShownPages};
 use super::super::board::style;
 use super::super::panel::{Panel, panel};
-use super::super::view::{AgentRow, View, brief};
 use crate::output::{FAINT, STRONG, first_line, printable};
 
 /// The most of a message that is shown, in lines; the whole of it is in the inbox.
@@ -289,7 +289,7 @@ mod tests {
         thinks                          12.3k tokens  $0.12  task #3 Fix slug  2 unread
         >
         ");
-        let question = super::super::super::asking::tests::question("make it");
+        let question = super::super::super::panel::tests::question("make it");
         agent_view.ask(Some(Current { question, waiting: 1, part: Section::Ends }));
         insta::assert_snapshot!(footer(&agent_view, 0), @r"
         ── bob of demo

@@ -8,10 +8,10 @@ use pitcrew_runtime::question::Section;
 use pitcrew_runtime::run::RunHandle;
 use pitcrew_store::{Change, Watch};
 use pitcrew_team::{Actor, MessageView, Team};
+use pitcrew_view::asking::{Heard, Questions, ShownPages};
+use pitcrew_view::tally::Tally;
 
-use super::super::asking::{Heard, Questions, ShownPages};
 use super::super::signals::{EndSignal, Signals};
-use super::super::tally::Tally;
 use super::super::warnings::Remarks;
 use super::super::watch::Watched;
 use super::agent_view::AgentView;

@@ -11,7 +11,7 @@ use pitcrew_runtime::events::{
 use pitcrew_runtime::question::visible;
 use serde_json::Value;
 
-use crate::output::{first_line, in_one_line};
+use crate::text::{first_line, in_one_line};
 
 /// The widest description of what an agent does now.
 const DOING_CHARS: usize = 60;
@@ -21,19 +21,19 @@ const SAID_CHARS: usize = 160;
 
 /// A run as far as it was told.
 #[derive(Debug, Default)]
-pub(crate) struct View {
+pub struct View {
     agents: Vec<AgentRow>,
 }
 
 /// One agent.
 #[derive(Debug)]
-pub(crate) struct AgentRow {
+pub struct AgentRow {
     /// Its name.
-    pub(crate) name: AgentName,
+    pub name: AgentName,
     /// Its color; the lead has none.
-    pub(crate) color: Option<Color>,
+    pub color: Option<Color>,
     /// Its state.
-    pub(crate) status: Status,
+    pub status: Status,
     /// The tool it runs, or what it waits for.
     doing: Option<String>,
     /// The tools it asks permission for, by the calls.
@@ -45,21 +45,21 @@ pub(crate) struct AgentRow {
 
 /// Something worth a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Remark {
+pub struct Remark {
     /// Who it is about; the run itself when absent.
-    pub(crate) agent: Option<AgentName>,
+    pub agent: Option<AgentName>,
     /// What.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 impl View {
     /// The agents, in the order of their start.
-    pub(crate) fn agents(&self) -> &[AgentRow] {
+    pub fn agents(&self) -> &[AgentRow] {
         &self.agents
     }
 
     /// Takes an event in, and says what of it is worth a line.
-    pub(crate) fn apply(&mut self, event: &RunEvent) -> Vec<Remark> {
+    pub fn apply(&mut self, event: &RunEvent) -> Vec<Remark> {
         match event {
             RunEvent::Started(started) => {
                 self.start(started.agent.clone(), None);
@@ -167,7 +167,7 @@ impl View {
     }
 
     /// Takes an agent in, as one that is just starting.
-    pub(crate) fn start(&mut self, name: AgentName, color: Option<Color>) {
+    pub fn start(&mut self, name: AgentName, color: Option<Color>) {
         self.agents.retain(|agent| agent.name != name);
         self.agents.push(AgentRow {
             name,
@@ -282,7 +282,7 @@ impl View {
 
 impl AgentRow {
     /// State, current tool, tokens and cost, in one line without the name.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let doing = match (&self.doing, self.status) {
             (Some(doing), _) => first_line(doing, DOING_CHARS),
             // Of an agent elsewhere it may be seen that it is in a turn after its question was put.
@@ -327,7 +327,7 @@ fn answered_permission(refused: Option<&str>) -> String {
 }
 
 /// A call in one line: the tool, and of its input what tells most.
-pub(crate) fn brief(tool: &str, input: &Value) -> String {
+pub fn brief(tool: &str, input: &Value) -> String {
     const TELLING: [&str; 10] = [
         "command",
         "file_path",
@@ -368,7 +368,7 @@ fn named(color: &str) -> Option<Color> {
 }
 
 /// A count in at most four characters and a unit.
-pub(crate) fn short(count: u64) -> String {
+pub fn short(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),
         1_000..1_000_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),

@@ -11,13 +11,13 @@ use pitcrew_store::LeaseName;
 use pitcrew_team::{PanePlace, Request, RequestKind, SpawnRecord, Started, Team};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output::printable;
+use crate::error::ViewError;
 use crate::running::Running;
+use crate::text::printable;
 
 /// Where one member runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Whereabouts {
+pub struct Whereabouts {
     /// The member.
     name: AgentName,
     /// What runs it: `pitcrew` or `claude`; null when it is not known.
@@ -35,7 +35,7 @@ pub(crate) struct Whereabouts {
 /// How a member's process stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum MemberStatus {
+pub enum MemberStatus {
     /// It runs.
     Running,
     /// It was started, and is not at work yet.
@@ -68,11 +68,11 @@ impl Whereabouts {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(crate) async fn of(
+    pub async fn of(
         team: &Team,
         config: &TeamConfig,
         lead: &Running,
-    ) -> Result<Vec<Self>, Failure> {
+    ) -> Result<Vec<Self>, ViewError> {
         // Of a team without anybody of ours nothing is recorded, and looking would leave a folder of ours in it.
         let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
         let started = if has_ours { team.started().await? } else { BTreeMap::new() };
@@ -87,11 +87,10 @@ impl Whereabouts {
                 }
                 None => {
                     let lease = LeaseName::of_member(&member.name);
-                    let holder = team
-                        .backend()
-                        .lease_holder(team.dir(), &lease)
-                        .await
-                        .map_err(Failure::internal)?;
+                    let holder =
+                        team.backend().lease_holder(team.dir(), &lease).await.map_err(
+                            |source| ViewError::Store { team: team.dir().clone(), source },
+                        )?;
                     let holder = holder.map(|holder| holder.pid);
                     match lead {
                         // A pane teammate outlives its session's lead.
@@ -117,22 +116,22 @@ impl Whereabouts {
     }
 
     /// Whose it is.
-    pub(crate) fn name(&self) -> &AgentName {
+    pub fn name(&self) -> &AgentName {
         &self.name
     }
 
     /// How its process stands.
-    pub(crate) fn state(&self) -> MemberStatus {
+    pub fn state(&self) -> MemberStatus {
         self.state
     }
 
     /// Its process, as far as it is known.
-    pub(crate) fn pid(&self) -> Option<u32> {
+    pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
     /// Whether it is known to run.
-    pub(crate) fn runs(&self) -> bool {
+    pub fn runs(&self) -> bool {
         match self.state {
             MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late => true,
             MemberStatus::Gone | MemberStatus::NotRunning | MemberStatus::Unknown => false,
@@ -140,7 +139,7 @@ impl Whereabouts {
     }
 
     /// The place and the state, as cells of a table.
-    pub(crate) fn cells(&self, member: &Member) -> [String; 2] {
+    pub fn cells(&self, member: &Member) -> [String; 2] {
         let place = match &self.pane {
             Some(pane) => format!("{} {}", printable(&pane.host.backend), printable(&pane.id)),
             None => member

@@ -11,11 +11,11 @@ use pitcrew_runtime::run::{AgentSummary, MAX_OUTPUT_TOKENS, ModelTotal, RunEnd, 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::report;
+use crate::outcome;
 
 /// The sums of a run so far.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub struct Tally {
     started: Instant,
     session_id: String,
     asked: BTreeMap<String, String>,
@@ -26,26 +26,32 @@ pub(crate) struct Tally {
 
 /// What happened how often.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Sums {
+pub struct Sums {
     /// How long the run took.
-    pub(crate) duration_ms: u64,
+    pub duration_ms: u64,
     /// Tasks that were made.
-    pub(crate) tasks_made: u64,
+    pub tasks_made: u64,
     /// Tasks that were completed.
-    pub(crate) tasks_completed: u64,
+    pub tasks_completed: u64,
     /// Messages that entered conversations.
-    pub(crate) messages: u64,
+    pub messages: u64,
     /// Plans that were handed in.
-    pub(crate) plans: u64,
+    pub plans: u64,
     /// Permissions that were asked for.
-    pub(crate) permissions_asked: u64,
+    pub permissions_asked: u64,
     /// Permissions that were refused.
-    pub(crate) permissions_refused: u64,
+    pub permissions_refused: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Tally {
     /// Nothing yet.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             started: Instant::now(),
             session_id: String::new(),
@@ -57,12 +63,12 @@ impl Tally {
     }
 
     /// The rules that would have allowed what was refused for want of somebody to ask.
-    pub(crate) fn would_allow(&self) -> impl Iterator<Item = &str> {
+    pub fn would_allow(&self) -> impl Iterator<Item = &str> {
         self.would_allow.iter().map(String::as_str)
     }
 
     /// Takes an event in.
-    pub(crate) fn add(&mut self, event: &RunEvent) {
+    pub fn add(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Started(started) => {
                 self.session_id.clone_from(&started.session_id);
@@ -125,14 +131,14 @@ impl Tally {
     }
 
     /// What happened how often so far.
-    pub(crate) fn sums(&self) -> Sums {
+    pub fn sums(&self) -> Sums {
         Sums { duration_ms: millis(self.started.elapsed()), ..self.sums.clone() }
     }
 
     /// The last event of the run.
-    pub(crate) fn result(&self, outcome: &RunOutcome) -> ResultEvent {
-        let (end, text) = (report::end_name(&outcome.end), report::result_text(&outcome.end));
-        let subtype = match &outcome.end {
+    pub fn result(&self, ended: &RunOutcome) -> ResultEvent {
+        let (end, text) = (outcome::end_name(&ended.end), outcome::result_text(&ended.end));
+        let subtype = match &ended.end {
             RunEnd::Success { .. } => "success".to_owned(),
             RunEnd::Failed { .. } | RunEnd::Broken { .. } => "error_during_execution".to_owned(),
             RunEnd::Unfinished { .. }
@@ -141,8 +147,8 @@ impl Tally {
             | RunEnd::ShutDown
             | RunEnd::LimitReached { .. } => format!("error_{end}"),
         };
-        let is_error = !matches!(outcome.end, RunEnd::Success { .. });
-        let totals = &outcome.totals;
+        let is_error = !matches!(ended.end, RunEnd::Success { .. });
+        let totals = &ended.totals;
         let ids = EventIds {
             session_id: self.session_id.clone(),
             uuid: uuid::Uuid::new_v4().to_string(),
@@ -153,17 +159,17 @@ impl Tally {
             is_error,
             duration_ms: millis(totals.ran),
             duration_api_ms: millis(totals.model_time),
-            num_turns: outcome.agents.first().map_or(0, |agent| agent.turns.into()),
+            num_turns: ended.agents.first().map_or(0, |agent| agent.turns.into()),
             result: text,
-            total_cost_usd: outcome.cost_usd(),
-            usage: stream_usage(&outcome.usage()).of_run(),
+            total_cost_usd: ended.cost_usd(),
+            usage: stream_usage(&ended.usage()).of_run(),
             model_usage: totals
                 .models
                 .iter()
                 .map(|(model, total)| (model.clone(), model_usage(total)))
                 .collect(),
             permission_denials: self.denied.clone(),
-            failed_agents: failed_agents(outcome),
+            failed_agents: failed_agents(ended),
         };
         ResultEvent::new(ids, summary)
     }
@@ -194,7 +200,7 @@ fn model_usage(ModelTotal { usage, cost_usd, context_window, .. }: &ModelTotal) 
 }
 
 /// Tokens as the stream writes them.
-pub(crate) fn stream_usage(usage: &Usage) -> StreamUsage {
+pub fn stream_usage(usage: &Usage) -> StreamUsage {
     StreamUsage::new(
         usage.input_tokens,
         usage.cache_creation_input_tokens,
