@@ -12,18 +12,12 @@ mod driver;
 mod dropped;
 pub mod events;
 pub mod gate;
-mod given_file;
-mod handle;
 pub mod hooks;
 pub mod hosting;
-pub mod identity;
 pub mod panes;
-pub mod process;
 pub mod prompts;
-mod protected;
 pub mod question;
 pub mod run;
-pub mod sandbox;
 pub mod settings;
 mod solo;
 pub mod supervision;
@@ -31,6 +25,8 @@ mod team_run;
 mod team_tools;
 pub mod tools;
 pub mod trust;
-pub mod worktree;
 
 pub use pitcrew_agent::{self as agent, transcript};
+pub use pitcrew_process::{
+    given_file, handle, identity, job as process, protected, sandbox, worktree,
+};

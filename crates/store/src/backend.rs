@@ -8,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use pitcrew_protocol::{
-    AgentName, ApiError, InboxFile, Message, MessageId, Rate, Task, TaskId, TeamConfig, TeamDir,
+    AgentName, ApiError, InboxFile, Message, MessageId, ProcessRef, Rate, Task, TaskId, TeamConfig,
+    TeamDir,
 };
 use serde::{Deserialize, Serialize};
 
@@ -517,6 +518,14 @@ pub struct LeaseHolder {
     /// The holder of the run's lease still writes what is to bound the members: nobody leads them yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prepares: bool,
+}
+
+impl LeaseHolder {
+    /// The process that holds the lease.
+    #[must_use]
+    pub fn process(&self) -> ProcessRef {
+        ProcessRef { pid: self.pid, start_ticks: self.start_ticks }
+    }
 }
 
 /// A lease; given up when dropped.

@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use pitcrew_team::store::own_mode;
+use crate::own_mode;
 use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Sandbox;
@@ -32,7 +32,7 @@ const LOCK: &str = "pitcrew-worktrees.lock";
 const MOST_KEPT: u32 = 100;
 
 /// The folder below a root that holds the worktrees of its teams.
-pub(crate) const BELOW_ROOT: &str = "pitcrew/worktrees";
+pub const BELOW_ROOT: &str = "pitcrew/worktrees";
 
 /// The longest name of a team or member in a branch.
 const NAME_BYTES: usize = 128;

@@ -32,9 +32,10 @@
 mod bubblewrap;
 mod capabilities;
 mod denied;
+mod denied_reads;
 mod environment;
 mod git_config;
-pub(crate) mod git_folder;
+pub mod git_folder;
 mod git_programs;
 mod grant;
 mod inside;
@@ -55,27 +56,28 @@ mod syscalls;
 mod unfinished;
 mod work;
 
+pub use denied_reads::{DeniedReads, NamesPath};
 pub use grant::Grant;
 pub use inside::run_inside;
 pub use machine::{Machine, Options, TOOLCHAIN_VARIABLES, Variable};
 pub use pitcrew_protocol::SandboxProfile as Profile;
 pub use profile::{Mechanism, Support};
-pub(crate) use quarantine::Aftermath;
+pub use quarantine::Aftermath;
 pub use quarantine::Appeared;
 pub use start::Sandbox;
 pub use unfinished::{Unfinished, put_aside_unfinished};
 
 /// What of a root only the team's own operations write into.
-pub(crate) const OF_TEAMS: [&str; 2] = ["teams", "tasks"];
+pub const OF_TEAMS: [&str; 2] = ["teams", "tasks"];
 
 /// What of a root only the user writes: what decides what agents may do, and what a client runs with all rights.
 /// `settings.local.json` is read where the project is the home folder; `hooks` is where the programs of hooks stand by
 /// custom, and `plugins` are the reference client's, which can be a teammate.
-pub(crate) const OF_THE_USER: [&str; 5] =
+pub const OF_THE_USER: [&str; 5] =
     ["settings.json", "settings.local.json", "agents", "hooks", "plugins"];
 
 /// What of a root is our own records.
-pub(crate) const OF_PITCREW: [&str; 1] = ["pitcrew"];
+pub const OF_PITCREW: [&str; 1] = ["pitcrew"];
 
 /// What of it commands work in.
-pub(crate) const OPEN_OF_PITCREW: [&str; 2] = ["pitcrew/tmp", crate::worktree::BELOW_ROOT];
+pub const OPEN_OF_PITCREW: [&str; 2] = ["pitcrew/tmp", crate::worktree::BELOW_ROOT];

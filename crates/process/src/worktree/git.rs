@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::WorktreeError;
+use crate::checkout::checkout_around;
 use crate::given_file::{Given, check_plain};
-use crate::process::{Ended, Ending, Stream};
+use crate::job::{Ended, Ending, Stream};
 use crate::sandbox::{Grant, Profile, Sandbox};
-use crate::trust::checkout_around;
 
 /// How long one call may take; the checkout of a large repository is the longest.
 const CALL_TIME: Duration = Duration::from_secs(300);

@@ -10,7 +10,7 @@ use std::sync::{OnceLock, mpsc};
 use tokio::process::Command;
 use tokio::runtime::Handle;
 
-use crate::process::Job;
+use crate::job::Job;
 
 struct StartRequest {
     command: Command,

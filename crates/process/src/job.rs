@@ -29,9 +29,9 @@ use crate::identity::{Entry, ProcessIdentity, Stopped};
 use crate::sandbox::Aftermath;
 use tags::{OWNER_VARIABLE, carries, owner_tag};
 
-pub(crate) use member::{left_by_member, stop_member_process};
+pub use member::{left_by_member, stop_member_process};
 pub use tags::{TAG_VARIABLE, are_started_by_a_tool_of};
-pub(crate) use tags::{
+pub use tags::{
     is_tagged_by, member_variable, outlives, outlives_variable, owner_variable, runs_member,
     started_by_a_tool,
 };
@@ -122,11 +122,11 @@ pub struct Job {
 ///
 /// Tokio alone looks after such a child when its driver next wakes, and that of an idle process may sleep for hours.
 #[derive(Debug)]
-pub(crate) struct Reaped(Option<Child>);
+pub struct Reaped(Option<Child>);
 
 impl Reaped {
     /// Takes over a child that was started with `kill_on_drop`.
-    pub(crate) fn new(child: Child) -> Self {
+    pub fn new(child: Child) -> Self {
         Self(Some(child))
     }
 
@@ -134,7 +134,7 @@ impl Reaped {
     ///
     /// # Errors
     /// What the system said.
-    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         match &mut self.0 {
             Some(child) => child.wait().await,
             None => Err(io::Error::other("the process was let go")),
@@ -189,7 +189,7 @@ impl Job {
     }
 
     /// Leaves to be done what has to be when the command and all it left running have ended.
-    pub(crate) fn with_aftermath(mut self, aftermath: Aftermath) -> Self {
+    pub fn with_aftermath(mut self, aftermath: Aftermath) -> Self {
         self.group.aftermath = Some(aftermath);
         self
     }
@@ -335,7 +335,7 @@ impl ProcessGroup {
     }
 
     /// A process that is not our child with all that it started, also when it is gone itself. Dropping it kills them.
-    pub(crate) fn of_stranger(process: ProcessIdentity) -> Self {
+    pub fn of_stranger(process: ProcessIdentity) -> Self {
         Self { claim: Claim::on_stranger(process), is_gone: false, aftermath: None }
     }
 
@@ -349,7 +349,7 @@ impl ProcessGroup {
     }
 
     /// What of it was seen running when it was looked at last.
-    pub(crate) fn members(&self) -> &[ProcessIdentity] {
+    pub fn members(&self) -> &[ProcessIdentity] {
         &self.claim.survivors
     }
 
@@ -359,7 +359,7 @@ impl ProcessGroup {
     }
 
     /// Stops all of it and tells what came of it.
-    pub(crate) async fn stop_all(mut self, grace: Duration) -> Stopped {
+    pub async fn stop_all(mut self, grace: Duration) -> Stopped {
         if !self.is_running().await {
             return Stopped::WasGone;
         }
@@ -504,7 +504,7 @@ impl Claim {
 }
 
 /// What a process that is not our child started and left running, and it itself while it runs.
-pub(crate) async fn left_by(process: ProcessIdentity) -> Vec<ProcessIdentity> {
+pub async fn left_by(process: ProcessIdentity) -> Vec<ProcessIdentity> {
     // Read away from the async threads as it walks the whole process table.
     let owned = tokio::task::spawn_blocking(move || Claim::on_stranger(process).owned());
     owned.await.unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::gate::DeniedReads;
+use crate::sandbox::DeniedReads;
 
 /// The folders of one command.
 #[derive(Debug, Clone, Default)]
@@ -12,7 +12,7 @@ pub struct Grant {
     /// Folders that count as working folders too.
     pub beside: Vec<PathBuf>,
     /// What it may not read of them, by the user's rules.
-    pub(crate) denied: DeniedReads,
+    pub denied: DeniedReads,
 }
 
 impl Grant {

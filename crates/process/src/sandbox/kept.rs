@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use pitcrew_team::store::own_mode;
+use crate::own_mode;
 use tokio::process::Command;
 
 use super::bubblewrap::{Bubblewrap, Processes};
@@ -29,7 +29,7 @@ use super::{
     Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options,
     Profile, Support, Variable, capabilities, environment,
 };
-use crate::process::Job;
+use crate::job::Job;
 
 /// Where programs stand that only the machine's owner can replace: one in a folder of the user's could be an agent's.
 const SYSTEM_PROGRAMS: [&str; 4] =

@@ -3,7 +3,7 @@
 //! A `.git` file, link or list of alternates of an archive could name any repository of the user's. So a folder outside of
 //! the checkout is believed to be the checkout's only when it knows the checkout: as a worktree, or by its `core.worktree`, as
 //! git sets it for submodules. Everything else outside, such as the folder of `--separate-git-dir` and the repositories that
-//! objects are borrowed from, is a claim of the checkout, which counts when the user trusts it (`crate::trust`).
+//! objects are borrowed from, is a claim of the checkout, which counts when the user trusts it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,29 +21,29 @@ const MOST_ALTERNATES: usize = 16;
 
 /// The git folders of a checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GitFolder {
+pub struct GitFolder {
     /// The top of the checkout.
-    pub(crate) top: PathBuf,
+    pub top: PathBuf,
     /// Its own git folder.
-    pub(crate) own: PathBuf,
+    pub own: PathBuf,
     /// The folder that all worktrees share; its own where there are none.
-    pub(crate) common: PathBuf,
+    pub common: PathBuf,
     /// Other stores of objects that it borrows from.
-    pub(crate) borrowed: Vec<PathBuf>,
+    pub borrowed: Vec<PathBuf>,
 }
 
 /// A folder outside of a checkout that the checkout's own files name as its git folder, or as a store to borrow from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub struct Claim {
     /// The file that names it, from the top of the checkout.
-    pub(crate) file: &'static str,
+    pub file: &'static str,
     /// The folder, without links.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 impl Claim {
     /// Whether it is a store of objects, and no git folder.
-    pub(crate) fn is_store(&self) -> bool {
+    pub fn is_store(&self) -> bool {
         self.file == ALTERNATES
     }
 }
@@ -54,17 +54,17 @@ const ALTERNATES: &str = ".git/objects/info/alternates";
 
 impl GitFolder {
     /// Finds the git folder of the checkout that a folder lies in; of claims those count that are among `trusted`.
-    pub(crate) fn of(folder: &Path, trusted: &[PathBuf]) -> Option<Self> {
+    pub fn of(folder: &Path, trusted: &[PathBuf]) -> Option<Self> {
         Self::find(folder, &mut |claim| trusted.contains(&claim.folder))
     }
 
     /// Finds what git takes for the git folder, which believes every claim.
-    pub(crate) fn as_git_sees(folder: &Path) -> Option<Self> {
+    pub fn as_git_sees(folder: &Path) -> Option<Self> {
         Self::find(folder, &mut |_| true)
     }
 
     /// What the checkout that a folder lies in claims outside of itself.
-    pub(crate) fn claims(folder: &Path) -> Vec<Claim> {
+    pub fn claims(folder: &Path) -> Vec<Claim> {
         let mut claims = Vec::new();
         let _all_granted = Self::find(folder, &mut |claim| {
             claims.push(claim);

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use pitcrew_team::store::own_mode;
+use crate::own_mode;
 
 /// The variable that names git's global configuration.
 pub(super) const VARIABLE: &str = "GIT_CONFIG_GLOBAL";

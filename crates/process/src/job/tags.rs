@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::io;
 
+use crate::PaneTag;
 use crate::identity::{Entry, ProcessIdentity};
-use crate::panes::PaneTag;
 
 /// The variable whose value every process of one job carries: whatever a tool of an agent starts.
 pub const TAG_VARIABLE: &str = "PITCREW_JOB";
@@ -24,34 +24,34 @@ const MEMBER_VARIABLE: &str = "PITCREW_MEMBER";
 const DESCENT_MOST: usize = 128;
 
 /// The variable by which whatever this process starts is found when it is dead.
-pub(crate) fn owner_variable() -> (&'static str, String) {
+pub fn owner_variable() -> (&'static str, String) {
     (OWNER_VARIABLE, owner_tag(ProcessIdentity::own()))
 }
 
 /// Whether the process carries the tag of what `owner` started.
-pub(crate) fn is_tagged_by(pid: u32, owner: ProcessIdentity) -> bool {
+pub fn is_tagged_by(pid: u32, owner: ProcessIdentity) -> bool {
     carries(pid, &format!("{OWNER_VARIABLE}={}", owner_tag(owner)))
 }
 
 /// The variable by which what outlives this process is known from what a command moved out of sight.
-pub(crate) fn outlives_variable() -> (&'static str, String) {
+pub fn outlives_variable() -> (&'static str, String) {
     (OUTLIVES_VARIABLE, owner_tag(ProcessIdentity::own()))
 }
 
 /// Whether the process may outlive its parent, which started it as a server, or for a hook. What it starts itself inherits
 /// the variable, but not the parent.
-pub(crate) fn outlives(pid: u32, parent: ProcessIdentity) -> bool {
+pub fn outlives(pid: u32, parent: ProcessIdentity) -> bool {
     carries(pid, &format!("{OUTLIVES_VARIABLE}={}", owner_tag(parent)))
 }
 
 /// The variable by which a process that runs a member is known to be ours, whatever a record says.
-pub(crate) fn member_variable(tag: &PaneTag) -> (&'static str, String) {
+pub fn member_variable(tag: &PaneTag) -> (&'static str, String) {
     (MEMBER_VARIABLE, tag.to_string())
 }
 
 /// Whether the process carries the tag of that member. Where there is no `/proc` none does: what cannot be proved ours is
 /// left alone, and its pane is closed.
-pub(crate) fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
+pub fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
     let (name, value) = member_variable(tag);
     let carries = carries(process.pid, &format!("{name}={value}"));
     // Looked at after: the environment read was that of this very process.
@@ -65,7 +65,7 @@ pub(crate) fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
 ///
 /// # Errors
 /// When that cannot be told: where there is no `/proc`, and for a process that hides its environment or is gone.
-pub(crate) fn started_by_a_tool(pid: u32) -> io::Result<bool> {
+pub fn started_by_a_tool(pid: u32) -> io::Result<bool> {
     let ourselves = std::process::id();
     if pid == ourselves {
         return Ok(false);

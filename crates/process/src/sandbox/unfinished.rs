@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use pitcrew_team::store::own_mode;
+use crate::own_mode;
 use serde::{Deserialize, Serialize};
 
 use super::quarantine::{Appeared, Uncovered};

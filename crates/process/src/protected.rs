@@ -5,7 +5,7 @@
 //! `docs/protected-files.md` has it for people.
 
 /// Files and folders of a working folder; case does not matter.
-pub(crate) const PROTECTED: &[&str] = &[
+pub const PROTECTED: &[&str] = &[
     ".claude",
     ".mcp.json",
     ".envrc",
@@ -21,4 +21,4 @@ pub(crate) const PROTECTED: &[&str] = &[
 ];
 
 /// Of these names git takes a folder for a repository, with configuration and all, though it has no `.git`.
-pub(crate) const LOOSE_REPOSITORY: &[&str] = &["objects", "refs", "commondir"];
+pub const LOOSE_REPOSITORY: &[&str] = &["objects", "refs", "commondir"];

@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::process::ProcessGroup;
+use pitcrew_protocol::ProcessRef;
+
+use crate::job::ProcessGroup;
 
 /// How often the end of a process is looked for where the system cannot tell it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -47,6 +49,18 @@ pub enum Stopped {
     StillRunning,
 }
 
+impl From<ProcessRef> for ProcessIdentity {
+    fn from(process: ProcessRef) -> Self {
+        Self { pid: process.pid, start_ticks: process.start_ticks }
+    }
+}
+
+impl From<ProcessIdentity> for ProcessRef {
+    fn from(process: ProcessIdentity) -> Self {
+        Self { pid: process.pid, start_ticks: process.start_ticks }
+    }
+}
+
 impl ProcessIdentity {
     /// This process.
     #[must_use]
@@ -57,7 +71,7 @@ impl ProcessIdentity {
 
     /// The clock that starts are counted by, now: what started later has more ticks.
     #[cfg(target_os = "linux")]
-    pub(crate) fn ticks_now() -> u64 {
+    pub fn ticks_now() -> u64 {
         let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let (seconds, nanoseconds) = (up.tv_sec.unsigned_abs(), up.tv_nsec.unsigned_abs());
         let a_second = rustix::param::clock_ticks_per_second();
@@ -68,7 +82,7 @@ impl ProcessIdentity {
 
     /// No starts are known here.
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn ticks_now() -> u64 {
+    pub fn ticks_now() -> u64 {
         u64::MAX
     }
 
@@ -113,7 +127,7 @@ impl ProcessIdentity {
         }
     }
 
-    /// Sends it a signal.
+    /// Its id as the system calls take it.
     ///
     /// # Errors
     /// What the system said, such as `EPERM` for another user's process.
@@ -168,7 +182,8 @@ impl ProcessIdentity {
         Ok(self.is_alive().then_some(process))
     }
 
-    pub(crate) fn number(&self) -> Option<Pid> {
+    /// Its id as the system calls take it.
+    pub fn number(&self) -> Option<Pid> {
         i32::try_from(self.pid).ok().and_then(Pid::from_raw)
     }
 }
@@ -244,16 +259,20 @@ pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
 }
 
 /// One line of the process table. One that ended and is not reaped is not in it: it runs no more.
-pub(crate) struct Entry {
-    pub(crate) identity: ProcessIdentity,
-    pub(crate) parent: u32,
-    pub(crate) group: u32,
+pub struct Entry {
+    /// The process.
+    pub identity: ProcessIdentity,
+    /// The id of its parent.
+    pub parent: u32,
+    /// The id of its process group.
+    pub group: u32,
     /// The process that leads its session.
-    pub(crate) session: u32,
+    pub session: u32,
 }
 
 impl Entry {
-    pub(crate) fn all() -> Vec<Self> {
+    /// All processes that run.
+    pub fn all() -> Vec<Self> {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();
         };
@@ -263,14 +282,15 @@ impl Entry {
             .collect()
     }
 
-    pub(crate) fn read(pid: u32) -> Option<Self> {
+    /// The process with this id, if it runs.
+    pub fn read(pid: u32) -> Option<Self> {
         let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Self::parse(pid, &String::from_utf8_lossy(&bytes))
     }
 
     /// The children of this process that have ended, are not reaped, and were not started by it but adopted. What it starts
     /// itself is in its session, and in its group or the leader of another.
-    pub(crate) fn ended_and_adopted(&self) -> Vec<ProcessIdentity> {
+    pub fn ended_and_adopted(&self) -> Vec<ProcessIdentity> {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();
         };
@@ -286,19 +306,19 @@ impl Entry {
     }
 
     /// What it was called with; nothing when that cannot be read.
-    pub(crate) fn words(&self) -> Vec<String> {
+    pub fn words(&self) -> Vec<String> {
         let line = fs::read(format!("/proc/{}/cmdline", self.identity.pid)).unwrap_or_default();
         String::from_utf8_lossy(&line).split_terminator('\0').map(str::to_owned).collect()
     }
 
     /// Whether it still has a program. A process that is just ending has none, shortly before the table says that it ended.
-    pub(crate) fn has_program(&self) -> bool {
+    pub fn has_program(&self) -> bool {
         let gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
         !fs::read_link(format!("/proc/{}/exe", self.identity.pid)).is_err_and(gone)
     }
 
     /// The program's name in the process table; nothing when that cannot be read.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let name = fs::read(format!("/proc/{}/comm", self.identity.pid)).unwrap_or_default();
         String::from_utf8_lossy(&name).trim_end().to_owned()
     }

@@ -21,7 +21,7 @@ const WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC)
 const WAY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// How a file is read: a FIFO, a device or a terminal does not make us wait or become ours.
-pub(crate) const READ: OFlags =
+pub const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// How a new file is made: under a name that nothing has, a link neither.
@@ -30,7 +30,7 @@ const MAKE: OFlags =
 
 /// Says why no file was opened.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unopened {
+pub enum Unopened {
     /// Something else than a plain file has the name.
     #[error("it is no plain file")]
     NotPlain(FileType),
@@ -46,20 +46,20 @@ impl From<Errno> for Unopened {
 }
 
 /// Whether a real path was not opened since a link is part of it now.
-pub(crate) fn is_link_in_the_way(error: &io::Error) -> bool {
+pub fn is_link_in_the_way(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 /// A folder, by handle: it stays the same folder whatever its path means meanwhile.
 #[derive(Debug)]
-pub(crate) struct Folder(OwnedFd);
+pub struct Folder(OwnedFd);
 
 impl Folder {
     /// Opens the folder of an absolute path without links.
     ///
     /// # Errors
     /// When the system says no; with `ELOOP` ([`is_link_in_the_way`]) when a part of the path is a link.
-    pub(crate) fn open(real: &Path) -> io::Result<Self> {
+    pub fn open(real: &Path) -> io::Result<Self> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         {
             use rustix::fs::ResolveFlags;
@@ -90,7 +90,7 @@ impl Folder {
     ///
     /// # Errors
     /// As [`Folder::open`].
-    pub(crate) fn folder(&self, name: &OsStr) -> io::Result<Self> {
+    pub fn folder(&self, name: &OsStr) -> io::Result<Self> {
         let problem = match rustix::fs::openat(&self.0, name, WAY | OFlags::NOFOLLOW, Mode::empty())
         {
             Ok(opened) => return Ok(Self(opened)),
@@ -106,7 +106,7 @@ impl Folder {
     ///
     /// # Errors
     /// As [`Folder::open`], and when it cannot be made.
-    pub(crate) fn folder_made(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
+    pub fn folder_made(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(mode)) {
             Ok(()) | Err(Errno::EXIST) => self.folder(name),
             Err(problem) => Err(problem.into()),
@@ -117,7 +117,7 @@ impl Folder {
     ///
     /// # Errors
     /// When there is none, or something else has the name, such as a link.
-    pub(crate) fn file(&self, name: &OsStr) -> Result<(File, Stat), Unopened> {
+    pub fn file(&self, name: &OsStr) -> Result<(File, Stat), Unopened> {
         // Looked at before it is opened: opening a device may do something.
         plain(self.stat(name)?)?;
         let file = match rustix::fs::openat(&self.0, name, READ | OFlags::NOFOLLOW, Mode::empty()) {
@@ -132,7 +132,7 @@ impl Folder {
     ///
     /// # Errors
     /// When there is none, or something else is at the end.
-    pub(crate) fn file_behind(&self, name: &Path) -> Result<(File, Stat), Unopened> {
+    pub fn file_behind(&self, name: &Path) -> Result<(File, Stat), Unopened> {
         plain(rustix::fs::statat(&self.0, name, AtFlags::empty())?)?;
         let file = File::from(rustix::fs::openat(&self.0, name, READ, Mode::empty())?);
         let stat = plain(rustix::fs::fstat(&file)?)?;
@@ -143,7 +143,7 @@ impl Folder {
     ///
     /// # Errors
     /// When there is nothing, or the system says no.
-    pub(crate) fn stat(&self, name: &OsStr) -> rustix::io::Result<Stat> {
+    pub fn stat(&self, name: &OsStr) -> rustix::io::Result<Stat> {
         rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
@@ -151,7 +151,7 @@ impl Folder {
     ///
     /// # Errors
     /// When it cannot be listed.
-    pub(crate) fn list(&self) -> io::Result<Vec<(OsString, FileType)>> {
+    pub fn list(&self) -> io::Result<Vec<(OsString, FileType)>> {
         use std::os::unix::ffi::OsStrExt as _;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut found = Vec::new();
@@ -175,7 +175,7 @@ impl Folder {
     ///
     /// # Errors
     /// When something has the name, or the system says no.
-    pub(crate) fn make_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+    pub fn make_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         Ok(File::from(rustix::fs::openat(&self.0, name, MAKE, Mode::from_raw_mode(mode))?))
     }
 
@@ -183,7 +183,7 @@ impl Folder {
     ///
     /// # Errors
     /// When the system says no.
-    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
     }
 
@@ -191,7 +191,7 @@ impl Folder {
     ///
     /// # Errors
     /// With `AlreadyExists` when something has it; and when the system says no.
-    pub(crate) fn rename_to_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub fn rename_to_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
             // Some file systems know no such rename.
             Err(Errno::INVAL | Errno::NOSYS) => {
@@ -206,7 +206,7 @@ impl Folder {
     ///
     /// # Errors
     /// When the system says no.
-    pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 }
@@ -219,7 +219,7 @@ fn kind(stat: &Stat) -> FileType {
 ///
 /// # Errors
 /// When it is something else.
-pub(crate) fn plain(stat: Stat) -> Result<Stat, Unopened> {
+pub fn plain(stat: Stat) -> Result<Stat, Unopened> {
     match kind(&stat) {
         FileType::RegularFile => Ok(stat),
         other => Err(Unopened::NotPlain(other)),

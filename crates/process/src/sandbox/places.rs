@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, Stat};
 
-use crate::gate::pieces;
+use crate::pieces;
 
 /// How many symbolic links a path may go through, as in the kernel.
 const MOST_LINKS: usize = 40;

@@ -442,7 +442,7 @@ pub(super) fn folders_in(folder: &Path) -> Vec<PathBuf> {
 
 /// What has to be done when a command and all it left running have ended; done when dropped.
 #[derive(Debug)]
-pub(crate) struct Aftermath {
+pub struct Aftermath {
     /// What is to be looked at, remembered on disk until it was.
     record: Option<Record>,
     told: Told,
@@ -454,7 +454,7 @@ impl Aftermath {
     }
 
     /// Whether all that the command started ends with it.
-    pub(crate) fn ends_all(&self) -> bool {
+    pub fn ends_all(&self) -> bool {
         self.record.is_some()
     }
 }

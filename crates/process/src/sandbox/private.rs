@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use pitcrew_team::store::own_mode;
+use crate::own_mode;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 
 use crate::identity::ProcessIdentity;
@@ -42,7 +42,7 @@ pub(super) struct Lasting(PathBuf);
 
 /// A folder for one purpose; dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct PrivateFolder {
+pub(super) struct PrivateFolder {
     path: PathBuf,
 }
 
@@ -133,7 +133,7 @@ impl Lasting {
 }
 
 impl PrivateFolder {
-    pub(crate) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }

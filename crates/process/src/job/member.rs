@@ -4,8 +4,8 @@ use pitcrew_protocol::Program;
 use std::time::Duration;
 
 use super::{Claim, ProcessGroup, carries, member_variable, runs_member};
+use crate::PaneTag;
 use crate::identity::{ProcessIdentity, Stopped};
-use crate::panes::PaneTag;
 
 /// By what a process is known that runs a member, or ran it, with all that it started. Commands of ours carry the tag of
 /// their owner; those of another client are known by the member's tag only, which they inherit from the client. Nothing is
@@ -23,7 +23,7 @@ fn claim(process: ProcessIdentity, program: Program, tag: &PaneTag) -> Claim {
 
 /// Stops a process that runs a member, or ran it until it died, with all that it started: TERM, `grace`, KILL. A process
 /// that is alive and does not carry the member's tag is another's: a record can name any, and it is left alone.
-pub(crate) async fn stop_member_process(
+pub async fn stop_member_process(
     process: ProcessIdentity,
     program: Program,
     tag: &PaneTag,
@@ -38,7 +38,7 @@ pub(crate) async fn stop_member_process(
 }
 
 /// What the process that ran a member left running; nothing while it is alive.
-pub(crate) async fn left_by_member(
+pub async fn left_by_member(
     process: ProcessIdentity,
     program: Program,
     tag: &PaneTag,

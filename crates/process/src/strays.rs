@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::identity::{Entry, ProcessIdentity, Stopped};
-use crate::process::{is_tagged_by, outlives};
+use crate::job::{is_tagged_by, outlives};
 
 /// How often stopped processes leave further ones to us that are stopped too.
 const ROUNDS: usize = 10;
@@ -80,7 +80,7 @@ fn adopted() -> Vec<Entry> {
 
 /// Our children that a killed process of ours could not be traced to: adopted, without our tags. Only a process that adopts
 /// has any.
-pub(super) fn untagged_strays() -> Vec<ProcessIdentity> {
+pub fn untagged_strays() -> Vec<ProcessIdentity> {
     if !adopts() {
         return Vec::new();
     }

@@ -71,7 +71,7 @@ impl Refused {
 
 /// Where a file comes from, and so where links in it may lead.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Given<'a> {
+pub enum Given<'a> {
     /// By the user or the machine's owner, in their own places: links may lead anywhere.
     ByUser,
     /// By a project: the file must lie below one of these folders, also when it is a link, and not in their `.git`.
@@ -83,7 +83,7 @@ impl Given<'_> {
     ///
     /// # Errors
     /// When it is no plain file, is too long, leads out of its folder, or cannot be read.
-    pub(crate) fn read(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Refused> {
+    pub fn read(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Refused> {
         match self.open(path) {
             Ok(file) => contents(file, limit).map(Some),
             Err(Refused::Io(error)) if is_absent(&error) => Ok(None),
@@ -95,7 +95,7 @@ impl Given<'_> {
     ///
     /// # Errors
     /// As [`Given::read`], and when it is not UTF-8.
-    pub(crate) fn read_text(self, path: &Path, limit: u64) -> Result<Option<String>, Refused> {
+    pub fn read_text(self, path: &Path, limit: u64) -> Result<Option<String>, Refused> {
         let bytes = self.read(path, limit)?;
         bytes.map(|bytes| String::from_utf8(bytes).map_err(|_| Refused::NotText)).transpose()
     }
@@ -105,7 +105,7 @@ impl Given<'_> {
     ///
     /// # Errors
     /// When it is no folder, leads out of its folder, or cannot be read.
-    pub(crate) fn list(
+    pub fn list(
         self,
         folder: &Path,
         ending: &str,
@@ -133,7 +133,7 @@ impl Given<'_> {
     ///
     /// # Errors
     /// When it is no plain file, leads out of its folder, or cannot be read.
-    pub(crate) fn read_end(self, path: &Path, most: u64) -> Result<Option<String>, Refused> {
+    pub fn read_end(self, path: &Path, most: u64) -> Result<Option<String>, Refused> {
         let mut file = match self.open(path) {
             Ok(file) => file,
             Err(Refused::Io(error)) if is_absent(&error) => return Ok(None),
@@ -150,7 +150,7 @@ impl Given<'_> {
     ///
     /// # Errors
     /// When it is no plain file, leads out of its folder, or cannot be read.
-    pub(crate) fn read_from(
+    pub fn read_from(
         self,
         path: &Path,
         offset: u64,
@@ -171,7 +171,7 @@ impl Given<'_> {
     ///
     /// # Errors
     /// When it is no folder, leads out of its folder, or cannot be read.
-    pub(crate) fn entries(self, folder: &Path) -> Result<Vec<PathBuf>, Refused> {
+    pub fn entries(self, folder: &Path) -> Result<Vec<PathBuf>, Refused> {
         let real = match self.real(folder) {
             Ok(real) => real,
             Err(Refused::Io(error)) if is_absent(&error) => return Ok(Vec::new()),
@@ -197,7 +197,7 @@ impl Given<'_> {
     }
 
     /// The path with its links resolved, when it may be read.
-    pub(crate) fn real(self, path: &Path) -> Result<PathBuf, Refused> {
+    pub fn real(self, path: &Path) -> Result<PathBuf, Refused> {
         let real = fs::canonicalize(path).map_err(Refused::Io)?;
         match self {
             Self::ByUser => Ok(real),
@@ -222,7 +222,7 @@ fn leads_out(target: &Path, folders: &[PathBuf]) -> Refused {
 ///
 /// # Errors
 /// When it is something else.
-pub(crate) fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
+pub fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
     let stat = match rustix::fs::stat(path).map_err(system) {
         Err(Refused::Io(_)) => return Ok(()),
         stat => stat?,
@@ -236,7 +236,7 @@ pub(crate) fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
 }
 
 /// Opens a plain file by its real path: a link that was put on the way in the meantime is noticed.
-pub(crate) fn open_real(real: &Path) -> Result<File, Refused> {
+pub fn open_real(real: &Path) -> Result<File, Refused> {
     let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));
     };
@@ -248,7 +248,7 @@ pub(crate) fn open_real(real: &Path) -> Result<File, Refused> {
 ///
 /// # Errors
 /// When it is something else, or is not there.
-pub(crate) fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
+pub fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));
     };
@@ -259,7 +259,7 @@ pub(crate) fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
 
 /// Reads a configuration of git as far as it is text, links followed; none where there is no plain file of at most `limit`
 /// bytes.
-pub(crate) fn read_git_config(path: &Path, limit: u64) -> Option<String> {
+pub fn read_git_config(path: &Path, limit: u64) -> Option<String> {
     let bytes = Given::ByUser.read(path, limit).ok()??;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -268,7 +268,7 @@ pub(crate) fn read_git_config(path: &Path, limit: u64) -> Option<String> {
 ///
 /// # Errors
 /// When it is longer, or cannot be read.
-pub(crate) fn contents(file: File, limit: u64) -> Result<Vec<u8>, Refused> {
+pub fn contents(file: File, limit: u64) -> Result<Vec<u8>, Refused> {
     if file.metadata().map_err(Refused::Io)?.len() > limit {
         return Err(Refused::TooLong { limit });
     }

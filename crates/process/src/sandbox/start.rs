@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::kept::{Kept, Trial, apart};
 use super::quarantine::Appeared;
 use super::{Grant, Machine, Mechanism, Options, Profile, Support};
-use crate::process::Job;
+use crate::job::Job;
 
 /// Starts commands so that they can do no more than their profile says.
 ///
@@ -83,7 +83,7 @@ impl Sandbox {
     }
 
     /// Has the user told at once of what a command made and could not be put aside.
-    pub(crate) fn alarm_by(&self, alarm: impl Fn(String) + Send + Sync + 'static) {
+    pub fn alarm_by(&self, alarm: impl Fn(String) + Send + Sync + 'static) {
         if let Some(kept) = &self.kept {
             kept.alarm_by(alarm);
         }
@@ -138,7 +138,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// What the system said when it could not be started, or its rights could not be given up: then it is not started.
-    pub(crate) fn start(
+    pub fn start(
         &self,
         profile: Profile,
         grant: &Grant,
@@ -161,7 +161,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the file is kept.
-    pub(crate) fn check_free(&self, file: &Path) -> io::Result<()> {
+    pub fn check_free(&self, file: &Path) -> io::Result<()> {
         match &self.kept {
             Some(kept) if kept.places().is_kept(file) => {
                 Err(io::ErrorKind::PermissionDenied.into())
@@ -177,7 +177,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// When the file is kept, or the rights could not be given up; nothing was done then.
-    pub(crate) fn work_on<T: Send>(
+    pub fn work_on<T: Send>(
         &self,
         file: &Path,
         folder: &Path,
@@ -198,7 +198,7 @@ impl Sandbox {
     }
 
     /// Whether a file is a plan: it lies below the root then, and is for its user only, as a transcript is.
-    pub(crate) fn is_plan(&self, file: &Path) -> bool {
+    pub fn is_plan(&self, file: &Path) -> bool {
         self.kept.as_ref().is_some_and(|kept| {
             let root = &kept.machine.root;
             let real = std::fs::canonicalize(root);
@@ -210,7 +210,7 @@ impl Sandbox {
     }
 
     /// Says to the model why a command may have been refused something, when its words sound like that.
-    pub(crate) fn note(&self, profile: Profile, cwd: &Path, output: &str) -> Option<String> {
+    pub fn note(&self, profile: Profile, cwd: &Path, output: &str) -> Option<String> {
         let kept = self.kept.as_ref()?;
         let sounds_like = |words: &&str| output.contains(*words);
         match profile {
