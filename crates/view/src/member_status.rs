@@ -1,4 +1,4 @@
-//! Where a team's members run, as far as it can be known from here: what was started for whom and whether it is alive, who
+//! Where the members of a team run, as far as that is known here: what was started for each and whether it is alive, who
 //! holds a member's lease, and for everybody else what the config says, which may be long past.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::text::printable;
 
 /// Where one member runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Whereabouts {
+pub struct MemberStatus {
     /// The member.
     name: AgentName,
     /// What runs it: `pitcrew` or `claude`; null when it is not known.
@@ -27,7 +27,7 @@ pub struct Whereabouts {
     /// Its process, the lead's for one that lives there; null when none is known.
     pid: Option<u32>,
     /// How it stands.
-    state: MemberStatus,
+    state: ProcessState,
     /// What it has asked for and waits for, in words; null when it waits for no answer.
     waits_for: Option<String>,
 }
@@ -35,7 +35,7 @@ pub struct Whereabouts {
 /// How a member's process stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MemberStatus {
+pub enum ProcessState {
     /// It runs.
     Running,
     /// It was started, and is not at work yet.
@@ -50,7 +50,7 @@ pub enum MemberStatus {
     Unknown,
 }
 
-impl MemberStatus {
+impl ProcessState {
     fn text(self) -> &'static str {
         match self {
             Self::Running => "runs",
@@ -63,7 +63,7 @@ impl MemberStatus {
     }
 }
 
-impl Whereabouts {
+impl MemberStatus {
     /// Looks where everybody of a team is, the lead first.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Whereabouts {
     }
 
     /// How its process stands.
-    pub fn state(&self) -> MemberStatus {
+    pub fn state(&self) -> ProcessState {
         self.state
     }
 
@@ -133,8 +133,8 @@ impl Whereabouts {
     /// Whether it is known to run.
     pub fn runs(&self) -> bool {
         match self.state {
-            MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late => true,
-            MemberStatus::Gone | MemberStatus::NotRunning | MemberStatus::Unknown => false,
+            ProcessState::Running | ProcessState::Starting | ProcessState::Late => true,
+            ProcessState::Gone | ProcessState::NotRunning | ProcessState::Unknown => false,
         }
     }
 
@@ -166,11 +166,11 @@ impl Whereabouts {
             .process
             .map(|process| ProcessIdentity { pid: process.pid, start_ticks: process.start_ticks });
         let state = match (process, started.deadline_ms) {
-            (None, _) => MemberStatus::Unknown,
-            (Some(process), _) if !process.is_alive() => MemberStatus::Gone,
-            (Some(_), None) => MemberStatus::Running,
-            (Some(_), Some(deadline_ms)) if now_ms <= deadline_ms => MemberStatus::Starting,
-            (Some(_), Some(_)) => MemberStatus::Late,
+            (None, _) => ProcessState::Unknown,
+            (Some(process), _) if !process.is_alive() => ProcessState::Gone,
+            (Some(_), None) => ProcessState::Running,
+            (Some(_), Some(deadline_ms)) if now_ms <= deadline_ms => ProcessState::Starting,
+            (Some(_), Some(_)) => ProcessState::Late,
         };
         Self {
             name: member.name.clone(),
@@ -185,12 +185,12 @@ impl Whereabouts {
     /// The lead itself, or one that lives in its process.
     fn in_lead(member: &Member, lead: &Running) -> Self {
         let (program, pid, state) = match lead {
-            Running::ByPitcrew { pid } => (Some("pitcrew"), Some(*pid), MemberStatus::Running),
-            Running::BySession { pid } => (Some("claude"), Some(*pid), MemberStatus::Running),
-            Running::Elsewhere { pid, .. } => (Some("claude"), Some(*pid), MemberStatus::Unknown),
-            Running::Stale { .. } => (Some("claude"), None, MemberStatus::Gone),
-            Running::No => (Some("pitcrew"), None, MemberStatus::NotRunning),
-            Running::Unknown => (None, None, MemberStatus::Unknown),
+            Running::ByPitcrew { pid } => (Some("pitcrew"), Some(*pid), ProcessState::Running),
+            Running::BySession { pid } => (Some("claude"), Some(*pid), ProcessState::Running),
+            Running::Elsewhere { pid, .. } => (Some("claude"), Some(*pid), ProcessState::Unknown),
+            Running::Stale { .. } => (Some("claude"), None, ProcessState::Gone),
+            Running::No => (Some("pitcrew"), None, ProcessState::NotRunning),
+            Running::Unknown => (None, None, ProcessState::Unknown),
         };
         Self {
             name: member.name.clone(),
@@ -210,10 +210,10 @@ impl Whereabouts {
             Some(process) => Self {
                 program: Some(Program::Claude.as_str().to_owned()),
                 pid: Some(process.pid),
-                state: MemberStatus::Running,
+                state: ProcessState::Running,
                 ..unknown
             },
-            None => Self { state: MemberStatus::Gone, ..unknown },
+            None => Self { state: ProcessState::Gone, ..unknown },
         }
     }
 
@@ -221,9 +221,9 @@ impl Whereabouts {
     fn on_its_own(member: &Member, pid: Option<u32>) -> Self {
         let record = SpawnRecord::of(member);
         let state = match (&record, pid) {
-            (_, Some(_)) => MemberStatus::Running,
-            (Some(_), None) => MemberStatus::NotRunning,
-            (None, None) => MemberStatus::Unknown,
+            (_, Some(_)) => ProcessState::Running,
+            (Some(_), None) => ProcessState::NotRunning,
+            (None, None) => ProcessState::Unknown,
         };
         let pane = member.backend_type.clone().zip(member.tmux_pane_id.clone());
         let pane = pane

@@ -12,9 +12,9 @@ use serde::Serialize;
 use crate::error::ViewError;
 use crate::text::printable;
 
-/// What was started for a team, or left running by its dead processes.
+/// The processes and panes of a team that nobody leads.
 #[derive(Debug)]
-pub struct Leftovers<'a> {
+pub struct Orphans<'a> {
     team: &'a Team,
     panes: RecordedPanes,
 }
@@ -42,7 +42,7 @@ pub struct StoppedView {
     pub is_gone: bool,
 }
 
-impl<'a> Leftovers<'a> {
+impl<'a> Orphans<'a> {
     /// Those of `team`, whose panes are found by their records.
     pub fn of(team: &'a Team, panes: RecordedPanes) -> Self {
         Self { team, panes }

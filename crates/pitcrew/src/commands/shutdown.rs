@@ -10,8 +10,8 @@ use pitcrew_runtime::process::are_started_by_a_tool_of;
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, SentView, SpawnRecord, Team, team_of};
 use pitcrew_view::lead;
-use pitcrew_view::member_status::Whereabouts;
-use pitcrew_view::orphans::{Leftovers, StoppedView};
+use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::orphans::{Orphans, StoppedView};
 use pitcrew_view::running::Running;
 use rustix::process::Signal;
 use serde::Serialize;
@@ -88,7 +88,7 @@ impl Shutdown {
         let lead = self.end_lead(&team).await?;
         let term = if self.force || lead.is_some() { FORCE_GRACE } else { self.patience() };
         let stopped = match still_there(&team).await? {
-            true => match Leftovers::of(&team, recorded_panes(context)).stop(term).await {
+            true => match Orphans::of(&team, recorded_panes(context)).stop(term).await {
                 // A lead may delete its team at any time.
                 Err(_) if !still_there(&team).await? => Vec::new(),
                 stopped => stopped?,
@@ -233,7 +233,7 @@ async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failur
     }
     let config = team.config().await?;
     let running = Running::of(team, &config).await?;
-    let all = Whereabouts::of(team, &config, &running).await?;
+    let all = MemberStatus::of(team, &config, &running).await?;
     let said = match &running {
         Running::No | Running::ByPitcrew { .. } => {
             format!("no process runs team '{}'", team.name())

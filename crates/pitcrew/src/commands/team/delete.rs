@@ -8,8 +8,8 @@ use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::worktree::{Finished, Worktrees};
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, Team};
-use pitcrew_view::member_status::Whereabouts;
-use pitcrew_view::orphans::Leftovers;
+use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::orphans::Orphans;
 use pitcrew_view::running::Running;
 use serde::Serialize;
 
@@ -207,7 +207,7 @@ async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> R
         return Ok(());
     }
     let started = team.started().await.unwrap_or_default();
-    let all = Whereabouts::of(team, config, running).await?;
+    let all = MemberStatus::of(team, config, running).await?;
     let living = all.iter().filter(|it| it.runs() && !started.contains_key(it.name()));
     let living: Vec<(&AgentName, u32)> =
         living.filter_map(|it| Some((it.name(), it.pid()?))).collect();
@@ -249,7 +249,7 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
         return Err(if is_agents(process) { failure } else { failure.hint(hint) });
     }
     // A record that cannot be read will not tell later either what else runs; it goes to the archive as it is.
-    let Ok(stopped) = Leftovers::of(team, recorded_panes(context)).stop(TERM_GRACE).await else {
+    let Ok(stopped) = Orphans::of(team, recorded_panes(context)).stop(TERM_GRACE).await else {
         return Ok(false);
     };
     stopped

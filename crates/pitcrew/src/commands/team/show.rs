@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{Member, TeamConfig};
 use pitcrew_store::{ArchivedTeam, LeaseHolder, LeaseName};
 use pitcrew_team::TaskListView;
-use pitcrew_view::member_status::Whereabouts;
+use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ struct Shown {
     /// Who runs it, whoever leads it.
     running: Running,
     /// Where its members run, in their order.
-    runs: Vec<Whereabouts>,
+    runs: Vec<MemberStatus>,
 }
 
 impl Show {
@@ -60,7 +60,7 @@ impl Show {
         let config = team.config().await?;
         let running = Running::of(&team, &config).await?;
         let shown = Shown {
-            runs: Whereabouts::of(&team, &config, &running).await?,
+            runs: MemberStatus::of(&team, &config, &running).await?,
             running,
             team: config.as_ref().clone(),
             team_file_path: team.file(),
@@ -148,7 +148,7 @@ impl Shown {
     }
 
     fn members(&self) -> String {
-        let row = |(member, runs): (&Member, &Whereabouts)| {
+        let row = |(member, runs): (&Member, &MemberStatus)| {
             let [name, kind, model, mode, _, worktree] = list::cells(member);
             let [place, state] = runs.cells(member);
             [name, kind, model, mode, place, state, worktree]
