@@ -7,9 +7,10 @@ use std::time::Duration;
 use jiff::Zoned;
 use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::gate::allow_flag;
-use pitcrew_runtime::run::{AgentSummary, RunEnd, RunOutcome, Shortfall};
-use pitcrew_view::fold::short;
+use pitcrew_runtime::run::{RunEnd, RunOutcome, Shortfall};
 use pitcrew_view::outcome::state_name;
+use pitcrew_view::wording::short;
+use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 
 use crate::archive;
 use crate::failure::{Failure, FailureKind};
@@ -35,10 +36,8 @@ pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
 
 /// What every agent did, in a table, with what needs to be known besides.
 pub(crate) fn table(outcome: &RunOutcome) -> String {
-    let has_price =
-        |agent: &AgentSummary| outcome.totals.unpriced().all(|model| model != agent.model);
-    let cells = |agent: &AgentSummary| cells(agent, &outcome.end, has_price(agent));
-    let rows: Vec<_> = outcome.agents.iter().map(cells).collect();
+    let state = fold(TeamState::default(), &ViewEvent::Ended(outcome));
+    let rows: Vec<_> = state.agents.iter().map(|agent| cells(agent, &outcome.end)).collect();
     let mut text = output::remarked_table(
         ["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"],
         &rows,
@@ -54,7 +53,7 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
             kept.reason
         );
     }
-    for agent in &outcome.agents {
+    for agent in &state.agents {
         if let Some(reason) = agent.reason.as_deref().filter(|reason| !fits_the_table(reason)) {
             let _ = write!(
                 text,
@@ -85,7 +84,7 @@ pub(crate) fn resume(outcome: &RunOutcome) -> Option<String> {
     (!outcome.team_deleted).then(|| format!("pitcrew run --resume {}", shell_word(&outcome.team)))
 }
 
-fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
+fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
     let reason = agent
         .reason
         .as_deref()
@@ -94,12 +93,12 @@ fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
     let counted = |count: String| if agent.is_counted { count } else { "-".to_owned() };
     [
         agent.name.to_string(),
-        short_model(&agent.model).to_owned(),
+        short_model(agent.model.as_deref().unwrap_or_default()).to_owned(),
         format!("{}{}", end_of(agent, end), reason.unwrap_or_default()),
         counted(agent.turns.to_string()),
         counted(agent.tool_calls.to_string()),
         counted(short(agent.usage.context_tokens())),
-        if has_price && agent.is_counted {
+        if agent.has_price && agent.is_counted {
             format!("${:.2}", agent.cost_usd)
         } else {
             "-".to_owned()
@@ -108,10 +107,10 @@ fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
 }
 
 /// How an agent ended in a run that ended so.
-fn end_of(agent: &AgentSummary, end: &RunEnd) -> String {
-    match (agent.state, agent.role, end) {
+fn end_of(agent: &AgentState, end: &RunEnd) -> String {
+    match (agent.status, agent.role, end) {
         // A lead ends with every run, however that ended.
-        (Status::Completed, Role::Lead, end) if !matches!(end, RunEnd::Success { .. }) => {
+        (Status::Completed, Some(Role::Lead), end) if !matches!(end, RunEnd::Success { .. }) => {
             "ended".to_owned()
         }
         (Status::Killed, ..) => "stopped".to_owned(),
@@ -215,7 +214,7 @@ mod tests {
     use jiff::tz::TimeZone;
     use pitcrew_model::Usage;
     use pitcrew_protocol::{AgentName, TaskId, TaskStatus};
-    use pitcrew_runtime::run::{OpenWork, TaskSummary, Totals};
+    use pitcrew_runtime::run::{AgentSummary, OpenWork, TaskSummary, Totals};
     use pitcrew_view::outcome::document;
     use serde_json::Value;
 

@@ -1,525 +1,295 @@
-//! What every agent of a run does now, and what of each event is worth a line to a person. Pure.
-
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+//! The fold: what is known of a team, made of everything that a face can learn about it.
+//!
+//! It is pure: the same events in the same order make the same state, wherever they come from and wherever an agent lives.
 
 use pitcrew_model::{Block, Usage};
-use pitcrew_protocol::{AgentName, Color, Status};
+use pitcrew_protocol::{AgentName, Color, Member, Status, Task, TaskStatus, TeamConfig};
+use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::{
-    Answered, Compacted, RemoteActivity, RunEvent, Spending, waiting_for_model,
+    AgentStarted, Answered, RemoteActivity, RunEvent, RunStarted, Spending, ToolEnded,
 };
-use pitcrew_runtime::question::visible;
+use pitcrew_runtime::run::{AgentSummary, RunOutcome};
+use pitcrew_team::{KnownMode, SpawnRecord};
 use serde_json::Value;
 
-use crate::text::{first_line, in_one_line};
+use crate::member_status::MemberStatus;
+use crate::state::{AgentState, CurrentTask, Denial, TeamState};
+use crate::wording::doing;
 
-/// The widest description of what an agent does now.
-const DOING_CHARS: usize = 60;
-
-/// The widest line of what an agent said.
-const SAID_CHARS: usize = 160;
-
-/// A run as far as it was told.
-#[derive(Debug, Default)]
-pub struct View {
-    agents: Vec<AgentRow>,
+/// Everything that a face can learn about a team.
+#[derive(Clone, Copy, Debug)]
+pub enum ViewEvent<'a> {
+    /// An event of a run that this process follows.
+    Run(&'a RunEvent),
+    /// The team's config was read. Its members come first, in its order. An agent that it does not name has left the
+    /// team and stays in the state.
+    Config(&'a TeamConfig),
+    /// The members' processes were looked for.
+    Located(&'a [MemberStatus]),
+    /// The team's tasks were read.
+    Tasks(&'a [Task]),
+    /// A run ended. Its agents take the place of those known before, with what they did in all runs of the team.
+    Ended(&'a RunOutcome),
 }
 
-/// One agent.
-#[derive(Debug)]
-pub struct AgentRow {
-    /// Its name.
-    pub name: AgentName,
-    /// Its color; the lead has none.
-    pub color: Option<Color>,
-    /// Its state.
-    pub status: Status,
-    /// The tool it runs, or what it waits for.
-    doing: Option<String>,
-    /// The tools it asks permission for, by the calls.
-    asks: BTreeMap<String, String>,
+/// Returns the state after the event.
+#[must_use]
+pub fn fold(mut state: TeamState, event: &ViewEvent<'_>) -> TeamState {
+    match event {
+        ViewEvent::Run(event) => fold_run(&mut state, event),
+        ViewEvent::Config(config) => fold_config(&mut state, config),
+        ViewEvent::Located(found) => {
+            for agent in &mut state.agents {
+                let status = found.iter().find(|status| *status.name() == agent.name);
+                agent.process = status.cloned().or(agent.process.take());
+            }
+        }
+        ViewEvent::Tasks(tasks) => {
+            for agent in &mut state.agents {
+                agent.task = current_task(&agent.name, tasks);
+            }
+        }
+        ViewEvent::Ended(outcome) => fold_end(&mut state, outcome),
+    }
+    state
+}
+
+fn fold_run(state: &mut TeamState, event: &RunEvent) {
+    match event {
+        RunEvent::Started(started) => run_started(state, started),
+        RunEvent::AgentStarted(started) => agent_started(state, started),
+        RunEvent::AgentChanged { agent, status, detail } => {
+            agent_changed(state, agent, *status, detail.as_deref());
+        }
+        RunEvent::Answered(answered) => answer_ended(state, answered),
+        RunEvent::Compacted(it) => spend(state, &it.agent, it.usage, it.cost_usd, 0),
+        RunEvent::DoneElsewhere { agent, activity } => done_elsewhere(state, agent, activity),
+        RunEvent::TextDelta { agent, .. }
+        | RunEvent::ModelWaits { agent, .. }
+        | RunEvent::ModelSilent { agent, .. }
+        | RunEvent::ToolStarted { agent, .. } => set_doing(state, agent, doing(event)),
+        RunEvent::ToolEnded(ended) => {
+            set_doing(state, &ended.agent, None);
+            count_tool(state, ended);
+        }
+        RunEvent::MailDelivered { ids, .. } => state.counts.messages += ids.len() as u64,
+        RunEvent::PermissionAsked { agent, call, tool } => {
+            state.counts.permissions_asked += 1;
+            state.asked.insert(call.clone(), tool.clone());
+            if let Some(agent) = state.agent_mut(agent) {
+                agent.asks.insert(call.clone(), tool.clone());
+                agent.doing = doing(event);
+            }
+        }
+        RunEvent::PermissionAnswered { agent, call, refused, would_allow } => {
+            permission_answered(state, call, refused.as_deref(), would_allow.as_deref());
+            if let Some(agent) = state.agent_mut(agent) {
+                agent.asks.remove(call);
+                agent.doing = None;
+            }
+        }
+        RunEvent::ModeChanged { agent, mode } => {
+            if let Some(agent) = state.agent_mut(agent) {
+                agent.mode = Some(mode.as_str().to_owned());
+            }
+        }
+        RunEvent::AgentLaunched { .. }
+        | RunEvent::AllowedAlways { .. }
+        // The agent works in its mode of before until its client takes the recorded one.
+        | RunEvent::ModeRecorded { .. }
+        | RunEvent::ShuttingDown { .. }
+        | RunEvent::Warning { .. } => {}
+    }
+}
+
+fn run_started(state: &mut TeamState, started: &RunStarted) {
+    state.team.clone_from(&started.team);
+    state.session_id.clone_from(&started.session_id);
+    state.lead = Some(started.agent.clone());
+    restart(
+        state,
+        AgentState {
+            model: Some(started.model.clone()),
+            mode: Some(started.mode.as_str().to_owned()),
+            ..AgentState::new(started.agent.clone())
+        },
+    );
+}
+
+fn agent_started(state: &mut TeamState, started: &AgentStarted) {
+    let role = if started.parent_call.is_some() { Role::Subagent } else { Role::Teammate };
+    restart(
+        state,
+        AgentState {
+            role: Some(role),
+            color: started.color.as_deref().and_then(color_of),
+            agent_type: started.agent_type.clone(),
+            model: Some(started.model.clone()),
+            mode: Some(started.mode.as_str().to_owned()),
+            ..AgentState::new(started.agent.clone())
+        },
+    );
+}
+
+/// Puts an agent that just starts in the place of an earlier one of its name. What the team's files say of it stays.
+fn restart(state: &mut TeamState, mut agent: AgentState) {
+    if let Some(at) = state.agents.iter().position(|earlier| earlier.name == agent.name) {
+        let earlier = state.agents.remove(at);
+        agent.task = earlier.task;
+        agent.backend_type = earlier.backend_type;
+        agent.worktree = earlier.worktree;
+        agent.process = earlier.process;
+    }
+    state.agents.push(agent);
+}
+
+fn agent_changed(state: &mut TeamState, name: &AgentName, status: Status, detail: Option<&str>) {
+    let Some(agent) = state.agent_mut(name) else { return };
+    agent.status = status;
+    // An active agent in another process says in the detail what it waits for.
+    agent.doing = detail.filter(|_| status == Status::Active).map(str::to_owned);
+    if status.is_over() {
+        agent.asks.clear();
+        agent.reason = detail.map(str::to_owned);
+    }
+}
+
+fn answer_ended(state: &mut TeamState, answered: &Answered) {
+    let calls = answered.blocks.iter().filter(|block| matches!(block, Block::ToolUse { .. }));
+    let calls = u32::try_from(calls.count()).unwrap_or(u32::MAX);
+    set_doing(state, &answered.agent, None);
+    spend(state, &answered.agent, answered.usage, answered.cost_usd, calls);
+}
+
+/// Adds a model call.
+fn spend(
+    state: &mut TeamState,
+    name: &AgentName,
     usage: Usage,
-    cost_usd: f64,
-    has_price: bool,
+    cost_usd: Option<f64>,
+    tool_calls: u32,
+) {
+    let Some(agent) = state.agent_mut(name) else { return };
+    agent.turns = agent.turns.saturating_add(1);
+    agent.tool_calls = agent.tool_calls.saturating_add(tool_calls);
+    agent.usage += usage;
+    agent.cost_usd += cost_usd.unwrap_or(0.0);
+    agent.has_price &= cost_usd.is_some();
 }
 
-/// Something worth a line.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// Who it is about; the run itself when absent.
-    pub agent: Option<AgentName>,
-    /// What.
-    pub text: String,
-}
-
-impl View {
-    /// The agents, in the order of their start.
-    pub fn agents(&self) -> &[AgentRow] {
-        &self.agents
-    }
-
-    /// Takes an event in, and says what of it is worth a line.
-    pub fn apply(&mut self, event: &RunEvent) -> Vec<Remark> {
-        match event {
-            RunEvent::Started(started) => {
-                self.start(started.agent.clone(), None);
-                let verb = if started.resumed { "goes on" } else { "starts" };
-                vec![Remark::of_run(format!("team {} {verb} on {}", started.team, started.model))]
-            }
-            RunEvent::AgentStarted(started) => {
-                let color = started.color.as_deref().and_then(named);
-                self.start(started.agent.clone(), color);
-                let place =
-                    if started.parent_call.is_some() { "as a subagent" } else { "as a teammate" };
-                let agent_type = started.agent_type.as_deref().unwrap_or("agent");
-                let text = format!(
-                    "joins {place} ({agent_type}, {}, mode {})",
-                    started.model, started.mode
-                );
-                vec![Remark::of(&started.agent, text)]
-            }
-            RunEvent::AgentLaunched { agent, stage } => {
-                vec![Remark::of(agent, format!("in its pane: {}", stage.as_str()))]
-            }
-            RunEvent::DoneElsewhere { agent, activity } => self.done_elsewhere(agent, activity),
-            RunEvent::AgentChanged { agent, status, detail } => {
-                self.changed(agent, *status, detail.as_deref())
-            }
-            RunEvent::TextDelta { agent, .. } => {
-                self.does(agent, Some("writes".to_owned()));
-                Vec::new()
-            }
-            RunEvent::ModelWaits { agent, reason, delay } => {
-                self.is_at(agent, waiting_for_model(reason, *delay))
-            }
-            RunEvent::ModelSilent { agent, silent_for } => self.is_at(
-                agent,
-                format!("no answer from the model for {} s, still waiting", silent_for.as_secs()),
-            ),
-            RunEvent::Answered(answered) => self.answered(answered),
-            RunEvent::Compacted(compacted) => self.compacted(compacted),
-            RunEvent::ToolStarted { agent, tool, input, .. } => {
-                self.is_at(agent, brief(tool, input))
-            }
-            RunEvent::ToolEnded(ended) => {
-                self.does(&ended.agent, None);
-                let failed = ended.is_error.then(|| {
-                    Remark::of(
-                        &ended.agent,
-                        format!("{} failed: {}", ended.tool, first_line(&ended.text, SAID_CHARS)),
-                    )
-                });
-                failed.into_iter().collect()
-            }
-            RunEvent::MailDelivered { agent, from, .. } => {
-                // Of a teammate elsewhere it is not always known who wrote.
-                let known: Vec<String> =
-                    from.iter().filter(|name| !name.is_empty()).cloned().collect();
-                let senders = if known.is_empty() {
-                    String::new()
-                } else {
-                    format!(" from {}", counted(&known))
-                };
-                vec![Remark::of(agent, format!("reads mail{senders}"))]
-            }
-            RunEvent::PermissionAsked { agent, call, tool } => {
-                if let Some(agent) = self.agent(agent) {
-                    agent.asks.insert(call.clone(), tool.clone());
-                }
-                self.is_at(agent, asks_for(tool))
-            }
-            RunEvent::PermissionAnswered { agent, call, refused, .. } => {
-                if let Some(agent) = self.agent(agent) {
-                    agent.asks.remove(call);
-                }
-                self.does(agent, None);
-                vec![Remark::of(agent, answered_permission(refused.as_deref()))]
-            }
-            RunEvent::AllowedAlways { agent, what } => {
-                vec![Remark::of(
-                    agent,
-                    format!(
-                        "may do this from now on, by an answer beside it: {}",
-                        in_one_line(what)
-                    ),
-                )]
-            }
-            RunEvent::ModeChanged { agent, mode } => {
-                vec![Remark::of(agent, format!("is in mode {mode} now"))]
-            }
-            RunEvent::ModeRecorded { agent, mode } => {
-                let takes = "its client takes it with the approval of its plan, else when it is started again";
-                vec![Remark::of(agent, format!("has mode {mode} on record; {takes}"))]
-            }
-            RunEvent::ShuttingDown { reason } => {
-                vec![Remark::of_run(format!("shutting down: {reason}"))]
-            }
-            RunEvent::Warning { text } => {
-                vec![Remark::of_run(format!("warning: {}", in_one_line(text)))]
-            }
+fn done_elsewhere(state: &mut TeamState, name: &AgentName, activity: &RemoteActivity) {
+    match activity {
+        RemoteActivity::TurnEnded(Spending { usage, cost_usd, tool_calls, .. }) => {
+            spend(state, name, *usage, *cost_usd, *tool_calls);
         }
-    }
-
-    /// Takes in what an agent does now, which is worth a line.
-    fn is_at(&mut self, agent: &AgentName, text: String) -> Vec<Remark> {
-        self.does(agent, Some(text.clone()));
-        vec![Remark::of(agent, text)]
-    }
-
-    /// Takes an agent in, as one that is just starting.
-    pub fn start(&mut self, name: AgentName, color: Option<Color>) {
-        self.agents.retain(|agent| agent.name != name);
-        self.agents.push(AgentRow {
-            name,
-            color,
-            status: Status::Pending,
-            doing: None,
-            asks: BTreeMap::new(),
-            usage: Usage::default(),
-            cost_usd: 0.0,
-            has_price: true,
-        });
-    }
-
-    fn done_elsewhere(&mut self, name: &AgentName, activity: &RemoteActivity) -> Vec<Remark> {
-        match activity {
-            RemoteActivity::TurnEnded(Spending { usage, cost_usd, .. }) => {
-                if let Some(agent) = self.agent(name) {
-                    agent.usage += *usage;
-                    agent.cost_usd += cost_usd.unwrap_or(0.0);
-                    agent.has_price &= cost_usd.is_some();
-                }
-                Vec::new()
-            }
-            RemoteActivity::TaskChanged { task, change } => {
-                vec![Remark::of(name, format!("{change} task #{task}"))]
-            }
-            RemoteActivity::PlanHandedIn => vec![Remark::of(name, "hands in a plan".to_owned())],
-        }
-    }
-
-    fn changed(&mut self, name: &AgentName, status: Status, detail: Option<&str>) -> Vec<Remark> {
-        let Some(agent) = self.agent(name) else { return Vec::new() };
-        let is_news = agent.status != status && status != Status::Active;
-        agent.status = status;
-        agent.doing = None;
-        if status.is_over() {
-            agent.asks.clear();
-        }
-        if let (Status::Active, Some(detail)) = (status, detail) {
-            // A teammate in a process of its own waits for its model.
-            agent.doing = Some(detail.to_owned());
-            return vec![Remark::of(name, in_one_line(detail))];
-        }
-        if !is_news {
-            return Vec::new();
-        }
-        let mut text = match status {
-            // Of a teammate it says that it left, of a lead that its run ended: neither that its work is done.
-            Status::Completed => "has ended".to_owned(),
-            Status::Failed => "has failed".to_owned(),
-            Status::Killed => "was stopped".to_owned(),
-            Status::Pending
-            | Status::Active
-            | Status::Idle
-            | Status::AwaitingPlanApproval
-            | Status::Parked
-            | Status::ShutdownRequested => format!("is {}", status.as_str().replace('_', " ")),
-        };
-        if let Some(detail) = detail {
-            let _ = write!(text, ": {}", in_one_line(detail));
-        }
-        vec![Remark::of(name, text)]
-    }
-
-    fn answered(&mut self, answered: &Answered) -> Vec<Remark> {
-        if let Some(agent) = self.agent(&answered.agent) {
-            agent.doing = None;
-            agent.usage += answered.usage;
-            agent.cost_usd += answered.cost_usd.unwrap_or(0.0);
-            agent.has_price = answered.cost_usd.is_some();
-        }
-        let said = answered.blocks.iter().filter_map(|block| match block {
-            Block::Text { text, .. } if !text.trim().is_empty() => Some(Remark::of(
-                &answered.agent,
-                format!("says: {}", first_line(text.trim(), SAID_CHARS)),
-            )),
-            Block::Text { .. }
-            | Block::Thinking { .. }
-            | Block::RedactedThinking { .. }
-            | Block::ToolUse { .. }
-            | Block::ToolResult { .. }
-            | Block::Image { .. }
-            | Block::Other(_) => None,
-        });
-        said.collect()
-    }
-
-    fn compacted(&mut self, compacted: &Compacted) -> Vec<Remark> {
-        if let Some(agent) = self.agent(&compacted.agent) {
-            agent.usage += compacted.usage;
-            agent.cost_usd += compacted.cost_usd.unwrap_or(0.0);
-        }
-        let (before, after) = (short(compacted.tokens_before), short(compacted.tokens_after));
-        let text = if compacted.tokens_after < compacted.tokens_before {
-            format!("sums its conversation up: {before} -> about {after} tokens")
-        } else {
-            format!("cannot sum its conversation up: it stays at {before} tokens")
-        };
-        vec![Remark::of(&compacted.agent, text)]
-    }
-
-    fn does(&mut self, name: &AgentName, doing: Option<String>) {
-        if let Some(agent) = self.agent(name) {
-            agent.doing = doing;
-        }
-    }
-
-    fn agent(&mut self, name: &AgentName) -> Option<&mut AgentRow> {
-        self.agents.iter_mut().find(|agent| agent.name == *name)
+        RemoteActivity::TaskChanged { change, .. } => match change.as_str() {
+            "created" => state.counts.tasks_made += 1,
+            "completed" => state.counts.tasks_completed += 1,
+            _ => {}
+        },
+        RemoteActivity::PlanHandedIn => state.counts.plans += 1,
     }
 }
 
-impl AgentRow {
-    /// State, current tool, tokens and cost, in one line without the name.
-    pub fn line(&self) -> String {
-        let doing = match (&self.doing, self.status) {
-            (Some(doing), _) => first_line(doing, DOING_CHARS),
-            // Of an agent elsewhere it may be seen that it is in a turn after its question was put.
-            (None, Status::Active) => {
-                self.asks.values().next().map_or_else(|| "thinks".to_owned(), |tool| asks_for(tool))
-            }
-            (None, Status::Completed) => "ended".to_owned(),
-            (None, status) => status.as_str().replace('_', " "),
-        };
-        let mut line = format!("{doing:<30}");
-        let tokens = self.usage.context_tokens();
-        if tokens > 0 {
-            let _ = write!(line, "  {} tokens", short(tokens));
-            if self.has_price {
-                let _ = write!(line, "  ${:.2}", self.cost_usd);
-            }
+fn count_tool(state: &mut TeamState, ended: &ToolEnded) {
+    if ended.is_error {
+        return;
+    }
+    let status = || ended.data.pointer("/statusChange/to").and_then(Value::as_str);
+    match ended.tool.as_str() {
+        "TaskCreate" => state.counts.tasks_made += 1,
+        "TaskUpdate" if status() == Some(TaskStatus::Completed.as_str()) => {
+            state.counts.tasks_completed += 1;
         }
-        line.trim_end().to_owned()
+        "ExitPlanMode" => state.counts.plans += 1,
+        _ => {}
     }
 }
 
-fn asks_for(tool: &str) -> String {
-    format!("asks permission for {tool}")
-}
-
-impl Remark {
-    fn of(agent: &AgentName, text: String) -> Self {
-        Self { agent: Some(agent.clone()), text }
-    }
-
-    fn of_run(text: String) -> Self {
-        Self { agent: None, text }
-    }
-}
-
-/// The answer to a question for a permission.
-fn answered_permission(refused: Option<&str>) -> String {
-    match refused {
-        Some(reason) => format!("was refused: {}", first_line(reason, SAID_CHARS)),
-        None => "was allowed".to_owned(),
-    }
-}
-
-/// A call in one line: the tool, and of its input what tells most.
-pub fn brief(tool: &str, input: &Value) -> String {
-    const TELLING: [&str; 10] = [
-        "command",
-        "file_path",
-        "pattern",
-        "recipient",
-        "to",
-        "name",
-        "subject",
-        "taskId",
-        "team_name",
-        "request_id",
-    ];
-    let told = TELLING.iter().find_map(|field| input.get(*field).and_then(Value::as_str));
-    match told {
-        Some(text) => format!("{tool}({})", first_line(&visible(text), DOING_CHARS)),
-        None => tool.to_owned(),
-    }
-}
-
-/// Names with how often each stands there, in the order of their first.
-fn counted(names: &[String]) -> String {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for name in names {
-        match counts.iter_mut().find(|(known, _)| known == name) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((name, 1)),
-        }
-    }
-    let shown = counts.iter().map(|(name, count)| match count {
-        1 => (*name).to_owned(),
-        count => format!("{name} ({count})"),
-    });
-    shown.collect::<Vec<_>>().join(", ")
-}
-
-fn named(color: &str) -> Option<Color> {
-    Color::ALL.into_iter().find(|known| known.as_str() == color)
-}
-
-/// A count in at most four characters and a unit.
-pub fn short(count: u64) -> String {
-    match count {
-        0..1_000 => count.to_string(),
-        1_000..1_000_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
-        _ => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use pitcrew_model::StopReason;
-    use serde_json::json;
-
-    use super::*;
-
-    fn name(name: &str) -> AgentName {
-        AgentName::new(name).unwrap()
-    }
-
-    fn tool(agent: &str, input: Value) -> RunEvent {
-        RunEvent::ToolStarted { agent: name(agent), call: "c1".into(), tool: "Bash".into(), input }
-    }
-
-    fn view() -> View {
-        let mut view = View::default();
-        view.start(name("bob"), Some(Color::Blue));
-        view
-    }
-
-    #[test]
-    fn an_agents_line_says_what_it_does_now() {
-        let mut view = view();
-        let _ = view.apply(&tool("bob", json!({"command": "cargo test --offline\nls"})));
-        assert_eq!(view.agents()[0].line(), "Bash(cargo test --offline)");
-        let status = Status::AwaitingPlanApproval;
-        let _ = view.apply(&RunEvent::AgentChanged { agent: name("bob"), status, detail: None });
-        assert_eq!(view.agents()[0].line(), "awaiting plan approval");
-    }
-
-    #[test]
-    fn the_reason_of_a_state_is_shown_whole() {
-        let reason = format!(
-            "the log of bob cannot be used:\n/{}x: No space left on device",
-            "folder/".repeat(40)
-        );
-        let failed =
-            |detail| RunEvent::AgentChanged { agent: name("bob"), status: Status::Failed, detail };
-        let remarks = view().apply(&failed(Some(reason.clone())));
-        assert_eq!(remarks[0].text, format!("has failed: {}", reason.replace('\n', " | ")));
-        let remarks = view().apply(&RunEvent::Warning { text: reason.clone() });
-        assert!(remarks[0].text.ends_with("No space left on device"), "{}", remarks[0].text);
-    }
-
-    #[test]
-    fn a_teammate_elsewhere_with_an_open_question_asks_whenever_it_is_seen_in_its_turn() {
-        let mut view = View::default();
-        view.start(name("bob"), None);
-        let asked = |call: &str, tool: &str| RunEvent::PermissionAsked {
-            agent: name("bob"),
+fn permission_answered(
+    state: &mut TeamState,
+    call: &str,
+    refused: Option<&str>,
+    would_allow: Option<&str>,
+) {
+    state.would_allow.extend(would_allow.map(str::to_owned));
+    // A question of an agent in another process may be told answered more than once.
+    if let (Some(reason), Some(tool)) = (refused, state.asked.remove(call)) {
+        state.counts.permissions_refused += 1;
+        state.denials.push(Denial {
+            tool,
             call: call.to_owned(),
-            tool: tool.to_owned(),
-        };
-        let changed = |status| RunEvent::AgentChanged { agent: name("bob"), status, detail: None };
-        view.apply(&asked("1", "Bash"));
-        view.apply(&asked("2", "Write"));
-        view.apply(&changed(Status::Active));
-        assert_eq!(view.agents()[0].line(), "asks permission for Bash");
-        for (call, then) in [("1", "asks permission for Write"), ("2", "thinks")] {
-            let (agent, call) = (name("bob"), call.to_owned());
-            view.apply(&RunEvent::PermissionAnswered {
-                agent,
-                call,
-                refused: None,
-                would_allow: None,
-            });
-            assert_eq!(view.agents()[0].line(), then);
+            reason: reason.to_owned(),
+            allow_rule: would_allow.map(str::to_owned),
+        });
+    }
+}
+
+fn set_doing(state: &mut TeamState, name: &AgentName, doing: Option<String>) {
+    if let Some(agent) = state.agent_mut(name) {
+        agent.doing = doing;
+    }
+}
+
+fn fold_config(state: &mut TeamState, config: &TeamConfig) {
+    state.team = config.name.to_string();
+    let mut known = std::mem::take(&mut state.agents);
+    for member in &config.members {
+        let at = known.iter().position(|agent| agent.name == member.name);
+        let agent = at.map_or_else(|| AgentState::new(member.name.clone()), |at| known.remove(at));
+        state.agents.push(AgentState {
+            color: member.color.as_deref().and_then(color_of),
+            agent_type: member.agent_type.clone(),
+            model: member.model.clone(),
+            mode: mode_of(member),
+            backend_type: member.backend_type.clone(),
+            worktree: member.worktree_path.clone(),
+            ..agent
+        });
+    }
+    state.agents.append(&mut known);
+}
+
+/// The mode of a member: the one on record, or the one that its client was started in.
+fn mode_of(member: &Member) -> Option<String> {
+    let planning = || member.plan_mode_required.filter(|it| *it).map(|_| "plan".to_owned());
+    let is_client = || SpawnRecord::of(member).is_some() && !SpawnRecord::is_run_by_us(member);
+    let of_client = || is_client().then(|| KnownMode::of_another_client(member).mode().to_owned());
+    member.mode.clone().or_else(planning).or_else(of_client)
+}
+
+/// The task that the agent works on: the first of its tasks in progress.
+fn current_task(name: &AgentName, tasks: &[Task]) -> Option<CurrentTask> {
+    let is_current = |task: &&Task| {
+        task.owner.as_deref() == Some(name.as_str()) && task.status == TaskStatus::InProgress
+    };
+    let task = tasks.iter().find(is_current)?;
+    Some(CurrentTask { id: task.id.clone(), subject: task.subject.clone() })
+}
+
+fn fold_end(state: &mut TeamState, outcome: &RunOutcome) {
+    state.team.clone_from(&outcome.team);
+    let before = std::mem::take(&mut state.agents);
+    let ended = |summary: &AgentSummary| {
+        let known = before.iter().find(|agent| agent.name == summary.name).cloned();
+        AgentState {
+            role: Some(summary.role),
+            agent_type: summary.agent_type.clone(),
+            model: Some(summary.model.clone()),
+            status: summary.state,
+            reason: summary.reason.clone(),
+            turns: summary.turns,
+            tool_calls: summary.tool_calls,
+            usage: summary.usage,
+            cost_usd: summary.cost_usd,
+            has_price: outcome.totals.unpriced().all(|model| model != summary.model),
+            is_counted: summary.is_counted,
+            ..known.unwrap_or_else(|| AgentState::new(summary.name.clone()))
         }
-        view.apply(&asked("3", "Bash"));
-        view.apply(&changed(Status::Killed));
-        assert_eq!(view.agents()[0].line(), "killed");
-    }
+    };
+    state.agents = outcome.agents.iter().map(ended).collect();
+}
 
-    #[test]
-    fn a_teammate_elsewhere_that_waits_for_its_model_is_shown() {
-        let detail = Some("waits 30 s for the model: slow down".to_owned());
-        let mut view = view();
-        let waits = RunEvent::AgentChanged { agent: name("bob"), status: Status::Active, detail };
-        for _ in 0..2 {
-            assert_eq!(view.apply(&waits)[0].text, "waits 30 s for the model: slow down");
-        }
-        assert_eq!(view.agents()[0].line(), "waits 30 s for the model: slow down");
-    }
-
-    #[test]
-    fn tokens_and_cost_add_up() {
-        let mut view = view();
-        for _ in 0..2 {
-            let usage = Usage { input_tokens: 1_000, output_tokens: 100, ..Usage::default() };
-            let _ = view.apply(&RunEvent::Answered(Answered {
-                agent: name("bob"),
-                parent_call: None,
-                message_id: "m".into(),
-                model: "x".into(),
-                blocks: vec![],
-                stop: StopReason::EndTurn,
-                usage,
-                cost_usd: Some(0.25),
-                took: Duration::ZERO,
-            }));
-        }
-        assert_eq!(view.agents()[0].line(), "pending                         2.2k tokens  $0.50");
-    }
-
-    #[test]
-    fn a_compaction_is_told_and_paid_for() {
-        let compacted = |tokens_after| {
-            RunEvent::Compacted(Compacted {
-                agent: name("bob"),
-                model: "x".into(),
-                tokens_before: 170_000,
-                tokens_after,
-                usage: Usage { input_tokens: 170_000, output_tokens: 2_000, ..Usage::default() },
-                cost_usd: Some(0.25),
-            })
-        };
-        let mut view = view();
-        let remarks = view.apply(&compacted(12_000));
-        assert_eq!(remarks[0].text, "sums its conversation up: 170.0k -> about 12.0k tokens");
-        let remarks = view.apply(&compacted(170_000));
-        assert_eq!(remarks[0].text, "cannot sum its conversation up: it stays at 170.0k tokens");
-        assert_eq!(view.agents()[0].line(), "pending                         344.0k tokens  $0.50");
-    }
-
-    #[test]
-    fn mail_is_told_with_its_senders() {
-        let from = ["ann", "bob", "ann"].map(str::to_owned).to_vec();
-        let remarks =
-            view().apply(&RunEvent::MailDelivered { agent: name("bob"), from, ids: vec![] });
-        assert_eq!(remarks[0].text, "reads mail from ann (2), bob");
-    }
-
-    #[test]
-    fn a_text_of_a_model_cannot_steer_the_terminal() {
-        assert_eq!(brief("Bash", &json!({"command": "ls \u{1b}[2J"})), "Bash(ls <U+001B>[2J)");
-    }
-
-    #[test]
-    fn counts_are_short() {
-        for (count, text) in [(0, "0"), (999, "999"), (1_250, "1.2k"), (2_345_678, "2.3M")] {
-            assert_eq!(short(count), text);
-        }
-    }
+fn color_of(name: &str) -> Option<Color> {
+    Color::ALL.into_iter().find(|color| color.as_str() == name)
 }

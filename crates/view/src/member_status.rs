@@ -138,15 +138,12 @@ impl MemberStatus {
         }
     }
 
-    /// The place and the state, as cells of a table.
-    pub fn cells(&self, member: &Member) -> [String; 2] {
+    /// Returns the place and the state in words; `backend_type` is the kind of place in the config.
+    #[must_use]
+    pub fn cells(&self, backend_type: Option<&str>) -> [String; 2] {
         let place = match &self.pane {
             Some(pane) => format!("{} {}", printable(&pane.host.backend), printable(&pane.id)),
-            None => member
-                .backend_type
-                .clone()
-                .filter(|kind| !kind.is_empty())
-                .unwrap_or_else(|| "-".to_owned()),
+            None => backend_type.filter(|kind| !kind.is_empty()).unwrap_or("-").to_owned(),
         };
         let who = match (self.program.as_deref(), self.pid) {
             (Some(program), Some(pid)) => format!(", {} {pid}", printable(program)),

@@ -2,15 +2,19 @@
 
 use pitcrew_protocol::Status;
 use pitcrew_runtime::agent::Role;
-use pitcrew_runtime::run::{AgentSummary, KeptWorktree, Limit, RunEnd, RunOutcome, TaskSummary};
+use pitcrew_runtime::run::{KeptWorktree, Limit, RunEnd, RunOutcome, TaskSummary};
 use serde_json::{Map, Value, json};
+
+use crate::fold::{ViewEvent, fold};
+use crate::state::{AgentState, TeamState};
 
 /// What came of a run, for programs: what the result event does not say. Reasons are whole.
 #[must_use]
 pub fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value> {
+    let agents = fold(TeamState::default(), &ViewEvent::Ended(outcome)).agents;
     let (subagents, members): (Vec<_>, Vec<_>) =
-        outcome.agents.iter().partition(|agent| agent.role == Role::Subagent);
-    let all = |agents: Vec<&AgentSummary>| agents.into_iter().map(agent).collect::<Value>();
+        agents.iter().partition(|agent| agent.role == Some(Role::Subagent));
+    let all = |agents: Vec<&AgentState>| agents.into_iter().map(agent).collect::<Value>();
     let kept = |kept: &KeptWorktree| json!({"member": kept.agent, "path": kept.path, "branch": kept.branch, "reason": kept.reason});
     let fields = [
         ("success", matches!(outcome.end, RunEnd::Success { .. }).into()),
@@ -29,7 +33,7 @@ pub fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn agent(agent: &AgentSummary) -> Value {
+fn agent(agent: &AgentState) -> Value {
     let counted = |count: Value| if agent.is_counted { count } else { Value::Null };
     json!({
         "name": agent.name, "agent_type": agent.agent_type, "model": agent.model, "state": state_name(agent),
@@ -44,10 +48,10 @@ fn task(task: &TaskSummary) -> Value {
 
 /// The state of an agent for programs. A teammate that agreed to leave has shut down, which says nothing of its tasks.
 #[must_use]
-pub fn state_name(agent: &AgentSummary) -> &'static str {
-    match (agent.state, agent.role) {
-        (Status::Completed, Role::Teammate) => "shut_down",
-        (state, Role::Lead | Role::Teammate | Role::Subagent) => state.as_str(),
+pub fn state_name(agent: &AgentState) -> &'static str {
+    match (agent.status, agent.role) {
+        (Status::Completed, Some(Role::Teammate)) => "shut_down",
+        (status, Some(Role::Lead | Role::Teammate | Role::Subagent) | None) => status.as_str(),
     }
 }
 

@@ -12,44 +12,35 @@ use pitcrew_protocol::{
 use pitcrew_runtime::events::{Answered, RemoteActivity, RunEvent, Spending, ToolEnded};
 use serde_json::{Map, Value, json};
 
-use crate::tally::stream_usage;
+use crate::result::stream_usage;
+use crate::state::TeamState;
 
 /// The events of a run as lines of JSON.
 #[derive(Debug)]
 pub struct Stream {
     team_events: bool,
-    team: String,
-    session_id: String,
-    /// The agent that the run is about.
-    agent: Option<AgentName>,
+    /// Makes the id of an event.
+    new_id: fn() -> String,
     /// The calls that are in the stream; a subagent of any other call is a teammate's.
     calls: HashSet<String>,
 }
 
 impl Stream {
-    /// A stream, with our own events about the team or without.
-    pub fn new(team_events: bool) -> Self {
-        Self {
-            team_events,
-            team: String::new(),
-            session_id: String::new(),
-            agent: None,
-            calls: HashSet::new(),
-        }
+    /// Returns a stream, with our own events about the team or without; `new_id` makes the ids of its events.
+    #[must_use]
+    pub fn new(team_events: bool, new_id: fn() -> String) -> Self {
+        Self { team_events, new_id, calls: HashSet::new() }
     }
 
-    /// What of the event is in the stream.
-    pub fn lines(&mut self, event: &RunEvent) -> Vec<StreamEvent> {
+    /// Returns the lines of an event that led to that state.
+    pub fn lines(&mut self, state: &TeamState, event: &RunEvent) -> Vec<StreamEvent> {
         let mut lines = match event {
             RunEvent::Started(started) => {
-                self.team.clone_from(&started.team);
-                self.session_id.clone_from(&started.session_id);
-                self.agent = Some(started.agent.clone());
                 let cwd = started.cwd.display().to_string();
                 let mode = started.mode.as_str();
                 vec![
                     SystemInit::new(
-                        self.ids(None),
+                        self.ids(state, None),
                         &cwd,
                         started.tools.clone(),
                         &started.model,
@@ -58,8 +49,8 @@ impl Stream {
                     .into(),
                 ]
             }
-            RunEvent::Answered(answered) => self.answered(answered),
-            RunEvent::ToolEnded(ended) => self.tool_ended(ended).into_iter().collect(),
+            RunEvent::Answered(answered) => self.answered(state, answered),
+            RunEvent::ToolEnded(ended) => self.tool_ended(state, ended).into_iter().collect(),
             RunEvent::AgentStarted(_)
             | RunEvent::AgentLaunched { .. }
             | RunEvent::DoneElsewhere { .. }
@@ -79,14 +70,14 @@ impl Stream {
             | RunEvent::Warning { .. } => Vec::new(),
         };
         if self.team_events {
-            lines.extend(self.team_event(event));
+            lines.extend(self.team_event(state, event));
         }
         lines
     }
 
     /// Every block of an answer is an event of its own.
-    fn answered(&mut self, answered: &Answered) -> Vec<StreamEvent> {
-        if !self.is_shown(&answered.agent, answered.parent_call.as_deref()) {
+    fn answered(&mut self, state: &TeamState, answered: &Answered) -> Vec<StreamEvent> {
+        if !self.is_shown(state, &answered.agent, answered.parent_call.as_deref()) {
             return Vec::new();
         }
         let mut lines = Vec::new();
@@ -101,7 +92,7 @@ impl Stream {
             else {
                 continue;
             };
-            let ids = self.ids(answered.parent_call.clone());
+            let ids = self.ids(state, answered.parent_call.clone());
             let usage = stream_usage(&answered.usage);
             lines.push(
                 AssistantEvent::new(ids, &answered.message_id, &answered.model, block, usage)
@@ -111,8 +102,8 @@ impl Stream {
         lines
     }
 
-    fn tool_ended(&self, ended: &ToolEnded) -> Option<StreamEvent> {
-        if !self.is_shown(&ended.agent, ended.parent_call.as_deref()) {
+    fn tool_ended(&self, state: &TeamState, ended: &ToolEnded) -> Option<StreamEvent> {
+        if !self.is_shown(state, &ended.agent, ended.parent_call.as_deref()) {
             return None;
         }
         let is_blocks = matches!(
@@ -125,31 +116,27 @@ impl Stream {
             Content::Text(ended.text.clone())
         };
         let data = (!ended.data.is_null()).then(|| ended.data.clone());
-        let ids = self.ids(ended.parent_call.clone());
+        let ids = self.ids(state, ended.parent_call.clone());
         Some(UserEvent::result(ids, &ended.call, content, ended.is_error, data).into())
     }
 
     /// Whether an agent's turns are in the stream: those of the one the run is about, and those of subagents that run in a call that is.
-    fn is_shown(&self, agent: &AgentName, parent_call: Option<&str>) -> bool {
+    fn is_shown(&self, state: &TeamState, agent: &AgentName, parent_call: Option<&str>) -> bool {
         match parent_call {
             Some(call) => self.calls.contains(call),
-            None => self.agent.as_ref() == Some(agent),
+            None => state.lead.as_ref() == Some(agent),
         }
     }
 
-    fn team_event(&self, event: &RunEvent) -> Option<StreamEvent> {
+    fn team_event(&self, state: &TeamState, event: &RunEvent) -> Option<StreamEvent> {
         let (name, agent, data) = told(event)?;
-        let id = agent.map(|agent| format!("{agent}@{}", self.team));
+        let id = agent.map(|agent| format!("{agent}@{}", state.team));
         let data: Map<String, Value> = data.as_object().cloned().unwrap_or_default();
-        Some(TeamEvent::new(self.ids(None), name, &self.team, id.as_deref(), data).into())
+        Some(TeamEvent::new(self.ids(state, None), name, &state.team, id.as_deref(), data).into())
     }
 
-    fn ids(&self, parent_tool_use_id: Option<String>) -> EventIds {
-        EventIds {
-            session_id: self.session_id.clone(),
-            uuid: uuid::Uuid::new_v4().to_string(),
-            parent_tool_use_id,
-        }
+    fn ids(&self, state: &TeamState, parent_tool_use_id: Option<String>) -> EventIds {
+        EventIds { session_id: state.session_id.clone(), uuid: (self.new_id)(), parent_tool_use_id }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A run as plain lines on stderr, for logs and pipes.
 
 use jiff::Zoned;
-use pitcrew_view::fold::Remark;
+use pitcrew_view::remark::Remark;
 
 use crate::output;
 

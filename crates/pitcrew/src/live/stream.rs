@@ -2,17 +2,27 @@
 
 use pitcrew_protocol::StreamEvent;
 use pitcrew_runtime::events::RunEvent;
+use pitcrew_view::TeamState;
 use pitcrew_view::stream::Stream;
 
 use crate::failure::Failure;
 use crate::output;
 
+/// Returns a new id for an event.
+pub(crate) fn new_id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
 /// Writes what of the event is in the stream.
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub(crate) fn write(stream: &mut Stream, event: &RunEvent) -> Result<(), Failure> {
-    stream.lines(event).iter().try_for_each(print)
+pub(crate) fn write(
+    stream: &mut Stream,
+    state: &TeamState,
+    event: &RunEvent,
+) -> Result<(), Failure> {
+    stream.lines(state, event).iter().try_for_each(print)
 }
 
 /// Writes an event as a line on stdout.
