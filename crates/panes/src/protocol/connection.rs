@@ -14,8 +14,8 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::wire::{Hello, LINE_BYTES, Op, PROTOCOL, Refusal, Request};
-use crate::panes::PaneError;
-use crate::process::{Reaped, outlives_variable};
+use crate::PaneError;
+use pitcrew_process::job::{Reaped, outlives_variable};
 
 /// How long a program has for an answer. It may have to start a terminal first.
 const ANSWER_TIME: Duration = Duration::from_secs(30);

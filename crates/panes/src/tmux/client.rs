@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
-use crate::panes::PaneError;
-use crate::panes::pane::complaint;
-use crate::process::outlives_variable;
+use crate::PaneError;
+use crate::pane::complaint;
+use pitcrew_process::job::outlives_variable;
 
 /// How long one call may take. A server that is being started first reads its configuration, which may run programs.
 pub(super) const CALL_TIME: Duration = Duration::from_secs(30);

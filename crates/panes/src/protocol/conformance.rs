@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::connection::Connection;
 use super::probe::{Meeting, Met};
 use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
-use crate::panes::{NewPane, PaneError, PaneId, PaneTag};
+use crate::{NewPane, PaneError, PaneId, PaneTag};
 
 /// What a check came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

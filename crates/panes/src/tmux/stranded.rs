@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 
 use super::client::CALL_TIME;
 use super::listing::held_for;
-use crate::identity::{Entry, ProcessIdentity};
-use crate::panes::PaneTag;
+use crate::PaneTag;
+use pitcrew_process::identity::{Entry, ProcessIdentity};
 
 /// Waits until no client that another process has left behind asks for anything with `tag`, but no longer than a call may
 /// take. What it asked for is done then, or never will be.

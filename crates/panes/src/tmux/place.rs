@@ -5,7 +5,7 @@
 //! user's, and a zoomed pane, is never rearranged. When one more would make them too small, a further window is opened.
 
 use super::listing::Listed;
-use crate::panes::PaneId;
+use crate::PaneId;
 
 /// A pane narrower than this is not readable: a line of a program's text breaks twice.
 const MIN_COLUMNS: u32 = 50;
@@ -126,7 +126,7 @@ fn grid(count: u32) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::panes::PaneState;
+    use crate::PaneState;
 
     fn pane(id: &str, window: &str, tag: &str) -> Listed {
         Listed {

@@ -13,8 +13,8 @@ use super::client::{CallError, Client, MARK, Words, answers, message_bytes, word
 use super::listing::{self, Listed};
 use super::place::{self, Place};
 use super::stranded;
-use crate::panes::launch::Launch;
-use crate::panes::{NewPane, PaneError, PaneId, PaneState, PaneTag, PaneView, Panes, StartedPane};
+use crate::launch::Launch;
+use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, PaneView, Panes, StartedPane};
 
 /// What waits in a session that has nothing to show yet, and how long: if we die meanwhile, it goes with it. Two words, so
 /// that tmux asks no shell.

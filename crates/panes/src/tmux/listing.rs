@@ -1,7 +1,7 @@
 //! What panes there are: one `list-panes` in our own format, parsed.
 
 use super::client::{MARK, Words, answers, words};
-use crate::panes::{PaneId, PaneState, PaneTag};
+use crate::{PaneId, PaneState, PaneTag};
 
 /// The fields of [`Listed`], in order.
 const FIELDS: [&str; 16] = [

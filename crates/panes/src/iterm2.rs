@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::launch::Launch;
 use super::pane::complaint;
 use super::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
-use crate::process::outlives_variable;
+use pitcrew_process::job::outlives_variable;
 
 /// What is needed, for the message.
 const NEEDED: &str = "it2 0.2 (`pip install it2`) with iTerm2's Python API switched on";

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::panes::{NewPane, PaneError, PaneId, PaneState, StartedPane, TagError};
+use crate::{NewPane, PaneError, PaneId, PaneState, StartedPane, TagError};
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;

@@ -9,7 +9,7 @@ use super::wire::{
     Alive, Capability, Hello, LINE_BYTES, Listed, Op, PROTOCOL, Refusal, Screen, Started,
     TaggedPane, answer_line, code,
 };
-use crate::panes::{PaneTag, Panes};
+use crate::{PaneTag, Panes};
 
 /// Answers the requests of `input` until it ends, each before the next is read.
 ///
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(code_of(r#"{"id":1,"op":"dance"}"#), Err(code::UNKNOWN_OP.to_owned()));
         assert_eq!(
             code_of(r#"{"id":1,"op":"alive","pane":"%1","more":1}"#),
-            Ok(Op::Alive { pane: crate::panes::PaneId("%1".into()) })
+            Ok(Op::Alive { pane: crate::PaneId("%1".into()) })
         );
     }
 }

@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::connection::Connection;
 use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
-use crate::panes::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 
 /// How many requests wait for the program; more wait for room, which bounds what is in memory.
 const WAITING: usize = 64;
