@@ -2,7 +2,7 @@
 //! wrote about its process. A team of the named dialect that another client leads says nothing about that.
 
 use pitcrew_protocol::{LEAD_NAME, LeadProcess, TeamConfig};
-use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::identity::{ProcessIdentity, own_pid_space};
 use pitcrew_store::LeaseName;
 use pitcrew_team::{SpawnRecord, Team};
 use serde::Serialize;
@@ -112,13 +112,6 @@ impl Running {
             Self::Unknown => "led by another client, which does not say whether it runs".to_owned(),
         }
     }
-}
-
-/// Where process ids of ours mean something, as clients of the session dialect write it; unknown but on Linux.
-fn own_pid_space() -> Option<String> {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
-    Some(format!("{}#{}", machine.trim_end(), namespace.to_str()?))
 }
 
 #[cfg(test)]
