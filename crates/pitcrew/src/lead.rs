@@ -14,13 +14,9 @@ use crate::output::shell_word;
 /// # Errors
 /// What the lead refused, or that it does not answer.
 pub(crate) async fn ask(team: &Team, request: &ControlRequest) -> Result<Option<Value>, Failure> {
-    let holder = team
-        .backend()
-        .lease_holder(team.dir(), &LeaseName::Run)
-        .await
-        .map_err(Failure::internal)?;
+    let holder = team.lease_holder(&LeaseName::Run).await.map_err(Failure::internal)?;
     let Some(holder) = holder.filter(|holder| holder.verify_key.is_some()) else { return Ok(None) };
-    let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
+    let Some(folder) = team.own_folder() else { return Ok(None) };
     match control_request(&folder, request).await {
         Ok(answer) => Ok(Some(answer)),
         Err(KnockError::Refused(error)) => Err(refused(team, error)),

@@ -87,11 +87,7 @@ impl Whereabouts {
                 }
                 None => {
                     let lease = LeaseName::of_member(&member.name);
-                    let holder = team
-                        .backend()
-                        .lease_holder(team.dir(), &lease)
-                        .await
-                        .map_err(Failure::internal)?;
+                    let holder = team.lease_holder(&lease).await.map_err(Failure::internal)?;
                     let holder = holder.map(|holder| holder.pid);
                     match lead {
                         // A pane teammate outlives its session's lead.

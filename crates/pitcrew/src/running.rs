@@ -34,11 +34,7 @@ impl Running {
     /// # Errors
     /// When the store cannot be read.
     pub(crate) async fn of(team: &Team, config: &TeamConfig) -> Result<Self, Failure> {
-        let holder = team
-            .backend()
-            .lease_holder(team.dir(), &LeaseName::Run)
-            .await
-            .map_err(Failure::internal)?;
+        let holder = team.lease_holder(&LeaseName::Run).await.map_err(Failure::internal)?;
         if let Some(holder) = holder {
             return Ok(Self::ByPitcrew { pid: holder.pid });
         }

@@ -110,7 +110,7 @@ impl Team {
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn keys_of_leads(&self) -> Result<Vec<VerifyKey>, ApiError> {
-        self.edit_document(|document: &mut Keys| Ok(document.keys.clone())).await
+        Ok(self.read_document::<Keys>().await?.keys)
     }
 
     /// Refuses to give a command of the lead where nobody would take it: in a team whose lead signs, only the lead's own
@@ -121,9 +121,7 @@ impl Team {
         }
         let is_signed = match &self.trust {
             Trust::Signed(_) => true,
-            Trust::Founding => {
-                self.edit_document(|keys: &mut Keys| Ok(!keys.keys.is_empty())).await?
-            }
+            Trust::Founding => !self.read_document::<Keys>().await?.keys.is_empty(),
         };
         if !is_signed {
             return Ok(());

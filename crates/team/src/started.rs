@@ -90,7 +90,7 @@ impl Team {
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn started(&self) -> Result<BTreeMap<AgentName, Started>, ApiError> {
-        self.edit_document(|all: &mut StartedMembers| Ok(all.started.clone())).await
+        Ok(self.read_document::<StartedMembers>().await?.started)
     }
 
     /// Takes out what was started for `name`, which is gone; its pane too. One that is not there is no error.

@@ -1,7 +1,5 @@
 //! The team's tasks: made, changed, claimed and shown. What an update may do is decided in `task_rules`, under the lock.
 
-use std::sync::Arc;
-
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment,
     TaskCreateInput, TaskFacts, TaskId, TaskStatus, TaskUpdateInput, TaskUpdated, TeamConfig,
@@ -46,7 +44,9 @@ impl Team {
             updated_at: Some(self.now_ms()),
             ..TaskRecord::default()
         };
-        if let Some(made) = self.all_tasks().await?.iter().find(|task| is_made_by(task, &record)) {
+        if let Some(made) =
+            self.ask(self.all_tasks()).await?.iter().find(|task| is_made_by(task, &record))
+        {
             return Ok(made.clone());
         }
         self.take_slot(RateScope::TaskCreation(self.dir().clone())).await?;
@@ -207,7 +207,7 @@ impl Team {
     /// # Errors
     /// `task_not_found` with the ids there are.
     pub async fn task(&self, id: &str) -> Result<Task, ApiError> {
-        let tasks = self.all_tasks().await?;
+        let tasks = self.ask(self.all_tasks()).await?;
         task_rules::find(tasks.iter(), id).cloned()
     }
 
@@ -216,7 +216,13 @@ impl Team {
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn tasks(&self) -> Result<Vec<Task>, ApiError> {
-        Ok(self.all_tasks().await?.iter().filter(|task| !task.is_internal()).cloned().collect())
+        Ok(self
+            .ask(self.all_tasks())
+            .await?
+            .iter()
+            .filter(|task| !task.is_internal())
+            .cloned()
+            .collect())
     }
 
     /// Sends every assignment that a crash kept from its owner.
@@ -249,7 +255,7 @@ impl Team {
     /// `team_not_found`, `internal_error`.
     pub async fn release_lost_tasks(&self) -> Result<Vec<TaskId>, ApiError> {
         let (config, mut released) = (self.config().await?, Vec::new());
-        let tasks = self.all_tasks().await?;
+        let tasks = self.ask(self.all_tasks()).await?;
         for gone in self.ended_members().await? {
             let is_lost = |task: &Task| {
                 task.status != TaskStatus::Completed && task.owner.as_deref() == Some(gone.as_str())
@@ -286,10 +292,6 @@ impl Team {
         )
         .await;
         Ok(released)
-    }
-
-    async fn all_tasks(&self) -> Result<Arc<[Task]>, ApiError> {
-        self.ask(self.backend().tasks(self.dir())).await
     }
 
     async fn living(&self, config: &TeamConfig, given: &str) -> Result<AgentName, ApiError> {

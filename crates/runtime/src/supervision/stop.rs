@@ -190,7 +190,7 @@ async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
         .map(Into::into)
         .collect();
     for lease in leases {
-        let holder = team.backend().last_holder(team.dir(), &lease).await.map_err(unreadable)?;
+        let holder = team.last_holder(&lease).await.map_err(unreadable)?;
         processes.extend(holder.as_ref().map(ProcessIdentity::from));
     }
     processes.sort_unstable();

@@ -246,15 +246,9 @@ impl TeamLoop {
             return;
         }
         let (team, layer) = (self.run_context.team.clone(), self.hosting.settings.clone());
-        let write = Box::new(move |document: &mut Option<serde_json::Value>| {
-            *document = Some(serde_json::Value::Object(layer.clone()));
-            Ok(())
-        });
-        match team.backend().edit_document(team.dir(), SETTINGS_DOCUMENT, write).await {
-            Ok(()) => {
-                self.settings_file =
-                    Some(team.backend().document_file(team.dir(), SETTINGS_DOCUMENT))
-            }
+        let layer = serde_json::Value::Object(layer.clone());
+        match team.write_document(SETTINGS_DOCUMENT, layer).await {
+            Ok(file) => self.settings_file = Some(file),
             Err(error) => {
                 let said = chain(&error);
                 self.warn(format!(
@@ -310,7 +304,7 @@ impl TeamLoop {
             return Vec::new();
         }
         let team = self.run_context.team.clone();
-        let entries = match team.backend().journal_since(team.dir(), self.journal_position).await {
+        let entries = match team.journal_since(self.journal_position).await {
             Ok((entries, position)) => {
                 self.journal_position = position;
                 entries

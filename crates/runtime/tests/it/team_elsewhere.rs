@@ -326,7 +326,7 @@ async fn a_process_that_is_killed_is_noticed_and_its_tasks_go_back() {
         "{:#?}",
         overheard.told_to("team-lead")
     );
-    let journal = bob.0.backend().journal(bob.0.dir()).await.unwrap();
+    let journal = bob.0.backend().journal_since(bob.0.dir(), 0).await.unwrap().0;
     let is_noted = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == self::bob() && state == "failed");
     assert!(journal.iter().any(|entry| is_noted(&entry.event)), "{journal:#?}");
     let told = overheard.told_to("team-lead").join("\n");

@@ -165,7 +165,7 @@ impl Scene {
 
     async fn journal(&self) -> Vec<JournalEntry> {
         let team = self.team().await;
-        team.backend().journal(team.dir()).await.unwrap()
+        team.backend().journal_since(team.dir(), 0).await.unwrap().0
     }
 
     async fn control_request(&self, request: &ControlRequest) -> Result<Value, KnockError> {

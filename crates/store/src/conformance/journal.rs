@@ -5,8 +5,7 @@ use std::sync::Arc;
 use pitcrew_protocol::{AgentName, MessageId};
 
 use super::{Failure, same, team};
-use crate::{Backend, Event, JournalEntry, JournalSummary, Spent, Turn};
-
+use crate::{Backend, Event, JournalEntry, JournalOf, JournalSummary, Spent, Turn};
 pub(super) async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let entry = |at_ms| JournalEntry {
@@ -16,7 +15,7 @@ pub(super) async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Re
     backend.record(&dir, &[entry(1), entry(2)]).await?;
     backend.record(&dir, &[]).await?;
     backend.record(&dir, &[entry(3)]).await?;
-    same("journal", backend.journal(&dir).await?, vec![entry(1), entry(2), entry(3)])
+    same("journal", backend.journal_since(&dir, 0).await?.0, vec![entry(1), entry(2), entry(3)])
 }
 
 pub(super) async fn the_journal_is_followed_from_a_position(
@@ -88,10 +87,10 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     let (_, end) = backend.journal_since(&dir, 0).await?;
     same(
         "the way of a message",
-        backend.message_journal(&dir, &id(1)).await?,
+        backend.message_journal(JournalOf::Team(&dir), &id(1)).await?,
         vec![sent(1, None), read],
     )?;
-    same("nobody's", backend.message_journal(&dir, &id(9)).await?, Vec::new())?;
+    same("nobody's", backend.message_journal(JournalOf::Team(&dir), &id(9)).await?, Vec::new())?;
     let (summary, position) = backend.journal_summary(&dir).await?;
     same("the position", position, end)?;
     same("the assignments", summary.assignments.iter().cloned().collect(), vec![id(7)])?;
@@ -121,7 +120,11 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     same("what both of that name took", spent, Some(both))?;
     let expected = ["running", "spawned", "idle"].map(|state| (state.to_owned(), None)).to_vec();
     same("the states since", states(&summary), expected)?;
-    same("the same as of all", summary, JournalSummary::of(backend.journal(&dir).await?))?;
+    same(
+        "the same as of all",
+        summary,
+        JournalSummary::of(backend.journal_since(&dir, 0).await?.0),
+    )?;
     let runs = [
         entry(100, Event::RunStarted),
         changed(130, "idle", None),

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::backend::entry_of;
 use super::disk::{Disk, Stamp, failed, is_absent};
+use super::journal::entry_of;
 use super::lines;
 use super::plain::{self, Unopened};
 use crate::{JournalSummary, StoreError};

@@ -43,7 +43,7 @@ async fn what_was_started_stays_known_until_it_is_forgotten() {
     crew.team.forget_started(&worker).await.unwrap();
     crew.team.forget_started(&worker).await.unwrap();
     assert!(crew.team.started().await.unwrap().is_empty());
-    let journal = crew.backend.journal(crew.team.dir()).await.unwrap();
+    let journal = crew.backend.journal_since(crew.team.dir(), 0).await.unwrap().0;
     let stops: Vec<_> = journal
         .into_iter()
         .map(|e| e.event)
