@@ -20,6 +20,7 @@ mod message;
 mod names;
 mod pane_host;
 mod permission_mode;
+mod process_ref;
 mod program;
 mod results;
 mod sandbox_profile;
@@ -57,6 +58,7 @@ pub use message::{Message, MessageId, message_ids};
 pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName, same_name};
 pub use pane_host::PaneHost;
 pub use permission_mode::PermissionMode;
+pub use process_ref::ProcessRef;
 pub use program::Program;
 pub use results::{
     BroadcastSent, MessageSent, RequestSent, Responded, Routing, Spawned, StatusChanged,

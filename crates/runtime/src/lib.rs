@@ -3,7 +3,6 @@
 //! Start reading at `run`, which is the face; `crew` keeps a team together, `solo` runs one member alone, `agent` decides for one agent and `driver`
 //! carries that out.
 
-pub mod agent;
 mod client_conversation;
 pub mod client_socket;
 mod client_usage;
@@ -13,24 +12,21 @@ mod driver;
 mod dropped;
 pub mod events;
 pub mod gate;
-mod given_file;
-mod handle;
 pub mod hooks;
 pub mod hosting;
-pub mod identity;
 pub mod panes;
-pub mod process;
 pub mod prompts;
-mod protected;
 pub mod question;
 pub mod run;
-pub mod sandbox;
 pub mod settings;
 mod solo;
 pub mod supervision;
 mod team_run;
 mod team_tools;
 pub mod tools;
-pub mod transcript;
 pub mod trust;
-pub mod worktree;
+
+pub use pitcrew_agent::{self as agent, transcript};
+pub use pitcrew_process::{
+    given_file, handle, identity, job as process, protected, sandbox, worktree,
+};

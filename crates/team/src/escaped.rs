@@ -3,11 +3,11 @@
 //! They are recorded so that a person can be told of them. A record is a file that anybody can forge: nothing is ever
 //! signalled because of one.
 
-use pitcrew_protocol::{AgentName, ApiError};
+use pitcrew_protocol::{AgentName, ApiError, ProcessRef};
 use serde::{Deserialize, Serialize};
 
+use crate::Team;
 use crate::document::Document;
-use crate::{ProcessRef, Team};
 
 /// A process that outlived the command of an agent that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

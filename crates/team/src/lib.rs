@@ -84,7 +84,7 @@ pub use pane_hosts::PanePlace;
 pub use plans::{PlanState, PlanView};
 pub use requests::{Answer, Request, RequestKind};
 pub use send::Sent;
-pub use started::{ProcessRef, Started};
+pub use started::Started;
 pub use take_over::TakeOver;
 pub use team::Team;
 pub use teams::{CreateTeam, MadeBy, OnTaken, TeamSummary, Teams};

@@ -5,22 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use pitcrew_protocol::{AgentName, ApiError};
+use pitcrew_protocol::{AgentName, ApiError, ProcessRef};
 use pitcrew_store::Event;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::document::Document;
 use crate::{PanePlace, Team};
-
-/// A process, told from a later one with the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ProcessRef {
-    /// Its process id.
-    pub pid: u32,
-    /// Its start in clock ticks since boot.
-    pub start_ticks: u64,
-}
 
 /// Something that was started to run a member, and who answers for its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -112,7 +112,10 @@ impl Shutdown {
     /// Ends the process that runs the team, and says which that was; nothing when there is none.
     async fn end_lead(&self, team: &Team) -> Result<Option<LeadEnd>, Failure> {
         let holder = team.lease_holder(&LeaseName::Run).await.map_err(Failure::internal)?;
-        let Some(process) = holder.as_ref().map(ProcessIdentity::from) else { return Ok(None) };
+        let Some(process) = holder.as_ref().map(|holder| ProcessIdentity::from(holder.process()))
+        else {
+            return Ok(None);
+        };
         if self.force && is_agents(process) {
             let said = "a tool of an agent started this, and agents ask their lead by mail";
             return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());

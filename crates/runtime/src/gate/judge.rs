@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::denied::DeniedReads;
+use super::denied::denied_reads;
 use super::files::named_file;
 use super::guarded::Guarded;
 use super::paths::{Target, expand_home, lexical};
@@ -294,7 +294,7 @@ impl Gate {
 
     /// What a command that starts in a folder is granted: the working folders, less what `Read` deny rules name.
     pub(crate) fn grant(&self, cwd: &Path) -> Grant {
-        let denied = DeniedReads::of(&self.rules.deny, cwd);
+        let denied = denied_reads(&self.rules.deny, cwd);
         Grant { cwd: cwd.to_path_buf(), beside: self.directories.clone(), denied }
     }
 

@@ -25,9 +25,8 @@ mod tool_names;
 mod tools;
 
 pub use allowing::{AllowingRules, allow_flag};
-pub(crate) use denied::DeniedReads;
 pub(crate) use judge::DEFAULT_TYPE;
 pub use judge::{Call, Gate, Judged, Spawns, UpdateError, Verdict};
-pub(crate) use paths::{expand_home, pieces, resolve};
+pub(crate) use paths::{expand_home, resolve};
 pub use rules::{RuleError, RuleFault};
 pub use tools::offers;

@@ -5,9 +5,11 @@
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use pitcrew_process::pieces;
 
 use crate::protected::{LOOSE_REPOSITORY, PROTECTED};
 use crate::worktree::BELOW_ROOT;
@@ -76,15 +78,6 @@ pub(crate) fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
         }
         _ => PathBuf::from(path),
     }
-}
-
-/// The names in a path, with those that lead up.
-pub(crate) fn pieces(path: &Path) -> impl Iterator<Item = OsString> {
-    path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::ParentDir => Some(OsString::from("..")),
-        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
-    })
 }
 
 /// A path pattern of a rule: a folder to start from and a gitignore line under it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::judge::Gate;
 use super::paths::Target;
-use crate::trust::checkout_around;
+use pitcrew_process::checkout::checkout_around;
 
 /// Where programs are looked for if nobody says so.
 const USUAL: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];

@@ -11,11 +11,10 @@ mod iterm2;
 pub mod launch;
 mod pane;
 mod protocol;
-mod tag;
 mod tmux;
 
 pub use iterm2::{ITerm2, ITerm2Options};
 pub use pane::{NewPane, PaneError, PaneId, PaneState, PaneView, Panes, StartedPane};
+pub use pitcrew_process::{PaneTag, TagError};
 pub use protocol::{PaneProgram, ProbeError, Probed, conformance, probe, serve, wire};
-pub use tag::{PaneTag, TagError};
 pub use tmux::{Tmux, TmuxOptions};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::tag::PaneTag;
+use pitcrew_process::PaneTag;
 
 /// A terminal that can show programs side by side.
 ///

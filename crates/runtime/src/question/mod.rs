@@ -7,15 +7,14 @@
 
 mod content;
 mod diff;
-mod digest;
 mod layout;
 mod model;
 mod trust;
 mod visible;
 
 pub use content::{Kind, Line};
-pub use digest::Digest;
 pub use layout::{Place, Row, Section, Shown, Size, lay_out, wrap};
 pub use model::{AskedCall, AskedFile, Choice, Keep, Offer, PermissionQuestion};
+pub use pitcrew_agent::Digest;
 pub use trust::{TrustQuestion, TrustedBefore};
 pub use visible::visible;

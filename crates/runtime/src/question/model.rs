@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use pitcrew_protocol::AgentName;
 use serde_json::Value;
 
+use super::Digest;
 use super::content::{self, Kind, Line};
-use super::digest::Digest;
 use super::visible::visible;
 use crate::gate::AllowingRules;
 

@@ -1,11 +1,11 @@
 //! Rules that a person saves: they go into the user's own settings, never into a project's.
 
+use pitcrew_process::own_mode;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use pitcrew_team::store::own_mode;
 use serde_json::{Map, Value, json};
 
 use super::error::{SettingsError, origin};

@@ -182,5 +182,5 @@ async fn with_keys_of_former_leads(team: &Team, trust: Trust) -> Trust {
 }
 
 fn identity(holder: &LeaseHolder) -> ProcessIdentity {
-    ProcessIdentity::from(holder)
+    holder.process().into()
 }

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use pitcrew_protocol::{AgentName, ApiError};
-use pitcrew_team::{Escaped, ProcessRef, Team};
+use pitcrew_protocol::{AgentName, ApiError, ProcessRef};
+use pitcrew_team::{Escaped, Team};
 
-use super::strays::untagged_strays;
 use crate::identity::{Entry, ProcessIdentity};
 use crate::process::left_by;
+use pitcrew_process::strays::untagged_strays;
 
 /// How many characters of a command are recorded or shown.
 const COMMAND_CHARS: usize = 80;

@@ -6,14 +6,13 @@ mod escapes;
 mod ladder;
 mod recorded;
 mod stop;
-mod strays;
 
 pub(crate) use escapes::EscapeLog;
 pub use escapes::{LeftRunning, escaped, forget_ended};
 pub use ladder::{Ladder, LadderEnd, LadderEvent, LadderOrder, Patience, Rung};
+pub use pitcrew_process::strays::{Stray, adopt_strays, end_strays};
 pub use recorded::{PaneClosed, RecordedPanes, TaggedPane};
 pub(crate) use stop::program_of;
 pub use stop::{
     StoppedMember, left_by_started, left_running, own_process, stop_member, stop_members, sweep,
 };
-pub use strays::{Stray, adopt_strays, end_strays};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use pitcrew_protocol::{AgentName, ApiError, Program};
-use pitcrew_team::store::{LeaseHolder, LeaseName, StoreError};
-use pitcrew_team::{ProcessRef, Started, Team};
+use pitcrew_team::store::{LeaseName, StoreError};
+use pitcrew_team::{Started, Team};
 
 use super::{Ladder, LadderEnd, LadderEvent, LadderOrder, PaneClosed, Patience, RecordedPanes};
 use crate::identity::{ProcessIdentity, Stopped};
@@ -31,24 +31,6 @@ impl StoppedMember {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.end != LadderEnd::Stuck && self.pane_left.is_none()
-    }
-}
-
-impl From<ProcessRef> for ProcessIdentity {
-    fn from(process: ProcessRef) -> Self {
-        Self { pid: process.pid, start_ticks: process.start_ticks }
-    }
-}
-
-impl From<ProcessIdentity> for ProcessRef {
-    fn from(process: ProcessIdentity) -> Self {
-        Self { pid: process.pid, start_ticks: process.start_ticks }
-    }
-}
-
-impl From<&LeaseHolder> for ProcessIdentity {
-    fn from(holder: &LeaseHolder) -> Self {
-        Self { pid: holder.pid, start_ticks: holder.start_ticks }
     }
 }
 
@@ -191,7 +173,7 @@ async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
         .collect();
     for lease in leases {
         let holder = team.last_holder(&lease).await.map_err(unreadable)?;
-        processes.extend(holder.as_ref().map(ProcessIdentity::from));
+        processes.extend(holder.map(|holder| ProcessIdentity::from(holder.process())));
     }
     processes.sort_unstable();
     processes.dedup();

@@ -68,7 +68,7 @@ async fn known_processes(team: &Team, member: &AgentName) -> BTreeSet<ProcessIde
     let lease = LeaseName::of_member(member);
     let leased = team.last_holder(&lease).await.ok().flatten();
     let noted = recorded.and_then(|started| started.process).map(ProcessIdentity::from);
-    leased.as_ref().map(ProcessIdentity::from).into_iter().chain(noted).collect()
+    leased.map(|holder| holder.process().into()).into_iter().chain(noted).collect()
 }
 
 /// Whether a process of ours runs the member.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::PriceTable;
-use pitcrew_protocol::{AgentName, Member, MessageId, Program, Spawned, Status, chain};
-use pitcrew_team::{Mail, PanePlace, ProcessRef, Started, Team};
+use pitcrew_protocol::{AgentName, Member, MessageId, ProcessRef, Program, Spawned, Status, chain};
+use pitcrew_team::{Mail, PanePlace, Started, Team};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;

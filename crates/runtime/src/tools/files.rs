@@ -1,13 +1,13 @@
 //! Files as the tools see them: paths from outside made safe, reads that are bounded, changes that
 //! are whole or not at all. What is opened is what was judged: a real path, no part of which is a link.
 
+use pitcrew_process::own_mode;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use pitcrew_team::store::own_mode;
 use rustix::fs::FileType;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;

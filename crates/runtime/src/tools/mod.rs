@@ -31,7 +31,7 @@ pub(crate) use glob::split_pattern;
 pub use grep::Grep;
 pub use input::check_input;
 pub use read::Read;
-pub use read_log::{FileSeen, PathLocks, ReadLog};
+pub use read_log::{PathLocks, ReadLog};
 pub use shells::{Shell, ShellError, ShellId, ShellState, Shells};
 pub use task_stop::TaskStop;
 pub use tool::{Tool, ToolContext, ToolLimits, ToolOutcome};

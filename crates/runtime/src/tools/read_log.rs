@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
+use pitcrew_agent::FileSeen;
 use sha2::{Digest, Sha256};
 
 use super::files::FileError;
@@ -57,15 +57,6 @@ pub struct ReadLog {
 struct Stamps {
     by_path: HashMap<PathBuf, Stamp>,
     news: Vec<PathBuf>,
-}
-
-/// A file as an agent saw it, to be kept with its conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileSeen {
-    /// The canonical path.
-    pub path: PathBuf,
-    /// The SHA-256 of its content, in hex.
-    pub sha256: String,
 }
 
 /// A file's content at one moment. Its hash alone decides: two writes within one tick of the file

@@ -3,6 +3,7 @@
 //! Each command has one task that reads its output into a file and waits for it. When the last
 //! handle is dropped all of them are stopped.
 
+use pitcrew_process::own_mode;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -10,7 +11,6 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pitcrew_team::store::own_mode;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};

@@ -17,4 +17,3 @@ pub use project::{Counted, LeftOut, Project, WhyLeftOut};
 pub(crate) use record::FILE;
 pub use record::{Answer, FolderTrust, TRUSTED_ITEMS, Trust, TrustError, TrustState};
 pub use repository::Repository;
-pub(crate) use repository::checkout_around;

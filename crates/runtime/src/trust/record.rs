@@ -4,6 +4,7 @@
 //! else: a shorter list is still trusted, one with anything new is not. Read as tolerantly as our other documents: what
 //! is not known stays when the file is written, and a later version is refused.
 
+use pitcrew_process::own_mode;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,7 +12,6 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pitcrew_team::store::own_mode;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

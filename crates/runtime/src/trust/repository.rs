@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::given_file::Given;
+use pitcrew_process::checkout::checkout_around;
 
 /// No file that leads to a git folder is longer.
 const POINTER_LIMIT_BYTES: u64 = 16 * 1024;
@@ -17,11 +18,6 @@ pub struct Repository {
     pub checkout: PathBuf,
     /// The folder, from the top of its checkout.
     pub below: PathBuf,
-}
-
-/// The folder with the `.git` that git finds from here, whatever has that name.
-pub(crate) fn checkout_around(folder: &Path) -> Option<&Path> {
-    folder.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())
 }
 
 impl Repository {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use pitcrew_protocol::{
-    AgentName, Frame, Member, PaneHost, Program, SendMessageInput, ShutdownRequest, Status,
-    TaskStatus, TeamCreateInput,
+    AgentName, Frame, Member, PaneHost, ProcessRef, Program, SendMessageInput, ShutdownRequest,
+    Status, TaskStatus, TeamCreateInput,
 };
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::{
@@ -18,7 +18,7 @@ use pitcrew_runtime::panes::{NewPane, PaneId, PaneTag, Panes as _};
 use pitcrew_runtime::run::{Begin, RunEnd, RunOptions, Runtime, Shortfall};
 use pitcrew_team::store::Event;
 use pitcrew_team::{
-    Actor, CreateTeam, MadeBy, Mail, OnTaken, PanePlace, ProcessRef, SpawnMember, Started, Team,
+    Actor, CreateTeam, MadeBy, Mail, OnTaken, PanePlace, SpawnMember, Started, Team,
 };
 use rustix::process::Signal;
 

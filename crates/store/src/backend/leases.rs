@@ -1,7 +1,7 @@
 //! Leases: what one process holds alone for as long as it lives.
 
 use async_trait::async_trait;
-use pitcrew_protocol::{AgentName, InboxFile, TeamDir};
+use pitcrew_protocol::{AgentName, InboxFile, ProcessRef, TeamDir};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
@@ -81,6 +81,14 @@ pub struct LeaseHolder {
     /// The holder of the run's lease still writes what is to bound the members: nobody leads them yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prepares: bool,
+}
+
+impl LeaseHolder {
+    /// The process that holds the lease.
+    #[must_use]
+    pub fn process(&self) -> ProcessRef {
+        ProcessRef { pid: self.pid, start_ticks: self.start_ticks }
+    }
 }
 
 /// A lease; given up when dropped.

@@ -1,10 +1,8 @@
 //! What was started for members, where it is, and members that join by themselves.
 
-use pitcrew_protocol::{ErrorCode, PaneHost};
+use pitcrew_protocol::{ErrorCode, PaneHost, ProcessRef};
 use pitcrew_store::Event;
-use pitcrew_team::{
-    Actor, Escaped, JoinMember, MAIL_WAITS_MS, PanePlace, ProcessRef, SpawnRecord, Started,
-};
+use pitcrew_team::{Actor, Escaped, JoinMember, MAIL_WAITS_MS, PanePlace, SpawnRecord, Started};
 
 use crate::team_env::{Crew, as_member, is, member, message, name};
 

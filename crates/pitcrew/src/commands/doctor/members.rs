@@ -34,8 +34,10 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
 async fn of_joined(view: &TeamView, name: &AgentName) -> Result<Option<Fault>, Failure> {
     let (team, lease) = (&view.team, LeaseName::of_member(name));
     let last = team.last_holder(&lease).await.map_err(Failure::internal)?;
-    let Some(process) =
-        last.as_ref().map(ProcessIdentity::from).filter(|process| !process.is_alive())
+    let Some(process) = last
+        .as_ref()
+        .map(|holder| ProcessIdentity::from(holder.process()))
+        .filter(|process| !process.is_alive())
     else {
         return Ok(None);
     };

@@ -236,8 +236,10 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
         Err(StoreError::Corrupt { .. } | StoreError::NoFolder { .. }) => None,
         Err(error) => return Err(Failure::internal(error)),
     };
-    if let Some(process) =
-        holder.as_ref().map(ProcessIdentity::from).filter(ProcessIdentity::is_alive)
+    if let Some(process) = holder
+        .as_ref()
+        .map(|holder| ProcessIdentity::from(holder.process()))
+        .filter(ProcessIdentity::is_alive)
     {
         let said = format!("team {} is run by process {}", team.name(), process.pid);
         let hint =

@@ -97,7 +97,8 @@ async fn led(context: &Context, team: Option<&str>) -> Result<Led, Failure> {
     let run = LeaseName::Run;
     let holder = team.lease_holder(&run).await.map_err(Failure::internal)?;
     let last = team.last_holder(&run).await.map_err(Failure::internal)?;
-    let alive = holder.as_ref().is_some_and(|holder| ProcessIdentity::from(holder).is_alive());
+    let alive =
+        holder.as_ref().is_some_and(|holder| ProcessIdentity::from(holder.process()).is_alive());
     let run_by = Running::of(&team, team.config().await?.as_ref()).await?;
     Ok(Led {
         team: team.name().to_string(),

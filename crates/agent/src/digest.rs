@@ -1,0 +1,98 @@
+//! The digest by which an answer names the very question it answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 in hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(String);
+
+impl Digest {
+    /// The digest of a call: its tool and its input, whatever the order of the input's fields.
+    #[must_use]
+    pub fn of_call(tool: &str, input: &Value) -> Self {
+        let mut canonical = String::new();
+        write_canonical(input, &mut canonical);
+        Self::of_texts([tool, &canonical])
+    }
+
+    /// The digest of texts, each told apart from the next.
+    pub fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut hash = Sha256::new();
+        for text in texts {
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text.as_bytes());
+        }
+        Self(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Digest {
+    fn from(digits: String) -> Self {
+        Self(digits)
+    }
+}
+
+/// Writes JSON with the fields of every object in the order of their names.
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| name.as_str());
+            out.push('{');
+            for (name, value) in fields {
+                out.push_str(&Value::from(name.as_str()).to_string());
+                out.push(':');
+                write_canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for item in items {
+                write_canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_follows_tool_and_input_and_not_the_order_of_fields() {
+        let digest = |tool: &str, input: Value| Digest::of_call(tool, &input);
+        let first = digest("Bash", json!({"command": "ls", "timeout": {"a": 1, "b": [1, 2]}}));
+        assert_eq!(
+            first,
+            digest("Bash", json!({"timeout": {"b": [1, 2], "a": 1}, "command": "ls"}))
+        );
+        assert_eq!(first.as_str().len(), 64);
+        for (tool, input) in [
+            ("Bash", json!({"command": "ls ", "timeout": {"a": 1, "b": [1, 2]}})),
+            ("Bash", json!({"command": "ls", "timeout": {"a": 1, "b": [2, 1]}})),
+            ("Bash", json!({"command": "ls"})),
+            ("Read", json!({"command": "ls", "timeout": {"a": 1, "b": [1, 2]}})),
+        ] {
+            assert_ne!(first, digest(tool, input.clone()), "{tool} {input}");
+        }
+        assert_ne!(Digest::of_texts(["ab", "c"]), Digest::of_texts(["a", "bc"]));
+    }
+}

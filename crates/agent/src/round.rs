@@ -1,0 +1,416 @@
+//! The calls of one turn: judged, asked about, run and answered; read-only ones side by side, the others one by one.
+//!
+//! After a crash the calls without a result come here again. How far each came stands in the transcript, so that nothing
+//! is run twice that may not be, and nothing is left without a result.
+
+use pitcrew_model::{Block, INTERRUPTED};
+use pitcrew_protocol::{MessageId, Status};
+use serde_json::Value;
+
+use super::machine::{Agent, Phase};
+use super::repeats::{self, Again};
+use super::{
+    Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement,
+};
+use crate::Digest;
+use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
+use pitcrew_protocol::SandboxProfile;
+
+/// What is said of a call that was asked about before a crash.
+const ASKED_BEFORE: &str = "it was asked about before a crash, and has no answer";
+
+/// Where a call stands that is being made.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Stage {
+    /// Hooks and the gate look at it.
+    Judging,
+    /// Somebody is asked about it; the request is known once it is in an inbox.
+    Asking(Option<String>),
+    /// A crash interrupted it, and what it left is being looked at.
+    Inspecting,
+    /// It runs, with this input.
+    Running(ToolCall),
+}
+
+impl Agent {
+    pub(super) fn has_calls_to_make(&self) -> bool {
+        !self.conversation.open_calls().is_empty()
+    }
+
+    /// Starts the next calls: all read-only ones up to the first other, or that one.
+    pub(super) fn make_calls(&mut self, fx: &mut Effects) {
+        let is_read_only =
+            |open: &&OpenCall| self.profile.read_only.contains(open.call.tool.as_str());
+        let open = self.conversation.open_calls();
+        let mut batch: Vec<OpenCall> = open.iter().take_while(is_read_only).cloned().collect();
+        if batch.is_empty() {
+            batch.extend(open.first().cloned());
+        }
+        self.stages = batch.iter().map(|open| (open.call.id.clone(), Stage::Judging)).collect();
+        for open in batch {
+            self.make_call(open, fx);
+        }
+    }
+
+    fn make_call(&mut self, open: OpenCall, fx: &mut Effects) {
+        let OpenCall { call, reached } = open;
+        if let Value::String(written) = &call.input {
+            let text = format!(
+                "<tool_use_error>InputValidationError: the input of {} is not a JSON object: {}</tool_use_error>",
+                call.tool,
+                written.chars().take(200).collect::<String>()
+            );
+            return self.refuse(&call.id, text, fx);
+        }
+        match reached {
+            Reached::Nothing => fx.push(Effect::Judge(Judging { call, mode: self.mode })),
+            Reached::Asked { request } => {
+                self.set_stage(&call.id, Stage::Asking(Some(request)));
+                let question =
+                    Question { description: ASKED_BEFORE.to_owned(), suggestions: Vec::new() };
+                fx.push(Effect::AskPermission { call, question });
+            }
+            Reached::Granted(grant) => self.follow(call, grant, fx),
+            Reached::Began => self.recover(call, fx),
+        }
+    }
+
+    /// Decides what becomes of a call that was started before a crash.
+    fn recover(&mut self, call: ToolCall, fx: &mut Effects) {
+        match call.tool.as_str() {
+            "Write" | "Edit" => {
+                self.set_stage(&call.id, Stage::Inspecting);
+                fx.push(Effect::Inspect(call));
+            }
+            tool => {
+                let text = format!(
+                    "{INTERRUPTED} The run ended while {tool} was at work. It may have run in part: look before you run it again."
+                );
+                self.refuse(&call.id, text, fx);
+            }
+        }
+    }
+
+    pub(super) fn inspected(&mut self, id: &str, inspection: Inspection, fx: &mut Effects) {
+        let Some(call) = self.open_at(id, &Stage::Inspecting) else { return };
+        match inspection {
+            Inspection::Done { text, seen } => {
+                let ending =
+                    Ending { text, data: Value::Null, is_error: false, context: Vec::new(), seen };
+                self.close(&call, ending, fx);
+            }
+            Inspection::Undone => self.run(call, SandboxProfile::Free, fx),
+            Inspection::Unknown => {
+                let text = format!(
+                    "{INTERRUPTED} The run ended while {} was at work. Read the file before you go on.",
+                    call.tool
+                );
+                self.refuse(id, text, fx);
+            }
+        }
+    }
+
+    pub(super) fn judged(
+        &mut self,
+        id: &str,
+        judgement: Judgement,
+        remarks: Vec<String>,
+        fx: &mut Effects,
+    ) {
+        let Some(mut call) = self.open_at(id, &Stage::Judging) else { return };
+        if !remarks.is_empty() {
+            self.remarks.push((id.to_owned(), remarks));
+        }
+        let judgement = match (self.repeats.before(&call), judgement) {
+            (Again::Stop, _) => {
+                self.repeats.has_stopped = true;
+                return self.finish(Status::Failed, Some(repeats::stopped(&call)), fx);
+            }
+            (Again::Ask, Judgement::Allow { .. }) => {
+                let description =
+                    format!("{}, again: ten times in a row the result was the same", call.tool);
+                Judgement::Ask(Question { description, suggestions: Vec::new() })
+            }
+            (Again::Ask, judgement @ Judgement::Deny { .. }) => {
+                self.repeats.answered(&call);
+                judgement
+            }
+            (Again::Ask, judgement @ Judgement::Ask(_)) | (Again::Fine, judgement) => judgement,
+        };
+        match judgement {
+            Judgement::Allow { input, profile } => {
+                call.input = input.unwrap_or(call.input);
+                self.run(call, profile, fx);
+            }
+            Judgement::Deny { reason } => self.refuse(id, reason, fx),
+            Judgement::Ask(question) => {
+                self.set_stage(id, Stage::Asking(None));
+                fx.push(Effect::AskPermission { call, question });
+            }
+        }
+    }
+
+    pub(super) fn asked(&mut self, id: &str, request: String, fx: &mut Effects) {
+        let is_news = match self.stage(id) {
+            Some(Stage::Asking(None)) => true,
+            Some(Stage::Asking(Some(known))) => *known != request,
+            Some(Stage::Judging | Stage::Inspecting | Stage::Running(_)) | None => false,
+        };
+        if is_news && self.open_call(id).is_some() {
+            self.set_stage(id, Stage::Asking(Some(request.clone())));
+            self.write(vec![Step::Asked { call: id.to_owned(), request }], fx);
+            if std::mem::take(&mut self.has_early_answer) {
+                fx.push(Effect::TakeMail);
+            }
+        }
+    }
+
+    /// Whether a call without a result may still ask for a permission. After a crash its request may have an answer already.
+    pub(super) fn may_yet_ask(&self) -> bool {
+        self.conversation.open_calls().iter().any(|open| open.reached == Reached::Nothing)
+    }
+
+    /// Whether a call without a result may have sent a plan under this request.
+    pub(super) fn may_yet_send_plan(&self, request: &str) -> bool {
+        let sends_plan = |open: &OpenCall| open.call.tool == "ExitPlanMode";
+        self.conversation.plan() != Some(request)
+            && self.conversation.open_calls().iter().any(sends_plan)
+    }
+
+    /// Whether the calls that are being made are the agent's last: one of them agrees to shut down.
+    pub(super) fn is_agreeing_to_shut_down(&self) -> bool {
+        let agrees = |open: &OpenCall| {
+            open.call.tool == "SendMessage" && shutdown_answer(&open.call.input) == Some(true)
+        };
+        self.conversation.open_calls().iter().any(agrees)
+    }
+
+    /// Whether the last calls were made, and one of them agreed to shut down: a crash came before the end was written.
+    pub(super) fn has_agreed_to_shut_down(&self) -> bool {
+        self.has_just_called(|tool, input| {
+            tool == "SendMessage" && shutdown_answer(input) == Some(true)
+        })
+    }
+
+    /// Whether the model has said something since by a message, and no word after it.
+    pub(super) fn has_just_sent(&self) -> bool {
+        self.has_just_called(|tool, _| tool == "SendMessage")
+    }
+
+    /// Whether the last thing of the conversation are the results of calls, and one of these with success.
+    fn has_just_called(&self, is_meant: impl Fn(&str, &Value) -> bool) -> bool {
+        let [.., turn, results] = self.conversation.messages() else { return false };
+        let has_succeeded = |call: &str| {
+            results.blocks.iter().any(
+                |block| matches!(block, Block::ToolResult { tool_use_id, is_error: false, .. } if tool_use_id == call),
+            )
+        };
+        turn.blocks.iter().any(|block| match block {
+            Block::ToolUse { id, name, input, .. } => is_meant(name, input) && has_succeeded(id),
+            _ => false,
+        })
+    }
+
+    /// The call that waits for the answer to a request.
+    ///
+    /// After a crash the call may not have come up again yet; then the transcript knows the request.
+    pub(super) fn call_asked_in(&self, request: &str) -> Option<String> {
+        let waits = |open: &&OpenCall| matches!(&open.reached, Reached::Asked { request: asked } if asked == request);
+        self.conversation.open_calls().iter().find(waits).map(|open| open.call.id.clone())
+    }
+
+    /// The answer to a call, which is a refusal when another call was shown to whoever allowed it.
+    pub(super) fn if_for(&self, id: &str, grant: Grant, digest: Option<&Digest>) -> Grant {
+        let is_other = |call: ToolCall| {
+            digest.is_some_and(|shown| *shown != Digest::of_call(&call.tool, &call.input))
+        };
+        match grant {
+            Grant::Allowed { .. } if self.open_call(id).is_some_and(is_other) => Grant::Denied {
+                reason: "another call than this was shown to whoever allowed it".to_owned(),
+            },
+            Grant::Allowed { .. } | Grant::Denied { .. } => grant,
+        }
+    }
+
+    pub(super) fn granted(
+        &mut self,
+        id: &str,
+        ids: Vec<MessageId>,
+        grant: Grant,
+        fx: &mut Effects,
+    ) {
+        let Some(call) = self.open_call(id) else { return };
+        let is_up = matches!(self.stage(id), Some(Stage::Asking(_)));
+        if ids.is_empty() && !is_up {
+            return;
+        }
+        self.repeats.answered(&call);
+        let by = if ids.is_empty() { Answerer::Here } else { Answerer::Lead };
+        let request = self.asked_for(id);
+        self.write(
+            vec![Step::Granted { ids: ids.clone(), call: id.to_owned(), grant: grant.clone() }],
+            fx,
+        );
+        if !ids.is_empty() {
+            fx.push(Effect::Acknowledge(ids));
+        }
+        if let Grant::Allowed { updates, .. } = &grant
+            && !updates.is_empty()
+        {
+            fx.push(Effect::Permit(updates.clone()));
+        }
+        if let Some(request) = request {
+            let refused = match &grant {
+                Grant::Allowed { .. } => None,
+                Grant::Denied { reason } => Some(reason.clone()),
+            };
+            fx.push(Effect::Settle(Settlement { call: id.to_owned(), request, by, refused }));
+        }
+        if is_up {
+            self.follow(call, grant, fx);
+        }
+    }
+
+    fn follow(&mut self, mut call: ToolCall, grant: Grant, fx: &mut Effects) {
+        match grant {
+            Grant::Allowed { input, .. } => {
+                call.input = input.unwrap_or(call.input);
+                self.run(call, SandboxProfile::Free, fx);
+            }
+            Grant::Denied { reason } => {
+                let text = format!("Permission denied for {}: {reason}", call.tool);
+                self.refuse(&call.id, text, fx);
+            }
+        }
+    }
+
+    fn run(&mut self, call: ToolCall, profile: SandboxProfile, fx: &mut Effects) {
+        let is_harmless = self.profile.read_only.contains(call.tool.as_str())
+            || self.profile.repeatable.contains(call.tool.as_str());
+        if !is_harmless || is_errand(&call) {
+            self.write(vec![Step::Began { call: call.id.clone() }], fx);
+        }
+        self.set_stage(&call.id, Stage::Running(call.clone()));
+        fx.push(Effect::Run(call, profile));
+    }
+
+    fn refuse(&mut self, id: &str, text: String, fx: &mut Effects) {
+        if let Some(call) = self.open_call(id) {
+            let data = Value::String(format!("Error: {text}"));
+            let ending =
+                Ending { text, data, is_error: true, context: Vec::new(), seen: Vec::new() };
+            self.close(&call, ending, fx);
+        }
+    }
+
+    pub(super) fn ended(&mut self, id: &str, ending: Ending, fx: &mut Effects) {
+        if let Some(Stage::Running(call)) = self.stage(id).cloned() {
+            self.close(&call, ending, fx);
+        }
+    }
+
+    /// Gives a call its result, and with the last of the batch comes to the next boundary.
+    fn close(&mut self, call: &ToolCall, mut ending: Ending, fx: &mut Effects) {
+        if let Some(at) = self.remarks.iter().position(|(id, _)| *id == call.id) {
+            let (_, remarks) = self.remarks.swap_remove(at);
+            ending.context.splice(..0, remarks);
+        }
+        if self.repeats.note(call, &ending.text) {
+            ending.context.push(repeats::TOLD.to_owned());
+        }
+        let mut steps = vec![Step::Result {
+            call: call.id.clone(),
+            text: ending.text.clone(),
+            is_error: ending.is_error,
+            context: ending.context.clone(),
+            seen: ending.seen.clone(),
+        }];
+        let meaning = if ending.is_error { Meaning::Nothing } else { Meaning::of(call, &ending) };
+        match &meaning {
+            Meaning::PlanSent(request) => steps.push(Step::PlanSent { request: request.clone() }),
+            Meaning::ShutdownRefused => steps.push(Step::ShutdownRefused),
+            Meaning::ShutdownApproved | Meaning::Nothing => {}
+        }
+        self.stages.retain(|(id, _)| *id != call.id);
+        self.write(steps, fx);
+        fx.push(Effect::Report(call.clone(), ending));
+        if meaning == Meaning::ShutdownApproved {
+            self.finish(Status::Completed, None, fx);
+        } else if self.stages.is_empty() {
+            self.boundary(Phase::Boundary, fx);
+        }
+    }
+
+    /// The request by which the lead was asked about a call, while it is not answered.
+    pub(super) fn asked_for(&self, id: &str) -> Option<String> {
+        let open = self.conversation.open_calls().iter().find(|open| open.call.id == id)?;
+        match &open.reached {
+            Reached::Asked { request } => Some(request.clone()),
+            Reached::Nothing | Reached::Granted(_) | Reached::Began => None,
+        }
+    }
+
+    fn open_call(&self, id: &str) -> Option<ToolCall> {
+        self.conversation
+            .open_calls()
+            .iter()
+            .find(|open| open.call.id == id)
+            .map(|open| open.call.clone())
+    }
+
+    fn open_at(&self, id: &str, stage: &Stage) -> Option<ToolCall> {
+        self.open_call(id).filter(|_| self.stage(id) == Some(stage))
+    }
+
+    fn stage(&self, id: &str) -> Option<&Stage> {
+        self.stages.iter().find(|(known, _)| known == id).map(|(_, stage)| stage)
+    }
+
+    fn set_stage(&mut self, id: &str, stage: Stage) {
+        if let Some(entry) = self.stages.iter_mut().find(|(known, _)| known == id) {
+            entry.1 = stage;
+        }
+    }
+}
+
+/// Whether a call sends out a plain subagent: the team knows a teammate by the call that spawned it, but not an errand.
+fn is_errand(call: &ToolCall) -> bool {
+    matches!(call.tool.as_str(), "Task" | "Agent") && call.input.get("name").is_none()
+}
+
+/// What a call that succeeded means for the agent itself.
+#[derive(Debug, PartialEq)]
+enum Meaning {
+    /// A plan went to the lead, under this request.
+    PlanSent(String),
+    /// The agent agreed to end.
+    ShutdownApproved,
+    /// The agent declined to end.
+    ShutdownRefused,
+    /// Nothing.
+    Nothing,
+}
+
+impl Meaning {
+    fn of(call: &ToolCall, ending: &Ending) -> Self {
+        match call.tool.as_str() {
+            "ExitPlanMode" => {
+                let request = ending.data.get("requestId").and_then(Value::as_str);
+                request.map_or(Self::Nothing, |request| Self::PlanSent(request.to_owned()))
+            }
+            "SendMessage" => match shutdown_answer(&call.input) {
+                Some(true) => Self::ShutdownApproved,
+                Some(false) => Self::ShutdownRefused,
+                None => Self::Nothing,
+            },
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// Reads the answer to a shutdown request out of a message, in either dialect.
+fn shutdown_answer(input: &Value) -> Option<bool> {
+    let body = input.get("message").filter(|message| message.is_object()).unwrap_or(input);
+    let is_answer = body.get("type").and_then(Value::as_str) == Some("shutdown_response");
+    body.get("approve").and_then(Value::as_bool).filter(|_| is_answer)
+}

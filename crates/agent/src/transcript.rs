@@ -1,0 +1,606 @@
+//! An agent's conversation as it is kept: one JSON line a step, and the fold that makes a conversation of the steps.
+//!
+//! The living agent and the resumed one build their conversation by the same [`Conversation::apply`], so what a model is
+//! sent after a crash is what it would have been sent without. A message is delivered when its id stands in a step;
+//! the fold refuses an id it already holds. When steps are written and where they are kept is left to the driver.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pitcrew_model::{Block, Message, Role, ToolContent};
+use pitcrew_protocol::{AgentName, FORMAT_VERSION, MessageId, Status, newer_line};
+use serde_json::Value;
+
+use crate::FileSeen;
+
+mod compacted;
+mod step;
+
+use compacted::Fill;
+pub use compacted::{LEAST_CHARS, TOKEN_CHARS, shortened, tokens_of};
+pub use step::{AnswerFault, Entry, Grant, Step};
+
+/// A call of a tool that the model made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// The id its result must name.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// The input: an object, or a string when the model wrote something else.
+    pub input: Value,
+    /// The id, or one made of it when the model used that before: no other call of the conversation has it.
+    pub key: String,
+}
+
+/// A call without a result, and how far it durably came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenCall {
+    /// The call.
+    pub call: ToolCall,
+    /// How far it came.
+    pub reached: Reached,
+}
+
+/// How far an open call came, as far as the transcript knows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reached {
+    /// Nothing is known of it.
+    Nothing,
+    /// A permission is asked for.
+    Asked {
+        /// The id of the request.
+        request: String,
+    },
+    /// The permission was answered.
+    Granted(Grant),
+    /// It was started, and may have run in part.
+    Began,
+}
+
+/// A conversation, with all that follows from its steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conversation {
+    /// Shared with the request that is on its way.
+    messages: Arc<Vec<Message>>,
+    prompts: Vec<String>,
+    fill: Fill,
+    delivered: HashSet<MessageId>,
+    parted: BTreeSet<AgentName>,
+    open: Vec<OpenCall>,
+    made: HashSet<String>,
+    turns: u32,
+    fault: Option<AnswerFault>,
+    updates: Vec<Value>,
+    seen: BTreeMap<PathBuf, FileSeen>,
+    plan: Option<String>,
+    shutdown: Option<String>,
+    rested: bool,
+    ended: Option<(Status, Option<String>)>,
+}
+
+impl Conversation {
+    /// The messages as a model takes them.
+    #[must_use]
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The same for a request. While the request lives, the next step copies the messages.
+    #[must_use]
+    pub fn share_messages(&self) -> Arc<Vec<Message>> {
+        Arc::clone(&self.messages)
+    }
+
+    /// What the agent was given to do: its prompt, and what was added to it later.
+    #[must_use]
+    pub fn prompts(&self) -> &[String] {
+        &self.prompts
+    }
+
+    /// The calls that have no result yet, in order.
+    #[must_use]
+    pub fn open_calls(&self) -> &[OpenCall] {
+        &self.open
+    }
+
+    /// Whether a message is part of the conversation already.
+    #[must_use]
+    pub fn holds(&self, id: &MessageId) -> bool {
+        self.delivered.contains(id)
+    }
+
+    /// The teammates whose end is part of the conversation.
+    #[must_use]
+    pub fn parted(&self) -> &BTreeSet<AgentName> {
+        &self.parted
+    }
+
+    /// How many times the model answered.
+    #[must_use]
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// What is wrong with the model's last answer.
+    #[must_use]
+    pub fn answer_fault(&self) -> Option<AnswerFault> {
+        self.fault
+    }
+
+    /// All permission updates that were ever granted.
+    #[must_use]
+    pub fn updates(&self) -> &[Value] {
+        &self.updates
+    }
+
+    /// The files the agent has seen, as it saw them last.
+    pub fn seen(&self) -> impl Iterator<Item = &FileSeen> {
+        self.seen.values()
+    }
+
+    /// The request of the plan that lies with the lead.
+    #[must_use]
+    pub fn plan(&self) -> Option<&str> {
+        self.plan.as_deref()
+    }
+
+    /// The shutdown request that is not answered by an end yet.
+    #[must_use]
+    pub fn shutdown(&self) -> Option<&str> {
+        self.shutdown.as_deref()
+    }
+
+    /// Whether the last turn ended in every respect.
+    #[must_use]
+    pub fn rested(&self) -> bool {
+        self.rested
+    }
+
+    /// How the agent ended, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<&(Status, Option<String>)> {
+        self.ended.as_ref()
+    }
+
+    /// Whether it is the model's turn to speak.
+    #[must_use]
+    pub fn wants_answer(&self) -> bool {
+        self.open.is_empty()
+            && self.messages.last().is_some_and(|message| message.role == Role::User)
+    }
+
+    /// The text of the model's last answer.
+    #[must_use]
+    pub fn last_text(&self) -> Option<String> {
+        let last = self.messages.iter().rev().find(|message| message.role == Role::Assistant)?;
+        let texts: Vec<&str> = last.blocks.iter().filter_map(Block::as_text).collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
+    /// Adds a step. A step that repeats what is there changes nothing.
+    pub fn apply(&mut self, step: &Step) {
+        self.rested = matches!(step, Step::Rested);
+        self.ended = None;
+        match step {
+            Step::Told { text } => self.tell(text),
+            Step::Instructed { text } => self.instruct(text),
+            Step::Mail { ids, text } => {
+                let known = self.delivered.len();
+                self.delivered.extend(ids.iter().cloned());
+                if self.delivered.len() > known && !text.is_empty() {
+                    self.tell(text);
+                }
+            }
+            Step::Parted { members, ids, text } => {
+                self.delivered.extend(ids.iter().cloned());
+                let known = self.parted.len();
+                self.parted.extend(members.iter().cloned());
+                if self.parted.len() > known && !text.is_empty() {
+                    self.tell(text);
+                }
+            }
+            Step::Rejoined { members, text } => {
+                self.parted.retain(|name| !members.contains(name));
+                self.tell(text);
+            }
+            Step::TeamMade => self.parted.clear(),
+            Step::Assistant { blocks, usage, fault, .. } => {
+                self.fault = *fault;
+                self.fill.answered(*usage);
+                self.answer(blocks);
+            }
+            Step::Began { call } => self.reach(call, Reached::Began),
+            Step::Asked { call, request } => {
+                self.reach(call, Reached::Asked { request: request.clone() })
+            }
+            Step::Granted { ids, call, grant } => {
+                self.delivered.extend(ids.iter().cloned());
+                if let Grant::Allowed { updates, .. } = grant {
+                    self.updates.extend(updates.iter().cloned());
+                }
+                self.reach(call, Reached::Granted(grant.clone()));
+            }
+            Step::Result { call, text, is_error, context, seen } => {
+                self.seen.extend(seen.iter().map(|seen| (seen.path.clone(), seen.clone())));
+                self.result(call, text, *is_error, context);
+            }
+            Step::PlanSent { request } => self.plan = Some(request.clone()),
+            Step::PlanAnswered { request } => {
+                self.plan = self.plan.take().filter(|open| open != request)
+            }
+            Step::ShutdownAsked { request } => self.shutdown = Some(request.clone()),
+            Step::ShutdownRefused => self.shutdown = None,
+            Step::Cut { keep } => self.cut(*keep),
+            Step::Shortened { most } => self.shorten(*most),
+            Step::Compacted { briefing, summary, kept_chars, .. } => {
+                self.compact(briefing, summary, *kept_chars)
+            }
+            Step::NotCompacted { .. } => self.keep_as_it_is(),
+            Step::Rested => {}
+            Step::Ended { status, reason } => self.ended = Some((*status, reason.clone())),
+        }
+    }
+
+    /// How many results the next cut leaves whole: half of those that are whole now, and the newest in any case; `None` when
+    /// no other is whole.
+    #[must_use]
+    pub fn next_cut(&self) -> Option<usize> {
+        let blocks = self.messages.iter().flat_map(|message| &message.blocks);
+        let whole = blocks.filter(|block| is_whole_result(block)).count();
+        (whole > 1).then_some(whole / 2)
+    }
+
+    fn cut(&mut self, keep: usize) {
+        let blocks = Arc::make_mut(&mut self.messages)
+            .iter_mut()
+            .rev()
+            .flat_map(|message| message.blocks.iter_mut().rev());
+        for block in blocks.filter(|block| is_whole_result(block)).skip(keep) {
+            if let Block::ToolResult { content, .. } = block {
+                *content = Some(ToolContent::Text(CUT.to_owned()));
+            }
+        }
+    }
+
+    fn answer(&mut self, blocks: &[Block]) {
+        self.turns = self.turns.saturating_add(1);
+        // A model is asked once all its calls have results: a line with one was lost, and no model takes a call without.
+        for lost in std::mem::take(&mut self.open) {
+            self.open.push(lost.clone());
+            self.result(&lost.call.id, LOST_RESULT, true, &[]);
+        }
+        if self.messages.is_empty() && !blocks.is_empty() {
+            self.say(Block::text(LOST_BEGINNING));
+        }
+        for block in blocks {
+            if let Block::ToolUse { id, name, input, .. } = block
+                && self.open.iter().all(|open| open.call.id != *id)
+            {
+                let is_new = self.made.insert(id.clone());
+                let key = if is_new { id.clone() } else { format!("{id}#{}", self.turns) };
+                let call =
+                    ToolCall { id: id.clone(), tool: name.clone(), input: input.clone(), key };
+                self.open.push(OpenCall { call, reached: Reached::Nothing });
+            }
+        }
+        if !blocks.is_empty() {
+            let messages = Arc::make_mut(&mut self.messages);
+            // Nothing is added to what it answers, which often is one block with room for more.
+            if let Some(answered) = messages.last_mut() {
+                answered.blocks.shrink_to_fit();
+            }
+            messages.push(Message::assistant(blocks.to_vec()));
+        }
+    }
+
+    fn result(&mut self, call: &str, text: &str, is_error: bool, context: &[String]) {
+        let Some(at) = self.open.iter().position(|open| open.call.id == call) else {
+            return;
+        };
+        self.open.remove(at);
+        let block =
+            if is_error { Block::tool_error(call, text) } else { Block::tool_result(call, text) };
+        // Results open the user message, whatever was said before them: vendors take it in no other order.
+        let blocks = self.user_blocks();
+        let results =
+            blocks.iter().take_while(|block| matches!(block, Block::ToolResult { .. })).count();
+        blocks.insert(results, block);
+        for text in context {
+            self.say(Block::text(text));
+        }
+    }
+
+    fn reach(&mut self, call: &str, reached: Reached) {
+        if let Some(open) = self.open.iter_mut().find(|open| open.call.id == call) {
+            open.reached = reached;
+        }
+    }
+
+    /// Says something; the first thing that an agent is ever told is its prompt.
+    fn tell(&mut self, text: &str) {
+        if self.prompts.is_empty() {
+            self.prompts.push(text.to_owned());
+        }
+        self.say(Block::text(text));
+    }
+
+    fn instruct(&mut self, text: &str) {
+        self.prompts.push(text.to_owned());
+        self.say(Block::text(text));
+    }
+
+    fn say(&mut self, block: Block) {
+        self.user_blocks().push(block);
+    }
+
+    /// The blocks of the user message that is being put together.
+    fn user_blocks(&mut self) -> &mut Vec<Block> {
+        let messages = Arc::make_mut(&mut self.messages);
+        if messages.last().is_none_or(|message| message.role == Role::Assistant) {
+            messages.push(Message::user(Vec::new()));
+        }
+        let last = messages.len().saturating_sub(1);
+        #[expect(clippy::indexing_slicing, reason = "a user message was just made sure of")]
+        &mut messages[last].blocks
+    }
+}
+
+/// The result of a call whose own was in a line that cannot be read.
+const LOST_RESULT: &str = "[The result was lost with a damaged line of the transcript.]";
+
+/// The first message of a conversation whose own was in a line that cannot be read.
+const LOST_BEGINNING: &str =
+    "[The beginning of this conversation was lost with damaged lines of the transcript.]";
+
+/// What stands in place of a result that was cut.
+const CUT: &str = "[The result was cut, as the conversation became too long. Make the call again if you need it.]";
+
+fn is_whole_result(block: &Block) -> bool {
+    matches!(block, Block::ToolResult { content: Some(content), .. } if content.text().len() > CUT.len())
+}
+
+/// A transcript that a later version wrote.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "line {line} is of version {version}, written by a newer pitcrew; this one reads up to version {FORMAT_VERSION}"
+)]
+pub struct NewerTranscript {
+    /// The line, from 1 up.
+    pub line: usize,
+    /// Its version.
+    pub version: u64,
+}
+
+/// A transcript as it was read.
+#[derive(Debug, Default, PartialEq)]
+pub struct Read {
+    /// Its steps.
+    pub entries: Vec<Entry>,
+    /// The lines that are no step, from 1 up. They are passed over, and stay where they are.
+    pub unread: Vec<usize>,
+}
+
+/// Reads a transcript back. What is no step is passed over: a blank line without a word, anything else with its number.
+///
+/// # Errors
+/// When a line is of a later version. A torn last line never gets here; the store passes it over.
+pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
+    let mut read = Read::default();
+    for (line, text) in (1..).zip(lines).filter(|(_, text)| !text.trim().is_empty()) {
+        if let Ok(entry) = serde_json::from_str(text)
+            && !text.contains(VERSION_MARK)
+        {
+            read.entries.push(entry);
+            continue;
+        }
+        let value: Option<Value> = serde_json::from_str(text).ok();
+        if let Some(version) = value.as_ref().and_then(newer_line) {
+            return Err(NewerTranscript { line, version });
+        }
+        match value.and_then(|value| serde_json::from_value(value).ok()) {
+            Some(entry) => read.entries.push(entry),
+            None => read.unread.push(line),
+        }
+    }
+    Ok(read)
+}
+
+/// What every line with a version holds; most lines have none, and need not be looked at twice.
+const VERSION_MARK: &str = "\"v\"";
+
+#[cfg(test)]
+mod tests {
+    use pitcrew_model::Usage;
+    use serde_json::json;
+
+    use super::*;
+
+    fn id(text: &str) -> MessageId {
+        MessageId(text.to_owned())
+    }
+
+    fn mail(ids: &[&str], text: &str) -> Step {
+        Step::Mail { ids: ids.iter().map(|i| id(i)).collect(), text: text.to_owned() }
+    }
+
+    fn calls(ids: &[&str]) -> Step {
+        let blocks =
+            ids.iter().map(|i| Block::tool_use(*i, "Bash", json!({"command": i}))).collect();
+        Step::Assistant { blocks, usage: Usage::default(), cost_usd: None, fault: None }
+    }
+
+    fn result(call: &str) -> Step {
+        Step::Result {
+            call: call.to_owned(),
+            text: format!("{call} done"),
+            is_error: false,
+            context: Vec::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    fn folded(steps: &[Step]) -> Conversation {
+        let mut conversation = Conversation::default();
+        for step in steps {
+            conversation.apply(step);
+        }
+        conversation
+    }
+
+    #[test]
+    fn mail_between_two_calls_stands_after_the_results_of_the_turn() {
+        let conversation = folded(&[
+            calls(&["a", "b"]),
+            result("a"),
+            mail(&["m1"], "hello"),
+            result("b"),
+            mail(&["m2"], "again"),
+        ]);
+        let blocks = &conversation.messages().last().unwrap().blocks;
+        let expected = [
+            Block::tool_result("a", "a done"),
+            Block::tool_result("b", "b done"),
+            Block::text("hello"),
+            Block::text("again"),
+        ];
+        assert_eq!(blocks, &expected);
+        assert!(conversation.wants_answer());
+    }
+
+    #[test]
+    fn a_message_is_in_the_conversation_once() {
+        let conversation = folded(&[mail(&["m1"], "hello"), mail(&["m1"], "hello")]);
+        assert_eq!(conversation.messages(), [Message::user(vec![Block::text("hello")])]);
+        assert!(conversation.holds(&id("m1")));
+    }
+
+    #[test]
+    fn a_request_shares_the_messages_and_no_later_step_changes_what_it_sends() {
+        let mut conversation = folded(&[mail(&["m1"], "hello")]);
+        let request = conversation.share_messages();
+        assert!(std::ptr::eq(request.as_slice(), conversation.messages()), "nothing is copied");
+        conversation.apply(&mail(&["m2"], "again"));
+        assert_eq!(*request, [Message::user(vec![Block::text("hello")])]);
+        assert_eq!(
+            conversation.messages(),
+            [Message::user(vec![Block::text("hello"), Block::text("again")])]
+        );
+    }
+
+    #[test]
+    fn a_call_without_a_result_is_open_and_knows_how_far_it_came() {
+        let asked = Step::Asked { call: "b".to_owned(), request: "perm-1".to_owned() };
+        let conversation =
+            folded(&[calls(&["a", "b"]), Step::Began { call: "a".to_owned() }, asked]);
+        let reached: Vec<_> =
+            conversation.open_calls().iter().map(|open| open.reached.clone()).collect();
+        assert_eq!(reached, [Reached::Began, Reached::Asked { request: "perm-1".to_owned() }]);
+        assert!(!conversation.wants_answer());
+    }
+
+    #[test]
+    fn a_cut_takes_the_older_half_of_the_long_results_each_time() {
+        let long = |call: &str| Step::Result {
+            call: call.to_owned(),
+            text: "x".repeat(1000),
+            is_error: false,
+            context: Vec::new(),
+            seen: Vec::new(),
+        };
+        let mut conversation = folded(&[calls(&["a", "b", "c"]), long("a"), long("b"), long("c")]);
+        let whole = |conversation: &Conversation| {
+            conversation
+                .messages()
+                .iter()
+                .flat_map(|m| &m.blocks)
+                .filter(|block| is_whole_result(block))
+                .count()
+        };
+        let keep = conversation.next_cut().unwrap();
+        conversation.apply(&Step::Cut { keep });
+        assert_eq!(whole(&conversation), 1);
+        assert_eq!(conversation.next_cut(), None);
+    }
+
+    #[test]
+    fn a_result_that_comes_twice_is_taken_once() {
+        let conversation = folded(&[calls(&["a"]), result("a"), result("a")]);
+        assert_eq!(conversation.messages().last().unwrap().blocks.len(), 1);
+    }
+
+    #[test]
+    fn every_step_comes_back_from_its_line() {
+        let granted =
+            Grant::Allowed { input: Some(json!({})), updates: vec![json!({"type": "setMode"})] };
+        let steps = [
+            Step::Told { text: "go".to_owned() },
+            Step::Instructed { text: "and this".to_owned() },
+            mail(&["m"], "hi"),
+            calls(&["a"]),
+            Step::Began { call: "a".to_owned() },
+            Step::Asked { call: "a".to_owned(), request: "r".to_owned() },
+            Step::Granted { ids: vec![id("g")], call: "a".to_owned(), grant: granted },
+            Step::Result {
+                call: "a".to_owned(),
+                text: "x".to_owned(),
+                is_error: true,
+                context: vec!["c".to_owned()],
+                seen: vec![FileSeen { path: "/f".into(), sha256: "00".to_owned() }],
+            },
+            Step::PlanSent { request: "p".to_owned() },
+            Step::PlanAnswered { request: "p".to_owned() },
+            Step::ShutdownAsked { request: "s".to_owned() },
+            Step::ShutdownRefused,
+            Step::Cut { keep: 3 },
+            Step::Shortened { most: 5 },
+            Step::Compacted {
+                briefing: "b".to_owned(),
+                summary: "s".to_owned(),
+                kept_chars: Some(7),
+                usage: Usage::default(),
+                cost_usd: Some(0.5),
+            },
+            Step::NotCompacted { usage: Usage::default(), cost_usd: None },
+            Step::Rested,
+            Step::Ended { status: Status::Failed, reason: Some("r".to_owned()) },
+        ];
+        let entries: Vec<_> = (1..).zip(steps).map(|(seq, step)| Entry { seq, step }).collect();
+        let lines: Vec<_> =
+            entries.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
+        assert_eq!(read(&lines).unwrap(), Read { entries, unread: Vec::new() });
+    }
+
+    #[test]
+    fn lines_that_are_no_steps_are_passed_over_and_those_of_a_later_version_refused() {
+        let rested = r#"{"seq":1,"kind":"rested"}"#;
+        let later = r#"{"v":2,"seq":5,"kind":"rested"}"#;
+        let lines =
+            [rested, "", "  ", r#"{"seq":2,"kind":"sang"}"#, "{\"seq\":", "17"].map(str::to_owned);
+        let found = read(&lines).unwrap();
+        assert_eq!((found.entries.len(), found.unread), (1, vec![4, 5, 6]));
+        let error = read(&[rested.to_owned(), later.to_owned()]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "line 2 is of version 2, written by a newer pitcrew; this one reads up to version 1"
+        );
+        assert_eq!(
+            read(&[r#"{"v":1,"seq":5,"kind":"rested"}"#.to_owned()]).unwrap().entries.len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_conversation_that_lost_lines_is_one_that_a_model_takes() {
+        let lost_result = folded(&[mail(&["m1"], "go"), calls(&["a"]), calls(&["b"]), result("b")]);
+        let roles: Vec<Role> = lost_result.messages().iter().map(|message| message.role).collect();
+        assert_eq!(roles, [Role::User, Role::Assistant, Role::User, Role::Assistant, Role::User]);
+        assert_eq!(lost_result.messages()[2].blocks, [Block::tool_error("a", LOST_RESULT)]);
+        assert!(lost_result.wants_answer());
+        let lost_beginning = folded(&[calls(&["a"]), result("a")]);
+        assert_eq!(lost_beginning.messages()[0], Message::user(vec![Block::text(LOST_BEGINNING)]));
+        let lost_call = folded(&[mail(&["m1"], "go"), result("a")]);
+        assert_eq!(lost_call.messages(), [Message::user(vec![Block::text("go")])]);
+    }
+}

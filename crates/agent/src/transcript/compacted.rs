@@ -1,0 +1,489 @@
+//! What a compaction makes of a conversation: a briefing and a summary take the place of the messages, and nothing else
+//! changes. How full the conversation is stands here too; when it is full is the agent's to judge.
+
+use std::sync::Arc;
+
+use pitcrew_model::{Block, Message, Role, ToolContent, Usage};
+use pitcrew_protocol::counted_is;
+use serde_json::json;
+
+use super::Conversation;
+
+/// How much of each text that the model has not answered yet stays beside the summary. Longer than mail ever is; a prompt
+/// stands in the briefing.
+const UNANSWERED_CHARS: usize = 20_000;
+
+/// Characters that make up a token, about.
+pub const TOKEN_CHARS: usize = 4;
+
+/// What a picture counts for, in characters: about as much as it takes of a context.
+const PICTURE_CHARS: usize = 6_000;
+
+/// What stands where older messages were, when not even the summary can be made of all of them.
+const LEFT_OUT: &str =
+    "[What follows this in the conversation is too long to be shown. It goes on later:]";
+
+/// What ends a text that was shortened because its conversation did not fit its model.
+const SHORTENED: &str =
+    "\n[The rest is left out here: the conversation was longer than you can read.]";
+
+/// What stands in place of a picture that is not shown.
+const NO_PICTURE: &str = "[A picture is left out here.]";
+
+/// The fewest characters of a conversation that are worth a summary, or of a text that are worth reading.
+pub const LEAST_CHARS: usize = 1_000;
+
+/// How much of its model's context a conversation fills, as far as the model has told.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Fill {
+    /// What the last answer says.
+    tokens: u64,
+    /// What was filled right after the last compaction: less than that cannot be had.
+    floor: Option<u64>,
+    /// Whether there was an answer since the last compaction, or ever.
+    has_answer: bool,
+}
+
+impl Fill {
+    pub(super) fn answered(&mut self, usage: Usage) {
+        self.tokens = usage.context_tokens();
+        if !self.has_answer && self.floor.is_some() {
+            self.floor = Some(self.tokens);
+        }
+        self.has_answer = true;
+    }
+}
+
+impl Conversation {
+    /// How many tokens of its context the conversation fills: what the last answer told, and what came since, about. 0 when
+    /// nothing was told.
+    #[must_use]
+    pub fn filled(&self) -> u64 {
+        let since =
+            self.messages.last().filter(|last| last.role == Role::User && self.fill.tokens > 0);
+        self.fill
+            .tokens
+            .saturating_add(since.map_or(0, |last| tokens_of(size_of(std::slice::from_ref(last)))))
+    }
+
+    /// How many tokens were filled right after the last compaction; 0 without one.
+    #[must_use]
+    pub fn floor(&self) -> u64 {
+        self.fill.floor.unwrap_or(0)
+    }
+
+    /// Whether a compaction can be of use: the model has answered since the last, and no call waits for its result.
+    #[must_use]
+    pub fn can_be_compacted(&self) -> bool {
+        self.fill.has_answer && self.open.is_empty()
+    }
+
+    /// The size of the messages, in characters.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        size_of(&self.messages)
+    }
+
+    /// How many tokens the conversation fills, about: as the model told, or else by its characters.
+    #[must_use]
+    pub fn filled_about(&self) -> u64 {
+        if self.fill.tokens == 0 { tokens_of(self.size()) } else { self.filled() }
+    }
+
+    /// The size of what the model has not answered yet, in characters.
+    #[must_use]
+    pub fn unanswered_size(&self) -> usize {
+        self.unanswered().map_or(0, |last| size_of(std::slice::from_ref(last)))
+    }
+
+    fn unanswered(&self) -> Option<&Message> {
+        self.messages.last().filter(|last| last.role == Role::User)
+    }
+
+    /// To how many characters the next [`super::Step::Shortened`] cuts: half of the longest text or result that the model has
+    /// not answered yet; `None` when all are short.
+    #[must_use]
+    pub fn next_shortened(&self) -> Option<usize> {
+        let blocks = self.unanswered().into_iter().flat_map(|last| &last.blocks);
+        let longest =
+            blocks.filter(|block| shortened_block(block, 0).is_some()).map(size_of_block).max()?;
+        // What is short already ends with the note on what is left out.
+        (longest > LEAST_CHARS + SHORTENED.len()).then_some((longest / 2).max(LEAST_CHARS))
+    }
+
+    pub(super) fn shorten(&mut self, most: usize) {
+        let Some(last) =
+            Arc::make_mut(&mut self.messages).last_mut().filter(|last| last.role == Role::User)
+        else {
+            return;
+        };
+        for block in &mut last.blocks {
+            if let Some(short) = shortened_block(block, most) {
+                *block = short;
+            }
+        }
+    }
+
+    /// The size that the messages would have after a compaction.
+    #[must_use]
+    pub fn size_compacted(
+        &self,
+        briefing: &str,
+        summary: &str,
+        kept_chars: Option<usize>,
+    ) -> usize {
+        size_of(&[self.compacted(briefing, summary, kept_chars)])
+    }
+
+    /// The conversation as it is put before a model to be summarised, in at most so many characters: all of it, or the first
+    /// message and the newest ones, with the longest of them shortened.
+    #[must_use]
+    pub fn to_summarise(&self, most: Option<usize>) -> Vec<Message> {
+        let Some(((first, rest), most)) = self.messages.split_first().zip(most) else {
+            return self.messages.to_vec();
+        };
+        // The first message holds the prompt, or an earlier summary, which nothing else tells.
+        let first = shortened_message(first, if rest.is_empty() { most } else { most / 4 * 3 });
+        let mut room = most.saturating_sub(size_of(std::slice::from_ref(&first)));
+        let newest =
+            rest.iter().rev().map(|message| shortened_message(message, most / 4)).take_while(
+                |message| {
+                    let size = size_of(std::slice::from_ref(message));
+                    let fits = size <= room;
+                    room = room.saturating_sub(size);
+                    fits
+                },
+            );
+        let mut newest: Vec<Message> = newest.collect();
+        // A call and its results stay together, and speakers take turns.
+        while newest.last().is_some_and(|message| message.role == Role::User) {
+            newest.pop();
+        }
+        let mut shown = vec![first];
+        if let Some(first) = shown.first_mut().filter(|_| newest.len() < rest.len()) {
+            first.blocks.push(Block::text(LEFT_OUT));
+        }
+        shown.extend(newest.into_iter().rev());
+        shown
+    }
+
+    /// How many characters the next try to summarise shows: half of those that were shown; `None` when few are left.
+    #[must_use]
+    pub fn next_shown(&self, shown: Option<usize>) -> Option<usize> {
+        let next = shown.unwrap_or_else(|| self.size()).min(self.size()) / 2;
+        (next >= LEAST_CHARS).then_some(next)
+    }
+
+    pub(super) fn compact(&mut self, briefing: &str, summary: &str, kept_chars: Option<usize>) {
+        self.messages = Arc::new(vec![self.compacted(briefing, summary, kept_chars)]);
+        self.turns = self.turns.saturating_add(1);
+        self.fill = Fill { tokens: 0, floor: Some(0), has_answer: false };
+    }
+
+    pub(super) fn keep_as_it_is(&mut self) {
+        self.turns = self.turns.saturating_add(1);
+        self.fill = Fill { floor: Some(self.filled()), has_answer: false, ..self.fill };
+    }
+
+    /// The one message that a compacted conversation begins with. What the model has not answered yet follows the summary:
+    /// whole, when all of it has at most `kept_chars` characters.
+    fn compacted(&self, briefing: &str, summary: &str, kept_chars: Option<usize>) -> Message {
+        let unanswered = self.unanswered().into_iter().flat_map(|last| &last.blocks);
+        let texts: Vec<&str> = unanswered.filter_map(Block::as_text).collect();
+        let all: usize = texts.iter().map(|text| text.chars().count()).sum();
+        let each = match kept_chars {
+            Some(kept) if all <= kept => all,
+            Some(kept) => kept / texts.len().max(1),
+            None => UNANSWERED_CHARS,
+        };
+        let texts = texts.into_iter().map(|text| Block::text(shortened(text, each)));
+        Message::user([briefing, summary].into_iter().map(Block::text).chain(texts).collect())
+    }
+}
+
+/// A message within a bound.
+fn shortened_message(message: &Message, most: usize) -> Message {
+    if size_of(std::slice::from_ref(message)) <= most {
+        return message.clone();
+    }
+    let each = most / message.blocks.len().max(1);
+    let shown = message.blocks.iter().filter_map(|block| match block {
+        // A thought is whole or not there, as its signature is of all of it.
+        Block::Thinking { .. } | Block::RedactedThinking { .. } => None,
+        Block::ToolUse { id, name, .. } if size_of_block(block) > each => {
+            Some(Block::tool_use(id.clone(), name.clone(), json!({"left_out": LEFT_OUT})))
+        }
+        Block::Image { .. } => Some(Block::text(NO_PICTURE)),
+        block => Some(shortened_block(block, each).unwrap_or_else(|| block.clone())),
+    });
+    Message { blocks: shown.collect(), ..message.clone() }
+}
+
+/// A text or the result of a tool within a bound; `None` when it is neither, or is not longer.
+fn shortened_block(block: &Block, most: usize) -> Option<Block> {
+    if size_of_block(block) <= most {
+        return None;
+    }
+    let cut = |text: &str| text.chars().take(most).collect::<String>() + SHORTENED;
+    match block {
+        Block::Text { text, .. } => Some(Block::text(cut(text))),
+        Block::ToolResult { content: Some(result), .. } => {
+            let mut short = block.clone();
+            if let Block::ToolResult { content, .. } = &mut short {
+                *content = Some(ToolContent::Text(cut(&result.text())));
+            }
+            Some(short)
+        }
+        Block::ToolResult { content: None, .. }
+        | Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolUse { .. }
+        | Block::Image { .. }
+        | Block::Other(_) => None,
+    }
+}
+
+/// A text within a bound, with a word on what is missing.
+pub fn shortened(text: &str, most: usize) -> String {
+    let all = text.chars().count();
+    if all <= most {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(most).collect();
+    format!("{kept}\n[{} left out here.]", counted_is(all - most, "more character"))
+}
+
+/// How many tokens so many characters are, about.
+pub fn tokens_of(chars: usize) -> u64 {
+    u64::try_from(chars / TOKEN_CHARS).unwrap_or(u64::MAX)
+}
+
+fn size_of(messages: &[Message]) -> usize {
+    messages.iter().flat_map(|message| &message.blocks).map(size_of_block).sum()
+}
+
+fn size_of_block(block: &Block) -> usize {
+    match block {
+        Block::Text { text, .. } => text.chars().count(),
+        Block::Thinking { thinking, signature, .. } => thinking.chars().count() + signature.len(),
+        Block::RedactedThinking { data, .. } => data.len(),
+        Block::ToolUse { name, input, .. } => name.len() + input.to_string().len(),
+        Block::ToolResult { content: Some(ToolContent::Blocks(blocks)), .. } => {
+            blocks.iter().map(size_of_block).sum()
+        }
+        Block::ToolResult { content: Some(ToolContent::Text(text)), .. } => text.chars().count(),
+        Block::ToolResult { content: None, .. } => 0,
+        Block::Image { .. } => PICTURE_CHARS,
+        Block::Other(value) => value.to_string().len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use pitcrew_protocol::MessageId;
+    use serde_json::json;
+
+    use super::*;
+    use crate::FileSeen;
+    use crate::transcript::{Grant, Step};
+
+    fn id(text: &str) -> MessageId {
+        MessageId(text.to_owned())
+    }
+
+    fn says(tokens: u64, blocks: Vec<Block>) -> Step {
+        Step::Assistant {
+            blocks,
+            usage: Usage { input_tokens: tokens, ..Usage::default() },
+            cost_usd: None,
+            fault: None,
+        }
+    }
+
+    fn compacted() -> Step {
+        let (briefing, summary) = ("who you are".to_owned(), "what was".to_owned());
+        Step::Compacted {
+            briefing,
+            summary,
+            kept_chars: None,
+            usage: Usage::default(),
+            cost_usd: None,
+        }
+    }
+
+    fn folded(steps: &[Step]) -> Conversation {
+        let mut conversation = Conversation::default();
+        steps.iter().for_each(|step| conversation.apply(step));
+        conversation
+    }
+
+    fn texts(conversation: &Conversation) -> Vec<&str> {
+        let blocks = conversation.messages().iter().flat_map(|message| &message.blocks);
+        blocks.filter_map(Block::as_text).collect()
+    }
+
+    /// A conversation in which everything happened that a compaction must not lose.
+    fn eventful() -> Vec<Step> {
+        let grant = Grant::Allowed {
+            input: None,
+            updates: vec![json!({"type": "setMode", "mode": "acceptEdits"})],
+        };
+        vec![
+            Step::Told { text: "the prompt".to_owned() },
+            Step::Instructed { text: "and this".to_owned() },
+            says(
+                50,
+                vec![Block::thinking("hm", "signed"), Block::tool_use("a", "Read", json!({}))],
+            ),
+            Step::Granted { ids: vec![id("g")], call: "a".to_owned(), grant },
+            Step::Result {
+                call: "a".to_owned(),
+                text: "x".repeat(500),
+                is_error: false,
+                context: Vec::new(),
+                seen: vec![FileSeen { path: "/f".into(), sha256: "00".to_owned() }],
+            },
+            Step::PlanSent { request: "plan-1".to_owned() },
+            Step::ShutdownAsked { request: "s-1".to_owned() },
+            Step::Mail { ids: vec![id("m")], text: "a question".to_owned() },
+        ]
+    }
+
+    #[test]
+    fn after_a_compaction_come_the_briefing_the_summary_and_what_is_not_answered_yet() {
+        let mut conversation = folded(&eventful());
+        conversation.apply(&compacted());
+        assert_eq!(texts(&conversation), ["who you are", "what was", "a question"]);
+        assert!(conversation.wants_answer());
+        conversation.apply(&Step::Told { text: "go on".to_owned() });
+        assert_eq!(texts(&conversation), ["who you are", "what was", "a question", "go on"]);
+    }
+
+    #[test]
+    fn what_the_team_relies_on_outlives_a_compaction() {
+        let before = folded(&eventful());
+        let mut after = before.clone();
+        after.apply(&compacted());
+        for id in [id("g"), id("m")] {
+            assert!(after.holds(&id), "{id}");
+        }
+        assert_eq!(after.prompts(), ["the prompt", "and this"]);
+        assert_eq!((after.plan(), after.shutdown()), (Some("plan-1"), Some("s-1")));
+        assert_eq!(after.updates(), before.updates());
+        assert_eq!(
+            after.seen().map(|seen| seen.path.clone()).collect::<Vec<_>>(),
+            [PathBuf::from("/f")]
+        );
+        assert_eq!(after.turns(), before.turns() + 1, "the summary was a call of the model");
+        after.apply(&Step::Mail { ids: vec![id("m")], text: "a question".to_owned() });
+        assert_eq!(texts(&after).iter().filter(|text| **text == "a question").count(), 1);
+    }
+
+    #[test]
+    fn a_call_id_from_before_a_compaction_is_told_apart_from_the_same_one_after_it() {
+        let mut conversation = folded(&eventful());
+        conversation.apply(&compacted());
+        conversation.apply(&says(10, vec![Block::tool_use("a", "Read", json!({}))]));
+        let call = &conversation.open_calls()[0].call;
+        assert_ne!(call.key, call.id);
+    }
+
+    #[test]
+    fn a_compaction_is_of_no_use_before_the_model_has_answered_again() {
+        let mut conversation = folded(&[Step::Told { text: "go".to_owned() }]);
+        assert!(!conversation.can_be_compacted());
+        conversation.apply(&says(90, vec![Block::text("so")]));
+        assert!(conversation.can_be_compacted());
+        assert_eq!((conversation.filled(), conversation.floor()), (90, 0));
+        conversation.apply(&compacted());
+        assert!(!conversation.can_be_compacted());
+        conversation.apply(&says(40, vec![Block::text("so")]));
+        conversation.apply(&says(60, vec![Block::tool_use("b", "Read", json!({}))]));
+        assert_eq!((conversation.filled(), conversation.floor()), (60, 40));
+        assert!(!conversation.can_be_compacted(), "a call waits for its result");
+        conversation.apply(&Step::Result {
+            call: "b".to_owned(),
+            text: "x".repeat(400),
+            is_error: false,
+            context: Vec::new(),
+            seen: Vec::new(),
+        });
+        assert_eq!(conversation.filled(), 160);
+    }
+
+    #[test]
+    fn a_long_text_that_is_not_answered_is_cut_and_says_so() {
+        let mut conversation = folded(&eventful());
+        conversation.apply(&Step::Told { text: "y".repeat(UNANSWERED_CHARS + 7) });
+        conversation.apply(&compacted());
+        let last = texts(&conversation).pop().unwrap().to_owned();
+        assert!(last.ends_with("y\n[7 more characters are left out here.]"), "{}", last.len());
+    }
+
+    #[test]
+    fn unanswered_mail_outlives_a_compaction_whole_as_long_as_it_fits() {
+        let mut conversation = folded(&eventful());
+        conversation
+            .apply(&Step::Mail { ids: vec![id("m2")], text: "y".repeat(2 * UNANSWERED_CHARS) });
+        let compacted = |kept| Step::Compacted {
+            briefing: "who you are".to_owned(),
+            summary: "what was".to_owned(),
+            kept_chars: Some(kept),
+            usage: Usage::default(),
+            cost_usd: None,
+        };
+        let mut cut = conversation.clone();
+        conversation.apply(&compacted(3 * UNANSWERED_CHARS));
+        assert_eq!(texts(&conversation)[2..], ["a question", &"y".repeat(2 * UNANSWERED_CHARS)]);
+        cut.apply(&compacted(1_000));
+        assert!(texts(&cut)[3].ends_with("more characters are left out here.]"));
+        assert!(cut.size() < 2_000, "{}", cut.size());
+    }
+
+    #[test]
+    fn what_is_not_answered_is_shortened_by_halves_until_little_is_left() {
+        let mut conversation = folded(&eventful());
+        conversation.apply(&Step::Told { text: "y".repeat(10_000) });
+        let mut sizes = Vec::new();
+        while let Some(most) = conversation.next_shortened() {
+            conversation.apply(&Step::Shortened { most });
+            sizes.push(most);
+            assert!(sizes.len() < 20, "{sizes:?}");
+        }
+        assert_eq!((sizes[0], sizes.last()), (5_000, Some(&LEAST_CHARS)));
+        assert!(conversation.size() < 3_000, "{}", conversation.size());
+        assert!(texts(&conversation).contains(&"a question"));
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_summary_leaves_calls_with_their_results() {
+        let mut steps = vec![Step::Told { text: "go".to_owned() }];
+        for call in ["a", "b", "c", "d"] {
+            steps.push(says(1, vec![Block::tool_use(call, "Read", json!({}))]));
+            steps.push(Step::Result {
+                call: call.to_owned(),
+                text: "x".repeat(2_000),
+                is_error: false,
+                context: Vec::new(),
+                seen: Vec::new(),
+            });
+        }
+        let conversation = folded(&steps);
+        let mut most = None;
+        let mut shown = vec![conversation.to_summarise(most).len()];
+        while let Some(next) = conversation.next_shown(most) {
+            most = Some(next);
+            let messages = conversation.to_summarise(most);
+            for pair in messages.windows(2) {
+                assert_ne!(pair[0].role, pair[1].role);
+            }
+            let fits = size_of(&messages) <= next + LEFT_OUT.len() + 8 * SHORTENED.len();
+            assert!(fits, "{} of {next}", size_of(&messages));
+            assert_eq!(messages[0].blocks.len(), 2, "it says that something is missing");
+            shown.push(messages.len());
+        }
+        assert_eq!(shown, [9, 7, 7, 7]);
+    }
+}

@@ -1,0 +1,403 @@
+//! Reads files that others may have put there: settings, agent definitions and instructions.
+//!
+//! Whoever gives a repository or an archive chooses what stands under such a name: a FIFO that nobody writes, a device
+//! without an end, a link to a private key, a file of many gigabytes. Only plain files of bounded size are read, and a
+//! project's only below its folder. Nothing here waits, and everything else is refused in words.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{FileType, Mode};
+
+use crate::handle::{Folder, READ, Unopened, plain};
+
+/// The folder of git, whose configuration may hold passwords of remotes. No file of a project leads into it.
+const GIT_FOLDER: &str = ".git";
+
+/// Says why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// Something else stands where a plain file should.
+    #[error("it is {kind}, and only plain files are read")]
+    NotPlain {
+        /// What it is, with its article.
+        kind: &'static str,
+    },
+    /// A link leads out of the folder that the file is from.
+    #[error("it leads to {}, out of {}", target.display(), folder.display())]
+    LeadsOut {
+        /// The end of the link.
+        target: PathBuf,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The file is longer than any honest one.
+    #[error("it is longer than {limit} bytes")]
+    TooLong {
+        /// The bound in bytes.
+        limit: u64,
+    },
+    /// The file is not UTF-8.
+    #[error("it is not UTF-8 text")]
+    NotText,
+    /// The system said no.
+    #[error("{0}")]
+    Io(#[source] io::Error),
+}
+
+impl From<Unopened> for Refused {
+    fn from(unopened: Unopened) -> Self {
+        match unopened {
+            Unopened::NotPlain(kind) => Self::not_plain(kind),
+            Unopened::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+impl Refused {
+    fn not_plain(kind: FileType) -> Self {
+        let kind = match kind {
+            FileType::Directory => "a folder",
+            FileType::Symlink => "a link",
+            FileType::Fifo => "a FIFO",
+            FileType::Socket => "a socket",
+            FileType::CharacterDevice | FileType::BlockDevice => "a device",
+            FileType::RegularFile | FileType::Unknown => "something unknown",
+        };
+        Self::NotPlain { kind }
+    }
+}
+
+/// Where a file comes from, and so where links in it may lead.
+#[derive(Clone, Copy, Debug)]
+pub enum Given<'a> {
+    /// By the user or the machine's owner, in their own places: links may lead anywhere.
+    ByUser,
+    /// By a project: the file must lie below one of these folders, also when it is a link, and not in their `.git`.
+    Below(&'a [PathBuf]),
+}
+
+impl Given<'_> {
+    /// Reads a plain file of at most `limit` bytes; `None` when there is none.
+    ///
+    /// # Errors
+    /// When it is no plain file, is too long, leads out of its folder, or cannot be read.
+    pub fn read(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Refused> {
+        match self.open(path) {
+            Ok(file) => contents(file, limit).map(Some),
+            Err(Refused::Io(error)) if is_absent(&error) => Ok(None),
+            Err(refused) => Err(refused),
+        }
+    }
+
+    /// As [`Given::read`], for text.
+    ///
+    /// # Errors
+    /// As [`Given::read`], and when it is not UTF-8.
+    pub fn read_text(self, path: &Path, limit: u64) -> Result<Option<String>, Refused> {
+        let bytes = self.read(path, limit)?;
+        bytes.map(|bytes| String::from_utf8(bytes).map_err(|_| Refused::NotText)).transpose()
+    }
+
+    /// The files of a folder whose names end so, sorted; none when there is no such folder. At most `most` are listed, and
+    /// the answer says whether there are more.
+    ///
+    /// # Errors
+    /// When it is no folder, leads out of its folder, or cannot be read.
+    pub fn list(
+        self,
+        folder: &Path,
+        ending: &str,
+        most: usize,
+    ) -> Result<(Vec<PathBuf>, bool), Refused> {
+        let real = match self.real(folder) {
+            Ok(real) => real,
+            Err(Refused::Io(error)) if is_absent(&error) => return Ok((Vec::new(), false)),
+            Err(refused) => return Err(refused),
+        };
+        let mut files = Vec::new();
+        let names = Folder::open(&real).and_then(|folder| folder.list()).map_err(Refused::Io)?;
+        for (name, _kind) in names {
+            if Path::new(&name).extension().is_some_and(|extension| extension == ending) {
+                files.push(folder.join(name));
+            }
+        }
+        files.sort();
+        let has_more = files.len() > most;
+        files.truncate(most);
+        Ok((files, has_more))
+    }
+
+    /// The end of a plain file: at most `most` bytes, as text; what is not UTF-8 is replaced. `None` when there is no such file.
+    ///
+    /// # Errors
+    /// When it is no plain file, leads out of its folder, or cannot be read.
+    pub fn read_end(self, path: &Path, most: u64) -> Result<Option<String>, Refused> {
+        let mut file = match self.open(path) {
+            Ok(file) => file,
+            Err(Refused::Io(error)) if is_absent(&error) => return Ok(None),
+            Err(refused) => return Err(refused),
+        };
+        let length = file.metadata().map_err(Refused::Io)?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(most))).map_err(Refused::Io)?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes).map_err(Refused::Io)?;
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// What a plain file holds from `offset` on: at most `most` bytes. `None` when there is no such file.
+    ///
+    /// # Errors
+    /// When it is no plain file, leads out of its folder, or cannot be read.
+    pub fn read_from(
+        self,
+        path: &Path,
+        offset: u64,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, Refused> {
+        let mut file = match self.open(path) {
+            Ok(file) => file,
+            Err(Refused::Io(error)) if is_absent(&error) => return Ok(None),
+            Err(refused) => return Err(refused),
+        };
+        file.seek(SeekFrom::Start(offset)).map_err(Refused::Io)?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes).map_err(Refused::Io)?;
+        Ok(Some(bytes))
+    }
+
+    /// What is in a folder, of whatever kind, sorted; nothing when there is no such folder.
+    ///
+    /// # Errors
+    /// When it is no folder, leads out of its folder, or cannot be read.
+    pub fn entries(self, folder: &Path) -> Result<Vec<PathBuf>, Refused> {
+        let real = match self.real(folder) {
+            Ok(real) => real,
+            Err(Refused::Io(error)) if is_absent(&error) => return Ok(Vec::new()),
+            Err(refused) => return Err(refused),
+        };
+        let names = Folder::open(&real).and_then(|folder| folder.list()).map_err(Refused::Io)?;
+        let mut entries: Vec<PathBuf> =
+            names.into_iter().map(|(name, _kind)| folder.join(name)).collect();
+        entries.sort();
+        Ok(entries)
+    }
+
+    fn open(self, path: &Path) -> Result<File, Refused> {
+        let file = match self {
+            Self::ByUser => {
+                plain(rustix::fs::stat(path).map_err(system)?)?;
+                File::from(rustix::fs::open(path, READ, Mode::empty()).map_err(system)?)
+            }
+            Self::Below(_) => open_real(&self.real(path)?)?,
+        };
+        plain(rustix::fs::fstat(&file).map_err(system)?)?;
+        Ok(file)
+    }
+
+    /// The path with its links resolved, when it may be read.
+    pub fn real(self, path: &Path) -> Result<PathBuf, Refused> {
+        let real = fs::canonicalize(path).map_err(Refused::Io)?;
+        match self {
+            Self::ByUser => Ok(real),
+            Self::Below(folders) => {
+                let is_git =
+                    |part: Component<'_>| part.as_os_str().eq_ignore_ascii_case(GIT_FOLDER);
+                let is_below = |folder: &PathBuf| {
+                    real.strip_prefix(folder).is_ok_and(|below| !below.components().any(is_git))
+                };
+                if folders.iter().any(is_below) { Ok(real) } else { Err(leads_out(&real, folders)) }
+            }
+        }
+    }
+}
+
+fn leads_out(target: &Path, folders: &[PathBuf]) -> Refused {
+    let folder = folders.first().cloned().unwrap_or_default();
+    Refused::LeadsOut { target: target.to_path_buf(), folder }
+}
+
+/// Whether somebody else may open what is at a path, links followed: a plain file of at most `limit` bytes, or nothing.
+///
+/// # Errors
+/// When it is something else.
+pub fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
+    let stat = match rustix::fs::stat(path).map_err(system) {
+        Err(Refused::Io(_)) => return Ok(()),
+        stat => stat?,
+    };
+    let stat = plain(stat)?;
+    if u64::try_from(stat.st_size).is_ok_and(|size| size <= limit) {
+        Ok(())
+    } else {
+        Err(Refused::TooLong { limit })
+    }
+}
+
+/// Opens a plain file by its real path: a link that was put on the way in the meantime is noticed.
+pub fn open_real(real: &Path) -> Result<File, Refused> {
+    let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
+        return Err(Refused::not_plain(FileType::Directory));
+    };
+    let (file, _stat) = Folder::open(folder).map_err(Refused::Io)?.file(name)?;
+    Ok(file)
+}
+
+/// Reads a plain file of at most `limit` bytes that is UTF-8 text, whoever it is from. Links may lead to its folder only.
+///
+/// # Errors
+/// When it is something else, or is not there.
+pub fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Refused::not_plain(FileType::Directory));
+    };
+    let folder = fs::canonicalize(folder).map_err(Refused::Io)?;
+    let bytes = contents(open_real(&folder.join(name))?, limit)?;
+    String::from_utf8(bytes).map_err(|_| Refused::NotText)
+}
+
+/// Reads a configuration of git as far as it is text, links followed; none where there is no plain file of at most `limit`
+/// bytes.
+pub fn read_git_config(path: &Path, limit: u64) -> Option<String> {
+    let bytes = Given::ByUser.read(path, limit).ok()??;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// All that an open file holds, if that is at most `limit` bytes.
+///
+/// # Errors
+/// When it is longer, or cannot be read.
+pub fn contents(file: File, limit: u64) -> Result<Vec<u8>, Refused> {
+    if file.metadata().map_err(Refused::Io)?.len() > limit {
+        return Err(Refused::TooLong { limit });
+    }
+    let mut bytes = Vec::new();
+    // One more than allowed, so that a file that grows meanwhile is noticed.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(Refused::Io)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
+        return Err(Refused::TooLong { limit });
+    }
+    Ok(bytes)
+}
+
+fn system(errno: rustix::io::Errno) -> Refused {
+    Refused::Io(errno.into())
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn project() -> (tempfile::TempDir, Vec<PathBuf>) {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap().join("project");
+        fs::create_dir_all(base.join("sub")).unwrap();
+        fs::create_dir_all(base.join(".git")).unwrap();
+        fs::write(base.join(".git/config"), "token").unwrap();
+        fs::write(base.join("plain"), "text").unwrap();
+        fs::write(dir.path().join("secret"), "key").unwrap();
+        (dir, vec![base])
+    }
+
+    fn said(base: &[PathBuf], name: &str) -> String {
+        let folder = base.first().unwrap();
+        match Given::Below(base).read(&folder.join(name), 100) {
+            Ok(None) => "absent".to_owned(),
+            Ok(Some(bytes)) => format!("read {}", String::from_utf8(bytes).unwrap()),
+            Err(refused) => {
+                refused.to_string().replace(&folder.parent().unwrap().display().to_string(), "DIR")
+            }
+        }
+    }
+
+    #[test]
+    fn only_plain_files_below_the_folder_are_read() {
+        let (dir, base) = project();
+        let at = |name: &str| base.first().unwrap().join(name);
+        symlink("../plain", at("sub/inside")).unwrap();
+        symlink("../secret", at("out")).unwrap();
+        symlink("/dev/zero", at("zero")).unwrap();
+        symlink(".git/config", at("git")).unwrap();
+        symlink("nowhere", at("dangling")).unwrap();
+        symlink(dir.path(), at("folder")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap().success());
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        fs::File::create(at("giant")).unwrap().set_len(5 << 30).unwrap();
+        fs::write(at("long"), vec![b'x'; 101]).unwrap();
+        let names = [
+            "plain",
+            "sub/inside",
+            "nothing",
+            "plain/below",
+            "dangling",
+            "out",
+            "zero",
+            "git",
+            "folder/secret",
+            "sub",
+            "fifo",
+            "socket",
+            "giant",
+            "long",
+        ];
+        let told: Vec<String> =
+            names.iter().map(|name| format!("{name}: {}", said(&base, name))).collect();
+        insta::assert_snapshot!(told.join("\n"), @r"
+        plain: read text
+        sub/inside: read text
+        nothing: absent
+        plain/below: absent
+        dangling: absent
+        out: it leads to DIR/secret, out of DIR/project
+        zero: it leads to /dev/zero, out of DIR/project
+        git: it leads to DIR/project/.git/config, out of DIR/project
+        folder/secret: it leads to DIR/secret, out of DIR/project
+        sub: it is a folder, and only plain files are read
+        fifo: it is a FIFO, and only plain files are read
+        socket: it is a socket, and only plain files are read
+        giant: it is longer than 100 bytes
+        long: it is longer than 100 bytes
+        ");
+    }
+
+    #[test]
+    fn a_file_of_our_own_is_no_link_and_not_waited_for() {
+        let (dir, base) = project();
+        let at = |name: &str| base.first().unwrap().join(name);
+        symlink(at(""), dir.path().join("link")).unwrap();
+        symlink("plain", at("sub/file")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(read_plain(&dir.path().join("link/plain"), 4).unwrap(), "text");
+        assert!(matches!(read_plain(&at("plain"), 3), Err(Refused::TooLong { limit: 3 })));
+        for name in ["sub/file", "fifo", "sub"] {
+            assert!(matches!(read_plain(&at(name), 9), Err(Refused::NotPlain { .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_user_s_own_link_may_lead_anywhere_but_to_a_plain_file_only() {
+        let (dir, base) = project();
+        let at = |name: &str| base.first().unwrap().join(name);
+        symlink(dir.path().join("secret"), at("dotfile")).unwrap();
+        symlink("/dev/zero", at("zero")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap().success());
+        assert_eq!(Given::ByUser.read(&at("dotfile"), 3).unwrap().unwrap(), b"key");
+        for name in ["zero", "fifo", "sub"] {
+            assert!(
+                matches!(Given::ByUser.read(&at(name), 3), Err(Refused::NotPlain { .. })),
+                "{name}"
+            );
+        }
+        assert!(matches!(
+            Given::ByUser.read(&at("dotfile"), 2),
+            Err(Refused::TooLong { limit: 2 })
+        ));
+    }
+}

@@ -1,0 +1,396 @@
+//! Which process is meant: its number *and* its start, so that a number that was given again is never taken for it.
+//!
+//! Watching for the end of a process, and signalling it, also when it is not our child. Where there is no `/proc` the start
+//! is not known, and the number alone must do. What a process started itself is found by `process`.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+
+use pitcrew_protocol::ProcessRef;
+
+use crate::job::ProcessGroup;
+
+/// How often the end of a process is looked for where the system cannot tell it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A process, told apart from a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// Its process id.
+    pub pid: u32,
+    /// Its start in clock ticks since boot; 0 where there is no `/proc`.
+    pub start_ticks: u64,
+}
+
+/// What came of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Signalled {
+    /// It was sent.
+    Sent,
+    /// The process is gone; nothing was sent.
+    Gone,
+}
+
+/// What came of stopping a process and all that it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Stopped {
+    /// Nothing of it was running any more.
+    WasGone,
+    /// All of it has ended.
+    Ended,
+    /// Some of it still runs: it is another user's, or sits in a system call that does not end.
+    StillRunning,
+}
+
+impl From<ProcessRef> for ProcessIdentity {
+    fn from(process: ProcessRef) -> Self {
+        Self { pid: process.pid, start_ticks: process.start_ticks }
+    }
+}
+
+impl From<ProcessIdentity> for ProcessRef {
+    fn from(process: ProcessIdentity) -> Self {
+        Self { pid: process.pid, start_ticks: process.start_ticks }
+    }
+}
+
+impl ProcessIdentity {
+    /// This process.
+    #[must_use]
+    pub fn own() -> Self {
+        let pid = std::process::id();
+        Self::of(pid).unwrap_or(Self { pid, start_ticks: 0 })
+    }
+
+    /// The clock that starts are counted by, now: what started later has more ticks.
+    #[cfg(target_os = "linux")]
+    pub fn ticks_now() -> u64 {
+        let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let (seconds, nanoseconds) = (up.tv_sec.unsigned_abs(), up.tv_nsec.unsigned_abs());
+        let a_second = rustix::param::clock_ticks_per_second();
+        seconds
+            .saturating_mul(a_second)
+            .saturating_add(nanoseconds.saturating_mul(a_second) / 1_000_000_000)
+    }
+
+    /// No starts are known here.
+    #[cfg(not(target_os = "linux"))]
+    pub fn ticks_now() -> u64 {
+        u64::MAX
+    }
+
+    /// The process that has this number now; `None` when none does, or only one that has ended and is not yet reaped.
+    #[must_use]
+    #[cfg(target_os = "linux")]
+    pub fn of(pid: u32) -> Option<Self> {
+        Entry::read(pid).map(|entry| entry.identity)
+    }
+
+    /// The process that has this number now; `None` when none does.
+    #[must_use]
+    #[cfg(not(target_os = "linux"))]
+    pub fn of(pid: u32) -> Option<Self> {
+        let process = Self { pid, start_ticks: 0 };
+        let there = rustix::process::test_kill_process(process.number()?);
+        matches!(there, Ok(()) | Err(Errno::PERM)).then_some(process)
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        Self::of(self.pid).as_ref() == Some(self)
+    }
+
+    /// Waits for its end; returns at once when it is gone. The kernel tells of it without being asked, on Linux.
+    pub async fn ended(&self) {
+        #[cfg(target_os = "linux")]
+        match self.open().and_then(|process| process.map(watched).transpose()) {
+            Ok(None) => return,
+            Ok(Some(process)) => {
+                if process.readable().await.is_ok() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::debug!(pid = self.pid, %error, "looking for its end every second")
+            }
+        }
+        while self.is_alive() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Its id as the system calls take it.
+    ///
+    /// # Errors
+    /// What the system said, such as `EPERM` for another user's process.
+    pub fn signal(&self, signal: Signal) -> io::Result<Signalled> {
+        #[cfg(target_os = "linux")]
+        let sent = match self.open()? {
+            Some(process) => rustix::process::pidfd_send_signal(process, signal),
+            None => return Ok(Signalled::Gone),
+        };
+        #[cfg(not(target_os = "linux"))]
+        let sent = match self.number().filter(|_| self.is_alive()) {
+            Some(number) => rustix::process::kill_process(number, signal),
+            None => return Ok(Signalled::Gone),
+        };
+        told(sent)
+    }
+
+    /// Sends a signal to all of the group it leads; to the process alone when it leads none.
+    ///
+    /// # Errors
+    /// What the system said, such as `EPERM` for another user's process.
+    pub fn signal_group(&self, signal: Signal) -> io::Result<Signalled> {
+        let entry = Entry::read(self.pid).filter(|entry| entry.identity == *self);
+        match (entry, self.number()) {
+            (Some(entry), Some(number)) if entry.group == self.pid => {
+                told(rustix::process::kill_process_group(number, signal))
+            }
+            (Some(_) | None, _) => self.signal(signal),
+        }
+    }
+
+    /// Stops it and all that it started: TERM to its group, `grace`, then KILL. What it left behind is stopped also when
+    /// the process itself is gone already. This process does not stop itself.
+    pub async fn stop(&self, grace: Duration) -> Stopped {
+        if *self == Self::own() {
+            return Stopped::StillRunning;
+        }
+        ProcessGroup::of_stranger(*self).stop_all(grace).await
+    }
+
+    /// A handle on the very process; `None` when it is gone.
+    #[cfg(target_os = "linux")]
+    fn open(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
+        use rustix::process::{PidfdFlags, pidfd_open};
+        let Some(number) = self.number() else { return Ok(None) };
+        let process = match pidfd_open(number, PidfdFlags::NONBLOCK) {
+            Ok(process) => process,
+            Err(Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // Opened first and looked at after: the number cannot come to mean another process in between without our seeing it.
+        Ok(self.is_alive().then_some(process))
+    }
+
+    /// Its id as the system calls take it.
+    pub fn number(&self) -> Option<Pid> {
+        i32::try_from(self.pid).ok().and_then(Pid::from_raw)
+    }
+}
+
+/// A handle whose reading waits for the end of its process.
+#[cfg(target_os = "linux")]
+fn watched(
+    process: std::os::fd::OwnedFd,
+) -> io::Result<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
+    #[expect(
+        deprecated,
+        reason = "unsound for what may close its descriptor meanwhile; an owned one does not"
+    )]
+    tokio::io::unix::AsyncFd::new(process)
+}
+
+fn told(sent: rustix::io::Result<()>) -> io::Result<Signalled> {
+    match sent {
+        Ok(()) => Ok(Signalled::Sent),
+        Err(Errno::SRCH) => Ok(Signalled::Gone),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is not written as a process is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is no process: expected <pid>.<start in clock ticks since boot>")]
+pub struct ProcessWordsError {
+    given: String,
+}
+
+impl ProcessIdentity {
+    /// The process as it stands on a command line: `<pid>.<start_ticks>`.
+    #[must_use]
+    pub fn to_words(self) -> String {
+        format!("{}.{}", self.pid, self.start_ticks)
+    }
+}
+
+impl std::str::FromStr for ProcessIdentity {
+    type Err = ProcessWordsError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let read = || {
+            let (pid, start_ticks) = given.split_once('.')?;
+            Some(Self { pid: pid.parse().ok()?, start_ticks: start_ticks.parse().ok()? })
+        };
+        read().ok_or_else(|| ProcessWordsError { given: given.chars().take(120).collect() })
+    }
+}
+
+impl std::fmt::Display for ProcessIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {}", self.pid)
+    }
+}
+
+/// Finds the process that was called as this member of a session, by the id of the agent among its words. Such an id holds part
+/// of the session's own, so no other session has it.
+#[must_use]
+pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
+    let is_it = |entry: &Entry| {
+        entry
+            .words()
+            .windows(2)
+            .any(|pair| matches!(pair, [flag, id] if flag == "--agent-id" && id == agent_id))
+    };
+    Entry::all()
+        .into_iter()
+        .filter(is_it)
+        .map(|entry| entry.identity)
+        .min_by_key(|process| process.start_ticks)
+}
+
+/// One line of the process table. One that ended and is not reaped is not in it: it runs no more.
+pub struct Entry {
+    /// The process.
+    pub identity: ProcessIdentity,
+    /// The id of its parent.
+    pub parent: u32,
+    /// The id of its process group.
+    pub group: u32,
+    /// The process that leads its session.
+    pub session: u32,
+}
+
+impl Entry {
+    /// All processes that run.
+    pub fn all() -> Vec<Self> {
+        let Ok(folder) = fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        folder
+            .filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok())
+            .filter_map(Self::read)
+            .collect()
+    }
+
+    /// The process with this id, if it runs.
+    pub fn read(pid: u32) -> Option<Self> {
+        let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(pid, &String::from_utf8_lossy(&bytes))
+    }
+
+    /// The children of this process that have ended, are not reaped, and were not started by it but adopted. What it starts
+    /// itself is in its session, and in its group or the leader of another.
+    pub fn ended_and_adopted(&self) -> Vec<ProcessIdentity> {
+        let Ok(folder) = fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        let pids = folder.filter_map(|item| item.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let ended = pids.filter_map(|pid| {
+            let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+            let (entry, has_ended) = Self::parse_any(pid, &String::from_utf8_lossy(&bytes))?;
+            let is_led_by_another = entry.group != self.group && entry.group != pid;
+            let is_adopted = entry.session != self.session || is_led_by_another;
+            (has_ended && entry.parent == self.identity.pid && is_adopted).then_some(entry.identity)
+        });
+        ended.collect()
+    }
+
+    /// What it was called with; nothing when that cannot be read.
+    pub fn words(&self) -> Vec<String> {
+        let line = fs::read(format!("/proc/{}/cmdline", self.identity.pid)).unwrap_or_default();
+        String::from_utf8_lossy(&line).split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    /// Whether it still has a program. A process that is just ending has none, shortly before the table says that it ended.
+    pub fn has_program(&self) -> bool {
+        let gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+        !fs::read_link(format!("/proc/{}/exe", self.identity.pid)).is_err_and(gone)
+    }
+
+    /// The program's name in the process table; nothing when that cannot be read.
+    pub fn name(&self) -> String {
+        let name = fs::read(format!("/proc/{}/comm", self.identity.pid)).unwrap_or_default();
+        String::from_utf8_lossy(&name).trim_end().to_owned()
+    }
+
+    /// Reads a line of `/proc/PID/stat` of a process that runs.
+    fn parse(pid: u32, line: &str) -> Option<Self> {
+        Self::parse_any(pid, line).filter(|(_, has_ended)| !has_ended).map(|(entry, _)| entry)
+    }
+
+    /// Reads a line of `/proc/PID/stat`, and whether the process has ended. The name in it may hold spaces and brackets.
+    fn parse_any(pid: u32, line: &str) -> Option<(Self, bool)> {
+        let (_, after_name) = line.rsplit_once(')')?;
+        let mut fields = after_name.split_ascii_whitespace();
+        let state = fields.next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        let session = fields.next()?.parse().ok()?;
+        let start_ticks = fields.nth(15)?.parse().ok()?;
+        let identity = ProcessIdentity { pid, start_ticks };
+        Some((Self { identity, parent, group, session }, matches!(state, "Z" | "X")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_whose_name_holds_brackets_and_spaces_is_read() {
+        let line = "7 (a) b (c) S 3 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3";
+        let entry = Entry::parse(7, line).unwrap();
+        assert_eq!(entry.parent, 3);
+        assert_eq!((entry.group, entry.session), (5, 5));
+        assert_eq!(entry.identity.start_ticks, 98765);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_has_ended_has_no_program_though_its_number_is_taken() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended = Entry {
+            identity: ProcessIdentity { pid: child.id(), start_ticks: 0 },
+            parent: 0,
+            group: 0,
+            session: 0,
+        };
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while ended.has_program() {
+            assert!(std::time::Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        assert_eq!(ended.words(), Vec::<String>::new());
+        assert!(Entry::read(std::process::id()).unwrap().has_program());
+        assert!(!Entry::read(std::process::id()).unwrap().name().is_empty());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_zombie_and_a_torn_line_are_not_running() {
+        let zombie = "7 (a) Z 3 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3";
+        assert!(Entry::parse(7, zombie).is_none());
+        assert!(Entry::parse(7, "7 (a) S 3").is_none());
+        assert!(Entry::parse(7, "").is_none());
+    }
+
+    #[test]
+    fn a_reused_number_is_not_the_same_process() {
+        let real = ProcessIdentity::own();
+        assert!(real.is_alive());
+        let earlier = ProcessIdentity { start_ticks: real.start_ticks - 1, ..real };
+        assert!(!earlier.is_alive());
+        assert_eq!(earlier.signal(Signal::KILL).unwrap(), Signalled::Gone);
+        assert_eq!(earlier.signal_group(Signal::KILL).unwrap(), Signalled::Gone);
+    }
+}

@@ -1,0 +1,13 @@
+//! The components of a path that a walk takes.
+
+use std::ffi::OsString;
+use std::path::{Component, Path};
+
+/// The names in a path, with those that lead up.
+pub fn pieces(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+    })
+}

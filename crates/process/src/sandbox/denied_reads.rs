@@ -1,0 +1,59 @@
+//! The paths that no command may read, as the rules of an agent name them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Tells whether a rule names a path that has no symbolic links in it.
+pub type NamesPath = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+
+/// The `Read` deny rules of an agent, as seen from one working folder.
+#[derive(Clone)]
+pub struct DeniedReads {
+    texts: Vec<String>,
+    begins: Vec<PathBuf>,
+    names: NamesPath,
+}
+
+impl DeniedReads {
+    /// Makes them of the rules' texts, the folders that their patterns start from, and a test of a path.
+    #[must_use]
+    pub fn new(texts: Vec<String>, begins: Vec<PathBuf>, names: NamesPath) -> Self {
+        Self { texts, begins, names }
+    }
+
+    /// Whether there is no such rule.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// The rules as they are cited. Two agents with the same texts are denied the same paths.
+    #[must_use]
+    pub fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
+    /// The folders that patterns start from.
+    pub fn begins(&self) -> impl Iterator<Item = &PathBuf> {
+        self.begins.iter()
+    }
+
+    /// Whether a rule names a path without links.
+    #[must_use]
+    pub fn names(&self, path: &Path) -> bool {
+        (self.names)(path)
+    }
+}
+
+impl Default for DeniedReads {
+    fn default() -> Self {
+        Self::new(Vec::new(), Vec::new(), Arc::new(|_| false))
+    }
+}
+
+impl fmt::Debug for DeniedReads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeniedReads").field("texts", &self.texts).finish_non_exhaustive()
+    }
+}

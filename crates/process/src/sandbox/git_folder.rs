@@ -1,0 +1,352 @@
+//! Where the git folders of a working folder are, read as git does, without starting it.
+//!
+//! A `.git` file, link or list of alternates of an archive could name any repository of the user's. So a folder outside of
+//! the checkout is believed to be the checkout's only when it knows the checkout: as a worktree, or by its `core.worktree`, as
+//! git sets it for submodules. Everything else outside, such as the folder of `--separate-git-dir` and the repositories that
+//! objects are borrowed from, is a claim of the checkout, which counts when the user trusts it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::given_file::read_plain;
+
+/// How long a `.git`, `gitdir` or `alternates` file can be.
+const MOST_BYTES: u64 = 4096;
+
+/// How long a git folder's configuration can be.
+const CONFIG_MOST_BYTES: u64 = 256 * 1024;
+
+/// How many other stores of objects are looked at.
+const MOST_ALTERNATES: usize = 16;
+
+/// The git folders of a checkout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitFolder {
+    /// The top of the checkout.
+    pub top: PathBuf,
+    /// Its own git folder.
+    pub own: PathBuf,
+    /// The folder that all worktrees share; its own where there are none.
+    pub common: PathBuf,
+    /// Other stores of objects that it borrows from.
+    pub borrowed: Vec<PathBuf>,
+}
+
+/// A folder outside of a checkout that the checkout's own files name as its git folder, or as a store to borrow from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The file that names it, from the top of the checkout.
+    pub file: &'static str,
+    /// The folder, without links.
+    pub folder: PathBuf,
+}
+
+impl Claim {
+    /// Whether it is a store of objects, and no git folder.
+    pub fn is_store(&self) -> bool {
+        self.file == ALTERNATES
+    }
+}
+
+/// The `.git` of a checkout, and the list of a git folder's alternates.
+const POINTER: &str = ".git";
+const ALTERNATES: &str = ".git/objects/info/alternates";
+
+impl GitFolder {
+    /// Finds the git folder of the checkout that a folder lies in; of claims those count that are among `trusted`.
+    pub fn of(folder: &Path, trusted: &[PathBuf]) -> Option<Self> {
+        Self::find(folder, &mut |claim| trusted.contains(&claim.folder))
+    }
+
+    /// Finds what git takes for the git folder, which believes every claim.
+    pub fn as_git_sees(folder: &Path) -> Option<Self> {
+        Self::find(folder, &mut |_| true)
+    }
+
+    /// What the checkout that a folder lies in claims outside of itself.
+    pub fn claims(folder: &Path) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        let _all_granted = Self::find(folder, &mut |claim| {
+            claims.push(claim);
+            true
+        });
+        claims
+    }
+
+    fn find(folder: &Path, grants: &mut dyn FnMut(Claim) -> bool) -> Option<Self> {
+        let folder = fs::canonicalize(folder).ok()?;
+        for top in folder.ancestors() {
+            let Ok(metadata) = fs::symlink_metadata(top.join(POINTER)) else { continue };
+            let found = Self::at(top, metadata.is_file(), grants);
+            // As git does: a `.git` folder that is none is passed over, a file or link that leads nowhere is not.
+            if found.is_some() || !metadata.is_dir() {
+                return found;
+            }
+        }
+        None
+    }
+
+    fn at(top: &Path, is_file: bool, grants: &mut dyn FnMut(Claim) -> bool) -> Option<Self> {
+        let entry = top.join(POINTER);
+        let own = if is_file {
+            let text = read_plain(&entry, MOST_BYTES).ok()?;
+            fs::canonicalize(top.join(text.strip_prefix("gitdir:")?.trim())).ok()?
+        } else {
+            fs::canonicalize(&entry).ok()?
+        };
+        let common = of_worktree(&own).map_or_else(|| own.clone(), Path::to_path_buf);
+        if !own.join("HEAD").is_file() || !is_repository(&common) {
+            return None;
+        }
+        if !knows(&own, top) && !grants(Claim { file: POINTER, folder: own.clone() }) {
+            return None;
+        }
+        let mut is_granted = |store: &Path| {
+            let is_inside = [top, &own, &common].iter().any(|folder| store.starts_with(folder));
+            is_inside || grants(Claim { file: ALTERNATES, folder: store.to_path_buf() })
+        };
+        let borrowed = borrowed(&common.join("objects"), &mut is_granted);
+        Some(Self { top: top.to_path_buf(), own, common, borrowed })
+    }
+
+    /// All of them.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
+        [&self.own, &self.common].into_iter().chain(&self.borrowed).map(PathBuf::as_path)
+    }
+}
+
+/// Whether a git folder is that of a checkout: it lies in it, or it names the checkout as its worktree.
+fn knows(own: &Path, top: &Path) -> bool {
+    let is_worktree =
+        || of_worktree(own).is_some() && worktree_of(own).is_some_and(|worktree| worktree == top);
+    own.starts_with(top)
+        || is_worktree()
+        || configured_worktree(own).is_some_and(|worktree| worktree == top)
+}
+
+/// The checkout that git keeps a folder for.
+fn worktree_of(admin: &Path) -> Option<PathBuf> {
+    let link = admin.join(read_plain(&admin.join("gitdir"), MOST_BYTES).ok()?.trim());
+    fs::canonicalize(link.parent()?).ok()
+}
+
+/// The checkout that a git folder's configuration names.
+fn configured_worktree(own: &Path) -> Option<PathBuf> {
+    let value = |name: &str| worktree_in(&read_plain(&own.join(name), CONFIG_MOST_BYTES).ok()?);
+    let value = value("config.worktree").or_else(|| value("config"))?;
+    fs::canonicalize(own.join(value)).ok()
+}
+
+/// The last `core.worktree` of a configuration, as git writes one.
+fn worktree_in(config: &str) -> Option<String> {
+    let mut is_core = false;
+    let mut found = None;
+    for line in config.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            is_core = section.trim_end_matches(']').trim().eq_ignore_ascii_case("core");
+        } else if is_core
+            && let Some((key, value)) = line.split_once('=')
+            && key.trim().eq_ignore_ascii_case("worktree")
+        {
+            let value = value.trim();
+            let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            found = Some(quoted.unwrap_or(value).replace("\\\"", "\"").replace("\\\\", "\\"));
+        }
+    }
+    found
+}
+
+/// The repository that a folder is kept in for a worktree.
+fn of_worktree(folder: &Path) -> Option<&Path> {
+    let worktrees =
+        folder.parent().filter(|it| it.file_name().is_some_and(|name| name == "worktrees"))?;
+    worktrees.parent()
+}
+
+fn is_repository(folder: &Path) -> bool {
+    folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
+}
+
+/// Stores that `objects/info/alternates` names, and theirs, as far as they are granted.
+fn borrowed(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut todo = vec![objects.to_path_buf()];
+    while let Some(objects) = todo.pop() {
+        let Ok(text) = read_plain(&objects.join("info/alternates"), MOST_BYTES) else { continue };
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let Ok(store) = fs::canonicalize(objects.join(line)) else { continue };
+            let is_store = store.ends_with("objects") && store.parent().is_some_and(is_repository);
+            let is_new = !found.contains(&store) && found.len() < MOST_ALTERNATES;
+            if is_store && is_new && is_granted(&store) {
+                found.push(store.clone());
+                todo.push(store);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(folder: &Path, words: &str) {
+        let output = Command::new("git")
+            .args([
+                "-c",
+                "user.name=t",
+                "-c",
+                "user.email=t@example.invalid",
+                "-c",
+                "protocol.file.allow=always",
+            ])
+            .args(words.split_whitespace())
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {words}: {output:?}");
+    }
+
+    /// What a folder has when nobody trusts anything.
+    fn of(folder: &Path) -> Option<GitFolder> {
+        GitFolder::of(folder, &[])
+    }
+
+    /// A repository with a commit, and a folder of somebody else beside it.
+    fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        for name in ["private", "evil"] {
+            fs::create_dir(base.join(name)).unwrap();
+        }
+        git(&base.join("private"), "init --quiet");
+        git(&base.join("private"), "commit --quiet --allow-empty -m x");
+        (dir, base.join("private"), base.join("evil"))
+    }
+
+    #[test]
+    fn checkouts_worktrees_and_submodules_have_their_git_folders() {
+        let (_dir, main, other) = place();
+        let found = of(&main).unwrap();
+        assert_eq!((&found.own, &found.common), (&main.join(".git"), &main.join(".git")));
+        git(&main, "worktree add --quiet ../tree");
+        let found = of(&main.with_file_name("tree")).unwrap();
+        assert_eq!(
+            (&found.own, &found.common),
+            (&main.join(".git/worktrees/tree"), &main.join(".git"))
+        );
+        git(&other, "init --quiet");
+        git(&other, "commit --quiet --allow-empty -m x");
+        for folder in [main.clone(), main.with_file_name("tree")] {
+            git(&folder, "submodule --quiet add ../evil sub");
+            let found = of(&folder.join("sub")).unwrap();
+            assert!(
+                found.own.starts_with(main.join(".git")) && found.own.ends_with("modules/sub"),
+                "{found:?}"
+            );
+            assert_eq!(found.own, found.common);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_only_claims_another_s_repository_has_none_of_it() {
+        let (_dir, private, evil) = place();
+        git(&private, "worktree add --quiet ../tree");
+        let of_private = private.join(".git").display().to_string();
+        let reaches =
+            || of(&evil).is_some_and(|found| found.folders().any(|it| it.starts_with(&private)));
+        for target in [of_private.clone(), format!("{of_private}/worktrees/tree")] {
+            fs::write(evil.join(".git"), format!("gitdir: {target}\n")).unwrap();
+            assert!(!reaches(), "a file that names {target}");
+            fs::remove_file(evil.join(".git")).unwrap();
+            symlink(&target, evil.join(".git")).unwrap();
+            assert!(!reaches(), "a link to {target}");
+            fs::remove_file(evil.join(".git")).unwrap();
+        }
+        git(&evil, "init --quiet");
+        fs::write(evil.join(".git/commondir"), &of_private).unwrap();
+        assert!(!reaches(), "a common folder");
+        fs::create_dir_all(evil.join("g/worktrees")).unwrap();
+        fs::rename(evil.join(".git"), evil.join("g/worktrees/x")).unwrap();
+        fs::write(evil.join("g/worktrees/x/gitdir"), evil.join(".git").display().to_string())
+            .unwrap();
+        fs::write(evil.join(".git"), "gitdir: g/worktrees/x").unwrap();
+        assert!(!reaches(), "a worktree of its own");
+    }
+
+    #[test]
+    fn a_git_folder_apart_counts_when_it_names_the_checkout_and_else_when_it_is_trusted() {
+        let (_dir, main, other) = place();
+        let apart = main.with_file_name("apart.git");
+        git(&other, &format!("init --quiet --separate-git-dir={}", apart.display()));
+        assert_eq!(of(&other), None, "git writes nothing there by which it knows the checkout");
+        assert_eq!(GitFolder::claims(&other), [Claim { file: POINTER, folder: apart.clone() }]);
+        assert_eq!(GitFolder::of(&other, std::slice::from_ref(&apart)).unwrap().own, apart);
+        for worktree in [other.clone(), PathBuf::from("../evil")] {
+            git(&apart, &format!("config core.worktree {}", worktree.display()));
+            assert_eq!(of(&other).unwrap().own, apart, "{}", worktree.display());
+            assert_eq!(GitFolder::claims(&other), []);
+        }
+        git(&apart, &format!("config core.worktree {}", main.display()));
+        assert_eq!(of(&other), None, "it is another's");
+    }
+
+    #[test]
+    fn a_file_in_a_folder_of_a_repository_reaches_neither_it_nor_its_submodules() {
+        let (_dir, main, other) = place();
+        git(&other, "init --quiet");
+        git(&other, "commit --quiet --allow-empty -m x");
+        git(&main, "submodule --quiet add ../evil sub");
+        fs::create_dir_all(main.join("vendor/evil")).unwrap();
+        for target in [
+            "../../.git",
+            "../../.git/modules/sub",
+            "../../../private/.git",
+            "../../../../../../../root/.ssh",
+        ] {
+            fs::write(main.join("vendor/evil/.git"), format!("gitdir: {target}")).unwrap();
+            assert_eq!(of(&main.join("vendor/evil")), None, "{target}");
+        }
+        assert!(of(&main.join("vendor")).is_some());
+    }
+
+    #[test]
+    fn a_folder_that_is_no_repository_is_no_claim() {
+        let (_dir, private, evil) = place();
+        let ssh = private.with_file_name(".ssh");
+        fs::create_dir_all(ssh.join("objects/pack")).unwrap();
+        fs::write(ssh.join("id_rsa"), "key").unwrap();
+        fs::write(evil.join(".git"), format!("gitdir: {}", ssh.display())).unwrap();
+        assert_eq!((of(&evil), GitFolder::claims(&evil)), (None, Vec::new()));
+        fs::remove_file(evil.join(".git")).unwrap();
+        git(&evil, "init --quiet");
+        let alternates = format!("{}\n{}/objects\n/\n", ssh.display(), ssh.display());
+        fs::write(evil.join(".git/objects/info/alternates"), alternates).unwrap();
+        assert_eq!(
+            (of(&evil).unwrap().borrowed, GitFolder::claims(&evil)),
+            (Vec::new(), Vec::new())
+        );
+    }
+
+    #[test]
+    fn objects_are_borrowed_from_a_repository_only_when_it_is_trusted() {
+        let (_dir, private, evil) = place();
+        git(&evil, "init --quiet");
+        let objects = private.join(".git/objects");
+        fs::write(evil.join(".git/objects/info/alternates"), format!("{}\n", objects.display()))
+            .unwrap();
+        assert_eq!(of(&evil).unwrap().borrowed, Vec::<PathBuf>::new());
+        assert_eq!(GitFolder::claims(&evil), [Claim { file: ALTERNATES, folder: objects.clone() }]);
+        assert_eq!(
+            GitFolder::of(&evil, std::slice::from_ref(&objects)).unwrap().borrowed,
+            [objects]
+        );
+        // A store in the checkout itself tells nothing new.
+        git(&evil, "init --quiet --bare inner.git");
+        fs::write(evil.join(".git/objects/info/alternates"), "../../inner.git/objects\n").unwrap();
+        assert_eq!(of(&evil).unwrap().borrowed, [evil.join("inner.git/objects")]);
+    }
+}

@@ -1,0 +1,589 @@
+//! One sandbox's state: what holds on this machine, and how a command is started in each profile.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::own_mode;
+use tokio::process::Command;
+
+use super::bubblewrap::{Bubblewrap, Processes};
+use super::denied::DeniedFiles;
+use super::git_config::{self, GitConfigs};
+use super::git_folder::GitFolder;
+use super::inside::InnerRights;
+use super::landlock::{Bounds, Landlock, Network, Writable};
+use super::places::Places;
+use super::private::{PrivateFolder, Workshop, temporary_below};
+use super::quarantine::{Aftermath, Appeared, Told};
+use super::readable::{DEVICES, Readable, Secrets};
+use super::shared::SharedBounds;
+use super::starter;
+use super::syscalls::{Filters, Signals};
+use super::unfinished::Record;
+use super::work::{INNER, Mounts, StandIns};
+use super::{
+    Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options,
+    Profile, Support, Variable, capabilities, environment,
+};
+use crate::job::Job;
+
+/// Where programs stand that only the machine's owner can replace: one in a folder of the user's could be an agent's.
+const SYSTEM_PROGRAMS: [&str; 4] =
+    ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"];
+
+/// How programs are told where to put their temporary files.
+const TEMPORARY_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+
+/// Where programs are told to keep what they could make again, in *work*: below its temporary folder.
+const CACHES: [(&str, &str); 5] = [
+    ("XDG_CACHE_HOME", "/tmp/cache"),
+    ("npm_config_cache", "/tmp/cache/npm"),
+    ("PIP_CACHE_DIR", "/tmp/cache/pip"),
+    ("GOCACHE", "/tmp/cache/go-build"),
+    ("UV_CACHE_DIR", "/tmp/cache/uv"),
+];
+
+/// What all clones of a sandbox share.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) machine: Machine,
+    options: Options,
+    trial: Trial,
+    /// What of it this machine offers; to find out takes processes and threads, so it is done when it is first asked.
+    offered: OnceLock<Offered>,
+    read: OnceLock<Result<Filters, String>>,
+    work: OnceLock<Result<(), String>>,
+    secrets: OnceLock<Secrets>,
+    workshop: OnceLock<Result<Workshop, String>>,
+    git_configs: GitConfigs,
+    denied: DeniedFiles,
+    shared: SharedBounds,
+    told: Told,
+}
+
+/// Which means are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trial {
+    Every,
+    LandlockAlone,
+    None,
+}
+
+/// The means that were found to work.
+#[derive(Debug)]
+pub(super) struct Offered {
+    pub(super) landlock: Option<Landlock>,
+    bubblewrap: Option<Bubblewrap>,
+}
+
+impl Trial {
+    fn run(self) -> Offered {
+        let program = || {
+            SYSTEM_PROGRAMS.iter().map(|it| Path::new(it).join("bwrap")).find(|path| path.is_file())
+        };
+        match self {
+            Self::Every => Offered {
+                landlock: Landlock::probe(),
+                bubblewrap: program().and_then(Bubblewrap::probe),
+            },
+            Self::LandlockAlone => Offered { landlock: Landlock::probe(), bubblewrap: None },
+            Self::None => Offered { landlock: None, bubblewrap: None },
+        }
+    }
+}
+
+impl Kept {
+    pub(super) fn new(machine: Machine, options: Options, trial: Trial) -> Self {
+        Self {
+            machine,
+            options,
+            trial,
+            offered: OnceLock::new(),
+            read: OnceLock::new(),
+            work: OnceLock::new(),
+            secrets: OnceLock::new(),
+            workshop: OnceLock::new(),
+            git_configs: GitConfigs::default(),
+            denied: DeniedFiles::default(),
+            shared: SharedBounds::default(),
+            told: Told::default(),
+        }
+    }
+
+    pub(super) fn offered(&self) -> &Offered {
+        self.offered.get_or_init(|| self.trial.run())
+    }
+
+    pub(super) fn places(&self) -> Places {
+        Places::find(
+            &self.machine.root,
+            &[&OF_TEAMS[..], &OF_THE_USER[..], &OF_PITCREW[..]].concat(),
+            &OPEN_OF_PITCREW,
+        )
+    }
+
+    pub(super) fn named(&self) -> String {
+        let root = self.machine.root.display();
+        format!("the {} of {root}, and its {}", OF_TEAMS.join(" and "), OF_THE_USER.join(", "))
+    }
+
+    pub(super) fn support_of_free(&self) -> Support {
+        let Offered { landlock, bubblewrap } = self.offered();
+        match (landlock, bubblewrap) {
+            (None, None) => Support::Missing {
+                reason: "the kernel offers no Landlock and bubblewrap cannot be used".to_owned(),
+            },
+            (Some(landlock), _) if !landlock.holds_truncation() => Support::Partly {
+                gap: format!(
+                    "this kernel keeps the commands of agents from writing into {}, but not from truncating files \
+                     there by name; Linux 6.2 and later do",
+                    self.named()
+                ),
+            },
+            (Some(_), None) => Support::Held { by: "Landlock".to_owned() },
+            (Some(_), Some(_)) => {
+                Support::Held { by: "Landlock, or bubblewrap where that costs less".to_owned() }
+            }
+            (None, Some(_)) => Support::Held { by: "bubblewrap".to_owned() },
+        }
+    }
+
+    pub(super) fn means(&self, cwd: &Path, places: &Places) -> Mechanism {
+        let is_root = rustix::process::geteuid().is_root();
+        let Offered { landlock, bubblewrap } = self.offered();
+        let mounts = bubblewrap.is_some() && Bubblewrap::can_hold(places);
+        let spares = is_root
+            || [cwd, &self.machine.temporary]
+                .into_iter()
+                .any(|folder| places.is_on_the_way(folder));
+        match landlock {
+            Some(landlock) if mounts && (spares || !landlock.holds_truncation()) => {
+                Mechanism::Bubblewrap
+            }
+            Some(_) => Mechanism::Landlock,
+            None if mounts => Mechanism::Bubblewrap,
+            None => Mechanism::Nothing,
+        }
+    }
+
+    pub(super) fn note_of_free(&self, cwd: &Path) -> Option<String> {
+        let places = self.places();
+        let named = self.named();
+        let ways = match self.means(cwd, &places) {
+            Mechanism::Nothing => return None,
+            Mechanism::Bubblewrap => &places.roots,
+            Mechanism::Landlock => &places.ways,
+        };
+        let ways = ways.iter().map(|way| way.display().to_string()).collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "[commands cannot write into {named}, nor make, rename or remove anything directly in {ways}; in other \
+             folders below these they can, and Write can make files there]"
+        ))
+    }
+
+    pub(super) fn start_freely(
+        &self,
+        cwd: &Path,
+        program: &str,
+        fill: impl FnOnce(&mut Command),
+    ) -> io::Result<Job> {
+        self.make_open_folders();
+        let places = self.places();
+        let means = self.means(cwd, &places);
+        let bubblewrap =
+            self.offered().bubblewrap.as_ref().filter(|_| means == Mechanism::Bubblewrap);
+        let mut command = match bubblewrap {
+            Some(bubblewrap) => {
+                let mut command = self.in_mounts(bubblewrap, &places, cwd)?;
+                command.arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.current_dir(cwd);
+        fill(&mut command);
+        self.withhold(Profile::Free, &mut command);
+        match (means, self.offered().landlock) {
+            (Mechanism::Landlock, Some(landlock)) => {
+                self.lend(&mut command, &places);
+                apart(
+                    || landlock.give_up(&places).and_then(|()| mark()),
+                    || Job::spawn(&mut command),
+                )?
+            }
+            // A program with rights of its own would not gain them behind the filter.
+            (Mechanism::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => {
+                Job::spawn(&mut command)
+            }
+            (Mechanism::Landlock | Mechanism::Bubblewrap | Mechanism::Nothing, _) => {
+                apart(mark, || Job::spawn(&mut command))?
+            }
+        }
+    }
+
+    /// The beginning of a command line in mounts of the command's own.
+    ///
+    /// Processes outside have the file system without these mounts, and show it (`/proc/PID/root`). For anybody but root
+    /// they are in another user namespace. For root some of them are open, bubblewrap's own for one, which waits for the
+    /// command without any capability: so a command of root leaves them by Landlock, or has no other processes at all.
+    fn in_mounts(
+        &self,
+        bubblewrap: &Bubblewrap,
+        places: &Places,
+        cwd: &Path,
+    ) -> io::Result<Command> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(bubblewrap.before(places, cwd, Processes::All));
+        }
+        match (self.offered().landlock, self.inner()) {
+            (Some(landlock), Ok((own, arguments))) if Path::new(own).is_file() => {
+                let order = serde_json::to_string(&InnerRights::OtherProcesses(landlock))?;
+                let mut command = bubblewrap.before(places, cwd, Processes::All);
+                command.arg(own).args(arguments).arg(order);
+                Ok(command)
+            }
+            (Some(_) | None, Ok(_) | Err(_)) => Ok(bubblewrap.before(places, cwd, Processes::Own)),
+        }
+    }
+
+    /// What commands may write of the root must be there: nobody can make it from inside.
+    fn make_open_folders(&self) {
+        if !self.machine.root.is_dir() {
+            return;
+        }
+        for folder in OPEN_OF_PITCREW.map(|name| self.machine.root.join(name)) {
+            if let Err(error) = own_mode::create_folders(&folder) {
+                tracing::warn!(folder = %folder.display(), %error, "commands have no such folder");
+            }
+        }
+    }
+
+    /// Gives a command a folder for temporary files when it could make none where it would.
+    fn lend(&self, command: &mut Command, places: &Places) {
+        let [variable, ..] = TEMPORARY_VARIABLES;
+        let set = command.as_std().get_envs().find(|(name, _)| *name == variable);
+        let usual = set.and_then(|(_, value)| value).map_or(&*self.machine.temporary, Path::new);
+        if !places.is_on_the_way(usual) {
+            return;
+        }
+        match temporary_below(&self.machine.root) {
+            Ok(lent) => _ = command.env(variable, &lent),
+            Err(error) => tracing::warn!(%error, "no place for temporary files"),
+        }
+    }
+
+    /// Takes keys and tokens out of a command's variables, those that it inherits and those it was given.
+    fn withhold(&self, profile: Profile, command: &mut Command) {
+        let given = command.as_std().get_envs().map(|(name, value)| {
+            Variable::of(&name.to_string_lossy(), &value.unwrap_or_default().to_string_lossy())
+        });
+        let given: Vec<Variable> = given.collect();
+        let ours = environment::OF_PROVIDERS.iter().map(|name| (*name).to_owned());
+        let is_withheld = |variable: &&Variable| match profile {
+            Profile::Free => environment::OF_PROVIDERS.contains(&variable.name.as_str()),
+            Profile::Read | Profile::Work => {
+                variable.holds_secret || environment::is_secret(&variable.name)
+            }
+        };
+        let inherited = self
+            .machine
+            .variables
+            .iter()
+            .chain(&given)
+            .filter(is_withheld)
+            .map(|it| it.name.clone());
+        for name in inherited
+            .chain(ours)
+            .chain(self.options.withheld.iter().cloned())
+            .collect::<BTreeSet<_>>()
+        {
+            command.env_remove(name);
+        }
+    }
+
+    /// The filters of *read*, when it holds here.
+    pub(super) fn read(&self) -> Result<&Filters, &String> {
+        self.read.get_or_init(|| self.try_reading()).as_ref()
+    }
+
+    fn workshop(&self) -> io::Result<&Workshop> {
+        let opened = self.workshop.get_or_init(|| {
+            Workshop::open(&self.machine.root).map_err(|problem| problem.to_string())
+        });
+        opened.as_ref().map_err(|problem| {
+            io::Error::other(format!("no folder for temporary files: {problem}"))
+        })
+    }
+
+    fn secrets(&self) -> &Secrets {
+        self.secrets.get_or_init(|| Secrets::of(&self.machine))
+    }
+
+    pub(super) fn start_reading(
+        &self,
+        grant: &Grant,
+        program: &str,
+        fill: impl FnOnce(&mut Command),
+    ) -> io::Result<Job> {
+        let filters = self.read().map_err(|reason| io::Error::other(reason.clone()))?;
+        let landlock = self.offered().landlock.ok_or(io::ErrorKind::Unsupported)?;
+        let temporary = self.workshop()?.lasting(BTreeSet::new())?.folder("tmp")?;
+        let (readable, _git, config) = self.readable(grant)?;
+        let mut command = Command::new(program);
+        command.current_dir(&grant.cwd);
+        fill(&mut command);
+        self.withhold(Profile::Read, &mut command);
+        bounded_variables(&mut command, &temporary, &config);
+        command.envs(git_config::READING);
+        let all_private = self.workshop()?.path();
+        let shared = self.shared.of(
+            landlock,
+            grant.folders().map(Path::to_path_buf).collect(),
+            &readable,
+            all_private,
+        )?;
+        let own = only_reading(landlock, &readable.whole_folders(all_private), &temporary)?;
+        let job =
+            apart(|| give_up(landlock, filters, &[&own, &shared]), || Job::spawn(&mut command))??;
+        Ok(job.with_aftermath(Aftermath::new(None, self.told.clone())))
+    }
+
+    /// What a command may read, with its git folders and the git configuration for it.
+    fn readable(&self, grant: &Grant) -> io::Result<(Readable, Option<GitFolder>, PathBuf)> {
+        let git = GitFolder::of(&grant.cwd, &self.options.git);
+        let mut readable =
+            Readable::find(&self.machine, &self.options, grant, git.as_ref(), self.secrets());
+        readable.withheld.extend(self.denied.find(grant, &readable.open));
+        let config = self.git_configs.of(
+            &grant.cwd,
+            self.machine.home.as_deref(),
+            self.workshop()?.path(),
+        )?;
+        readable.open.extend(config.parent().map(Path::to_path_buf));
+        Ok((readable, git, config))
+    }
+
+    /// Whether *work* holds here, found by trying once.
+    pub(super) fn work(&self) -> Result<(), &String> {
+        self.work.get_or_init(|| self.try_working()).as_ref().copied()
+    }
+
+    /// Why *work* cannot hold for a working folder, whatever the machine offers.
+    pub(super) fn obstacle(&self, cwd: &Path) -> Option<String> {
+        let (home, cwd) =
+            (fs::canonicalize(self.machine.home.as_ref()?).ok()?, fs::canonicalize(cwd).ok()?);
+        home.starts_with(&cwd).then(|| {
+            format!(
+                "{} holds the home folder, and with it what programs run by themselves",
+                cwd.display()
+            )
+        })
+    }
+
+    pub(super) fn start_working(
+        &self,
+        grant: &Grant,
+        program: &str,
+        fill: impl FnOnce(&mut Command),
+    ) -> io::Result<Job> {
+        self.work().map_err(|reason| io::Error::other(reason.clone()))?;
+        if let Some(obstacle) = self.obstacle(&grant.cwd) {
+            return Err(io::Error::other(obstacle));
+        }
+        let (mut command, mounts) = self.working(grant)?;
+        command.arg(program);
+        fill(&mut command);
+        self.withhold(Profile::Work, &mut command);
+        let record = Record::write(&self.machine.root, mounts.uncovered)?;
+        // From here on what the command made is looked at, also where it did not start.
+        let aftermath = Aftermath::new(Some(record), self.told.clone());
+        Ok(starter::start(command)?.with_aftermath(aftermath))
+    }
+
+    /// A command line that ends before the program, and its mounts.
+    fn working(&self, grant: &Grant) -> io::Result<(Command, Mounts)> {
+        let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered()
+        else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let (own, arguments) = self.inner().map_err(io::Error::other)?;
+        let (readable, git, config) = self.readable(grant)?;
+        let workshop = self.workshop()?;
+        let (empty_file, empty_folder) = workshop.stand_ins()?;
+        let stand_ins = StandIns { workshop, empty_file: &empty_file, empty_folder: &empty_folder };
+        let mounts = Mounts::lay_out(
+            &self.machine,
+            &self.options,
+            grant,
+            git.as_ref(),
+            &readable,
+            stand_ins,
+        )?;
+        let order = InnerRights::Work { writable: mounts.writable.clone(), landlock: *landlock };
+        let mut command = bubblewrap.apart(self.options.network);
+        command
+            .args(mounts.arguments(Path::new(own)))
+            .arg("--chdir")
+            .arg(fs::canonicalize(&grant.cwd)?);
+        command.arg("--").arg(INNER).args(arguments).arg(serde_json::to_string(&order)?);
+        bounded_variables(&mut command, Path::new("/tmp"), &config);
+        command.envs(CACHES);
+        Ok((command, mounts))
+    }
+
+    /// Our own program, and what it is told first.
+    fn inner(&self) -> Result<(&OsString, &[OsString]), String> {
+        let inner = self.machine.inner.as_deref().unwrap_or_default();
+        inner.split_first().ok_or_else(|| "it was not told how to start itself inside".to_owned())
+    }
+
+    /// Tries *work* on a command: what it must refuse, and what it must not.
+    fn try_working(&self) -> Result<(), String> {
+        self.inner()?;
+        let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
+        if !landlock.holds_truncation() {
+            return Err("the kernel's Landlock is older than version 3 (Linux 6.2)".to_owned());
+        }
+        if self.offered().bubblewrap.is_none() {
+            return Err(
+                "bubblewrap (bwrap) is not installed or may not be used, and without mounts of its own a command \
+                        cannot be kept from parts of its working folder"
+                    .to_owned(),
+            );
+        }
+        self.try_a_command().map_err(|problem| problem.to_string())
+    }
+
+    fn try_a_command(&self) -> io::Result<()> {
+        const TRIAL: &str = "echo x > inside && { echo x > \"$1\" || true; } 2> /dev/null";
+        let folder = self.workshop()?.private()?;
+        let outside = folder.path().with_extension("outside");
+        let (command, _mounts) = self.working(&Grant::at(folder.path()))?;
+        let output = command.into_std().args(["sh", "-c", TRIAL, "sh"]).arg(&outside).output()?;
+        if !output.status.success() || !folder.path().join("inside").exists() {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(io::Error::other(format!("a trial in bubblewrap failed: {said}")));
+        }
+        match fs::remove_file(&outside) {
+            Ok(()) => {
+                Err(io::Error::other("a trial in bubblewrap wrote outside of its working folder"))
+            }
+            Err(_never_made) => Ok(()),
+        }
+    }
+
+    /// What commands made in protected places since this was asked last.
+    pub(super) fn take_told(&self) -> Appeared {
+        self.told.take()
+    }
+
+    pub(super) fn alarm_by(&self, alarm: impl Fn(String) + Send + Sync + 'static) {
+        self.told.alarm_by(Box::new(alarm));
+    }
+
+    /// Tries *read* on a thread: what it must refuse, and what it must not.
+    fn try_reading(&self) -> Result<Filters, String> {
+        let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
+        if !landlock.holds_truncation() {
+            return Err("the kernel's Landlock is older than version 3 (Linux 6.2)".to_owned());
+        }
+        let signals = if landlock.scopes_signals() { Signals::Scoped } else { Signals::OwnGroup };
+        let filters = Filters::of(Profile::Read, signals)
+            .map_err(|problem| format!("no filter of system calls: {problem}"))?;
+        let folder =
+            self.workshop().and_then(Workshop::private).map_err(|problem| problem.to_string())?;
+        let outside = folder.path().with_extension("outside");
+        let tried = try_out(landlock, &filters, &folder, &outside);
+        let _never_made = fs::remove_file(&outside);
+        tried.map(|()| filters).map_err(|problem| problem.to_string())
+    }
+}
+
+/// Variables of a command in *read* or *work*: its temporary folder, and the git configuration it can read.
+fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
+    for variable in TEMPORARY_VARIABLES {
+        command.env(variable, private);
+    }
+    command.env(git_config::VARIABLE, config).env("GIT_TERMINAL_PROMPT", "0");
+    // Who only asks what changed writes no index, and so runs no hook of the repository.
+    command.env("GIT_OPTIONAL_LOCKS", "0");
+}
+
+/// The rights to read what may be read, and to write one folder.
+pub(super) fn only_reading(
+    landlock: Landlock,
+    readable: &Readable,
+    folder: &Path,
+) -> io::Result<Bounds> {
+    let folders = [folder];
+    let writable =
+        Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
+    landlock.bounds(readable, &writable)
+}
+
+/// Gives up all rights of this thread but those of *read* that all bounds grant.
+fn give_up(landlock: Landlock, filters: &Filters, bounds: &[&Bounds]) -> io::Result<()> {
+    capabilities::give_up()?;
+    bounds.iter().try_for_each(|bounds| landlock.hold_to(bounds))?;
+    filters.apply()
+}
+
+/// Marks this thread, and so the command that it starts, as an agent's. Where the kernel knows no filters a command is still
+/// known by its job and its parents.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is one of the ways to give rights up, and never fails"
+)]
+fn mark() -> io::Result<()> {
+    if let Err(error) = Filters::mark().apply() {
+        tracing::debug!(%error, "a command is not marked");
+    }
+    Ok(())
+}
+
+fn try_out(
+    landlock: Landlock,
+    filters: &Filters,
+    folder: &PrivateFolder,
+    outside: &Path,
+) -> io::Result<()> {
+    let readable =
+        Readable { open: BTreeSet::from([PathBuf::from("/usr")]), ..Readable::default() };
+    let bounds = only_reading(landlock, &readable, folder.path())?;
+    let work = || {
+        fs::write(folder.path().join("inside"), "")?;
+        if fs::write(outside, "").is_ok() {
+            return Err(io::Error::other("the kernel lets a thread write that gave up its rights"));
+        }
+        if std::os::unix::net::UnixDatagram::unbound().is_ok() {
+            return Err(io::Error::other(
+                "the kernel lets a thread make sockets that gave up its rights",
+            ));
+        }
+        Ok(())
+    };
+    apart(|| give_up(landlock, filters, &[&bounds]), work)?
+}
+
+/// Does work on a thread of its own that gave up rights first: a thread never gets them back.
+pub(super) fn apart<T: Send>(
+    give_up: impl FnOnce() -> io::Result<()> + Send,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
+    let runtime = tokio::runtime::Handle::try_current().ok();
+    std::thread::scope(|scope| {
+        let confined =
+            std::thread::Builder::new().name("confined".to_owned()).spawn_scoped(scope, || {
+                let _inside = runtime.as_ref().map(tokio::runtime::Handle::enter);
+                give_up()?;
+                Ok(work())
+            })?;
+        confined
+            .join()
+            .unwrap_or_else(|_panic| Err(io::Error::other("the confined thread broke down")))
+    })
+}

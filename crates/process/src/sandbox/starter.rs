@@ -1,0 +1,46 @@
+//! The thread that starts commands in bubblewrap.
+//!
+//! Bubblewrap ends with its parent when it is asked to (`--die-with-parent`), and to the kernel the parent is the thread that
+//! started it. An async runtime's threads come and go; this one lives as long as the process. So a command ends when this
+//! process does, also when that is killed, and not before.
+
+use std::io;
+use std::sync::{OnceLock, mpsc};
+
+use tokio::process::Command;
+use tokio::runtime::Handle;
+
+use crate::job::Job;
+
+struct StartRequest {
+    command: Command,
+    runtime: Handle,
+    answer: mpsc::SyncSender<io::Result<Job>>,
+}
+
+/// Starts a command that ends with this process.
+///
+/// # Errors
+/// What the system said when it could not be started.
+pub(super) fn start(command: Command) -> io::Result<Job> {
+    static STARTER: OnceLock<Option<mpsc::Sender<StartRequest>>> = OnceLock::new();
+    let gone = || io::Error::other("the thread that starts commands is gone");
+    let starter = STARTER.get_or_init(|| run().ok()).as_ref().ok_or_else(gone)?;
+    let runtime = Handle::try_current().map_err(io::Error::other)?;
+    let (answer, started) = mpsc::sync_channel(1);
+    starter.send(StartRequest { command, runtime, answer }).map_err(|_closed| gone())?;
+    started.recv().map_err(|_closed| gone())?
+}
+
+fn run() -> io::Result<mpsc::Sender<StartRequest>> {
+    let (orders, taken) = mpsc::channel::<StartRequest>();
+    let work = move || {
+        for StartRequest { mut command, runtime, answer } in taken {
+            let _inside = runtime.enter();
+            // Nobody waits only where this process ends.
+            let _told = answer.send(Job::spawn(&mut command));
+        }
+    };
+    std::thread::Builder::new().name("starter".to_owned()).spawn(work)?;
+    Ok(orders)
+}

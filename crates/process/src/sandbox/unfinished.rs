@@ -1,0 +1,133 @@
+//! What commands in *work* have to have looked at after them, remembered below the root while they run: when this process is
+//! killed, the next run or `doctor` does it.
+//!
+//! A record lies in the root's `pitcrew/quarantine`, where no command can write. It is written before its command starts and
+//! not synced: it outlives the process, and a power cut only by chance.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::own_mode;
+use serde::{Deserialize, Serialize};
+
+use super::quarantine::{Appeared, Uncovered};
+use crate::identity::ProcessIdentity;
+
+/// Where records lie, below the root.
+const BELOW_ROOT: &str = "pitcrew/quarantine";
+
+/// The largest record that is read.
+const MOST_BYTES: u64 = 16 << 20;
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Places {
+    places: Vec<Uncovered>,
+}
+
+/// The places to be looked at after one command, on disk.
+#[derive(Debug)]
+pub(super) struct Record {
+    file: PathBuf,
+    places: Vec<Uncovered>,
+}
+
+impl Record {
+    /// Remembers places below a root, for a command of this process that is about to start.
+    ///
+    /// # Errors
+    /// What the system said: the command must not start then.
+    pub(super) fn write(root: &Path, places: Vec<Uncovered>) -> io::Result<Self> {
+        let folder = root.join(BELOW_ROOT);
+        own_mode::create_folders(&folder)?;
+        let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
+        let name = format!("{pid}.{start_ticks}.{}", uuid::Uuid::new_v4().simple());
+        let (part, file) =
+            (folder.join(format!("{name}.part")), folder.join(format!("{name}.json")));
+        let places = Places { places };
+        let mut written = own_mode::file_options().write(true).create_new(true).open(&part)?;
+        written.write_all(&serde_json::to_vec(&places)?)?;
+        drop(written);
+        fs::rename(&part, &file)?;
+        Ok(Self { file, places: places.places })
+    }
+
+    /// Puts aside what appeared. The record stays while something could not be.
+    pub(super) fn settle(self) -> Appeared {
+        let mut appeared = Appeared::default();
+        self.places.iter().for_each(|place| appeared.add(place.restore()));
+        if appeared.left.is_empty()
+            && let Err(problem) = fs::remove_file(&self.file)
+            && problem.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(record = %self.file.display(), %problem, "a record of a command stays");
+        }
+        appeared
+    }
+}
+
+/// Puts aside what sandboxed commands of killed runs made in protected places; says so in sentences.
+///
+/// To be done before any settings, definitions or instructions of a project are read: they would count otherwise.
+#[must_use]
+pub fn put_aside_unfinished(root: &Path) -> Vec<String> {
+    let mut appeared = Appeared::default();
+    Unfinished::below(root).into_iter().for_each(|command| appeared.add(command.put_aside()));
+    let Appeared { aside, left } = appeared;
+    let aside = aside.into_iter().map(|words| {
+        format!(
+            "a sandboxed command of a run that was killed had made what decides rights or runs by itself; it was put \
+             aside: {words}"
+        )
+    });
+    let left = left.into_iter().map(|words| {
+        format!(
+            "a sandboxed command of a run that was killed had made what decides rights or runs by itself, and it could \
+             not be put aside. Remove it before you work there: {words}"
+        )
+    });
+    aside.chain(left).collect()
+}
+
+/// A command whose process was killed before it could look at what the command had made.
+#[derive(Debug)]
+pub struct Unfinished(Record);
+
+impl Unfinished {
+    /// Those below a root.
+    #[must_use]
+    pub fn below(root: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(root.join(BELOW_ROOT)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Self::of_dead(entry.path())).collect()
+    }
+
+    fn of_dead(file: PathBuf) -> Option<Self> {
+        let name = file.file_name()?.to_str()?;
+        let mut parts = name.split('.');
+        let owner = ProcessIdentity {
+            pid: parts.next()?.parse().ok()?,
+            start_ticks: parts.next()?.parse().ok()?,
+        };
+        if owner.is_alive() || !name.ends_with(".json") {
+            return None;
+        }
+        let metadata = fs::symlink_metadata(&file).ok()?;
+        if !metadata.is_file() || metadata.len() > MOST_BYTES {
+            return None;
+        }
+        let Places { places } = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+        Some(Self(Record { file, places }))
+    }
+
+    /// What seems to be there that the command made; changes nothing.
+    #[must_use]
+    pub fn appeared(&self) -> Vec<PathBuf> {
+        self.0.places.iter().flat_map(Uncovered::has_appeared).collect()
+    }
+
+    /// Puts it aside.
+    #[must_use]
+    pub fn put_aside(self) -> Appeared {
+        self.0.settle()
+    }
+}

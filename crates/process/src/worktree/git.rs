@@ -1,0 +1,410 @@
+//! The git command line, as far as worktrees need it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::WorktreeError;
+use crate::checkout::checkout_around;
+use crate::given_file::{Given, check_plain};
+use crate::job::{Ended, Ending, Stream};
+use crate::sandbox::{Grant, Profile, Sandbox};
+
+/// How long one call may take; the checkout of a large repository is the longest.
+const CALL_TIME: Duration = Duration::from_secs(300);
+
+/// Files of a git folder that git opens at each call. It would wait for ever for a FIFO, which an archive can bring.
+const GIT_FILES: [&str; 9] = [
+    "HEAD",
+    "commondir",
+    "config",
+    "config.worktree",
+    "gitdir",
+    "index",
+    "info/attributes",
+    "info/exclude",
+    "packed-refs",
+];
+
+/// The same of a checkout.
+const CHECKOUT_FILES: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
+
+/// How long git has between TERM and KILL; it cleans up its lock files in that time.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// No honest `.git` file is longer.
+const POINTER_BYTES: u64 = 16 * 1024;
+
+/// Bytes of an answer that are kept; more is only counted in lines.
+const ANSWER_BYTES: usize = 64 * 1024;
+
+/// Said to git at each of our calls, so that it runs no program that a repository names, and connects to nobody. A clone
+/// brings neither configuration nor hooks, but an archive does.
+const CAREFUL: [&str; 3] =
+    ["core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit"];
+
+/// The same by variables: no transport is allowed, nor the fetch of a missing object.
+const CAREFUL_VARIABLES: [(&str, &str); 5] = [
+    ("GIT_ALLOW_PROTOCOL", ""),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("LC_ALL", "C"),
+];
+
+/// The programs of a filter, each of which git would run.
+const FILTER_FIELDS: [&str; 3] = ["clean", "smudge", "process"];
+
+/// Git in one checkout.
+#[derive(Debug, Clone)]
+pub(super) struct Git {
+    checkout: PathBuf,
+    /// Git runs the repository's hooks, which agents may write.
+    sandbox: Sandbox,
+}
+
+/// What git answered.
+struct Answer {
+    is_success: bool,
+    stdout: Vec<u8>,
+    stdout_lines: usize,
+    stderr: Vec<u8>,
+}
+
+impl Answer {
+    fn path(self) -> PathBuf {
+        let mut bytes = self.stdout;
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
+        PathBuf::from(OsString::from_vec(bytes))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).trim().to_owned()
+    }
+}
+
+impl Git {
+    pub(super) fn new(checkout: PathBuf) -> Self {
+        Self { checkout, sandbox: Sandbox::default() }
+    }
+
+    pub(super) fn confined(self, sandbox: Sandbox) -> Self {
+        Self { sandbox, ..self }
+    }
+
+    /// Git in another checkout.
+    pub(super) fn at(&self, checkout: PathBuf) -> Self {
+        Self { checkout, sandbox: self.sandbox.clone() }
+    }
+
+    pub(super) fn checkout(&self) -> &Path {
+        &self.checkout
+    }
+
+    /// The folder all worktrees of the repository share.
+    pub(super) async fn common_folder(&self) -> Result<PathBuf, WorktreeError> {
+        self.folder("--git-common-dir").await
+    }
+
+    /// The top folder of the checkout, links followed.
+    pub(super) async fn top_folder(&self) -> Result<PathBuf, WorktreeError> {
+        self.folder("--show-toplevel").await
+    }
+
+    async fn folder(&self, which: &str) -> Result<PathBuf, WorktreeError> {
+        let arguments = ["rev-parse", "--path-format=absolute", which];
+        match self.tell(&self.checkout, arguments).await {
+            Ok(answer) => Ok(answer.path()),
+            Err(WorktreeError::Git { answer, .. }) if answer.contains("not a git repository") => {
+                let path = self.checkout.clone();
+                Err(WorktreeError::NotARepository { path })
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// The folder git keeps for the worktree at a path.
+    pub(super) async fn admin_folder(&self, worktree: &Path) -> Result<PathBuf, WorktreeError> {
+        let answer = self.tell(worktree, ["rev-parse", "--absolute-git-dir"]).await?;
+        Ok(answer.path())
+    }
+
+    /// The commit a reference stands for, when there is one.
+    pub(super) async fn commit(&self, reference: &str) -> Result<Option<String>, WorktreeError> {
+        self.commit_in(&self.checkout, reference).await
+    }
+
+    /// The commit a reference stands for in a worktree, when there is one.
+    pub(super) async fn commit_in(
+        &self,
+        worktree: &Path,
+        reference: &str,
+    ) -> Result<Option<String>, WorktreeError> {
+        let wanted = format!("{reference}^{{commit}}");
+        let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
+        let answer = self.ask(worktree, arguments).await?;
+        Ok(answer.is_success.then(|| answer.text()))
+    }
+
+    /// The full reference that is checked out; none for a detached head.
+    pub(super) async fn head_reference(&self) -> Result<Option<String>, WorktreeError> {
+        let answer = self.ask(&self.checkout, ["symbolic-ref", "--quiet", "HEAD"]).await?;
+        Ok(answer.is_success.then(|| answer.text()))
+    }
+
+    /// How many files of a worktree are changed or new; what git ignores does not count. Files that git was told not to look
+    /// at (`--skip-worktree`, `--assume-unchanged`) count when they are there, and settings that make it look less closely
+    /// do not hold.
+    pub(super) async fn uncommitted_files(&self, worktree: &Path) -> Result<usize, WorktreeError> {
+        let closely = ["core.trustctime=true", "core.checkStat=default"];
+        let status = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
+        let closely = closely.into_iter().flat_map(|setting| ["-c", setting]);
+        let arguments = self.without_filters(worktree, closely.chain(status)).await?;
+        let changed = self.tell(worktree, arguments).await?.stdout_lines;
+        let listed = self.tell(worktree, ["ls-files", "-v", "-z"]).await?.stdout;
+        let is_unseen = |entry: &&[u8]| match entry.split_at_checked(2) {
+            Some(([flag, b' '], path)) if *flag == b'S' || flag.is_ascii_lowercase() => {
+                worktree.join(OsStr::from_bytes(path)).symlink_metadata().is_ok()
+            }
+            Some(_) | None => false,
+        };
+        Ok(changed + listed.split(|byte| *byte == 0).filter(is_unseen).count())
+    }
+
+    /// The files and folders of a worktree that git ignores; of a folder that is ignored as a whole only itself.
+    pub(super) async fn ignored_files(
+        &self,
+        worktree: &Path,
+    ) -> Result<Vec<String>, WorktreeError> {
+        let status =
+            ["status", "--porcelain", "-z", "--untracked-files=normal", "--ignored=traditional"];
+        let answer = self.tell(worktree, self.without_filters(worktree, status).await?).await?;
+        let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+        Ok(text
+            .split('\0')
+            .filter_map(|entry| entry.strip_prefix("!! "))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// The folders of the submodules that a worktree has checked out, those inside of others too.
+    pub(super) async fn submodules(&self, worktree: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
+        // Without the list of submodules there is none, and the answer costs a shell.
+        if worktree.join(".gitmodules").symlink_metadata().is_err() {
+            return Ok(Vec::new());
+        }
+        let print = "printf '%s\\0' \"$PWD\"";
+        let answer =
+            self.tell(worktree, ["submodule", "--quiet", "foreach", "--recursive", print]).await?;
+        let folders = answer.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        Ok(folders.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect())
+    }
+
+    /// How many commits of a submodule no remote of it has: on branches, under tags, stashed, or checked out.
+    pub(super) async fn own_commits(&self, submodule: &Path) -> Result<usize, WorktreeError> {
+        let answer = self
+            .tell(submodule, ["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"])
+            .await?
+            .text();
+        answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
+    }
+
+    /// How many commits lead to `tip` that none of `known` has.
+    pub(super) async fn commits_beyond(
+        &self,
+        tip: &str,
+        known: &[String],
+    ) -> Result<usize, WorktreeError> {
+        let mut arguments = vec!["rev-list", "--count", "--end-of-options", tip];
+        let excluded: Vec<_> = known.iter().map(|commit| format!("^{commit}")).collect();
+        arguments.extend(excluded.iter().map(String::as_str));
+        let answer = self.tell(&self.checkout, arguments).await?.text();
+        answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
+    }
+
+    /// Makes a worktree with a new branch.
+    pub(super) async fn add_worktree(
+        &self,
+        path: &Path,
+        branch: &str,
+        start: &str,
+    ) -> Result<(), WorktreeError> {
+        let words = ["worktree", "add", "--quiet", "--no-track", "-b", branch, "--"];
+        let arguments = words.iter().map(OsStr::new).chain([path.as_os_str(), OsStr::new(start)]);
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?)
+            .await
+            .map(drop)
+    }
+
+    /// Makes a worktree again whose folder is gone, on the branch it had.
+    pub(super) async fn add_worktree_again(
+        &self,
+        path: &Path,
+        branch: &str,
+    ) -> Result<(), WorktreeError> {
+        let words = ["worktree", "add", "--quiet", "--force", "--"];
+        let arguments = words.iter().map(OsStr::new).chain([path.as_os_str(), OsStr::new(branch)]);
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?)
+            .await
+            .map(drop)
+    }
+
+    /// Removes a worktree; when not forced git looks once more whether it is clean.
+    pub(super) async fn remove_worktree(
+        &self,
+        path: &Path,
+        force: bool,
+    ) -> Result<(), WorktreeError> {
+        let words: &[&str] =
+            if force { &["worktree", "remove", "--force"] } else { &["worktree", "remove"] };
+        let arguments = words.iter().map(OsStr::new).chain([OsStr::new("--"), path.as_os_str()]);
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?)
+            .await
+            .map(drop)
+    }
+
+    /// Deletes a branch; git refuses one that is checked out somewhere.
+    pub(super) async fn delete_branch(&self, branch: &str) -> Result<(), WorktreeError> {
+        let arguments = ["branch", "--quiet", "-D", "--", branch];
+        self.tell(&self.checkout, arguments).await.map(drop)
+    }
+
+    /// The arguments with the filters switched off that a repository's own configuration names. Those that the user or the
+    /// machine configures are left, with their programs.
+    async fn without_filters<S: AsRef<OsStr>>(
+        &self,
+        folder: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Vec<OsString>, WorktreeError> {
+        let listed = ["config", "--show-scope", "--null", "--get-regexp", "^filter\\."];
+        let answer = self.ask(folder, listed).await?;
+        let settings = filters_of_repository(&answer.stdout)
+            .into_iter()
+            .flat_map(|setting| ["-c".into(), setting]);
+        let arguments = arguments.into_iter().map(|word| word.as_ref().to_os_string());
+        Ok(settings.chain(arguments).collect())
+    }
+
+    /// Runs git; a failure is an error.
+    async fn tell<S: AsRef<OsStr>>(
+        &self,
+        folder: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Answer, WorktreeError> {
+        let arguments: Vec<_> = arguments.into_iter().collect();
+        let answer = self.ask(folder, &arguments).await?;
+        if answer.is_success {
+            return Ok(answer);
+        }
+        let words = arguments.iter().map(|word| word.as_ref().to_string_lossy());
+        Err(WorktreeError::Git {
+            command: words.take(2).collect::<Vec<_>>().join(" "),
+            answer: String::from_utf8_lossy(&answer.stderr).trim().to_owned(),
+        })
+    }
+
+    /// Runs git and answers what came of it.
+    async fn ask<S: AsRef<OsStr>>(
+        &self,
+        folder: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Answer, WorktreeError> {
+        let fill = |command: &mut tokio::process::Command| {
+            let careful = CAREFUL.into_iter().flat_map(|setting| ["-c", setting]);
+            command.args(careful).args(arguments).envs(CAREFUL_VARIABLES);
+        };
+        check_files(folder).map_err(WorktreeError::io("run git in", folder))?;
+        let job = self.sandbox.start(Profile::Free, &Grant::at(folder), "git", fill);
+        let job = job.map_err(WorktreeError::io("run git in", folder))?;
+        let mut answer =
+            Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
+        let deadline = Some(Instant::now() + CALL_TIME);
+        let never = CancellationToken::new();
+        let ended = job
+            .run(deadline, STOP_GRACE, &never, |stream, bytes| match stream {
+                Stream::Stdout => {
+                    answer.stdout_lines += bytes.iter().filter(|byte| **byte == b'\n').count();
+                    keep(&mut answer.stdout, bytes);
+                }
+                Stream::Stderr => keep(&mut answer.stderr, bytes),
+            })
+            .await
+            .map_err(WorktreeError::io("run git in", folder))?;
+        let Ended { ending, left_behind } = ended;
+        drop(left_behind);
+        match ending {
+            Ending::Exited(status) => answer.is_success = status.success(),
+            Ending::DeadlinePassed | Ending::Cancelled => {
+                answer.stderr =
+                    format!("it took longer than {} s", CALL_TIME.as_secs()).into_bytes();
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// What makes the filters of a repository's own configuration do nothing: each is what the user or the machine says of it,
+/// else empty, and none is required. Of git's answer: scope, key, line break and value, each ended by a zero byte.
+fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
+    let mut parts = answer.split(|byte| *byte == 0);
+    let (mut drivers, mut of_user) = (BTreeSet::new(), BTreeMap::new());
+    while let (Some(scope), Some(entry)) = (parts.next(), parts.next()) {
+        let (key, value) = match entry.iter().position(|byte| *byte == b'\n') {
+            Some(at) => {
+                (entry.get(..at).unwrap_or_default(), entry.get(at + 1..).unwrap_or_default())
+            }
+            None => (entry, &b""[..]),
+        };
+        match scope {
+            b"system" | b"global" | b"command" => _ = of_user.insert(key, value),
+            _ => drivers
+                .extend(key.iter().rposition(|byte| *byte == b'.').and_then(|at| key.get(..at))),
+        }
+    }
+    let joined = |key: &[u8], value: &[u8]| OsString::from_vec([key, b"=", value].concat());
+    let mut settings = Vec::new();
+    for driver in drivers {
+        for field in FILTER_FIELDS {
+            let key = [driver, b".", field.as_bytes()].concat();
+            settings.push(joined(&key, of_user.get(key.as_slice()).copied().unwrap_or_default()));
+        }
+        let required = [driver, b".required"].concat();
+        settings
+            .push(joined(&required, of_user.get(required.as_slice()).copied().unwrap_or(b"false")));
+    }
+    settings
+}
+
+/// Refuses a checkout in which git would open what is no plain file.
+fn check_files(folder: &Path) -> io::Result<()> {
+    let Some(top) = checkout_around(folder) else { return Ok(()) };
+    let link = top.join(".git");
+    let pointed = Given::ByUser.read_text(&link, POINTER_BYTES).ok().flatten();
+    let own = pointed
+        .and_then(|text| Some(top.join(text.strip_prefix("gitdir:")?.trim())))
+        .unwrap_or(link);
+    let common = own
+        .ancestors()
+        .nth(2)
+        .filter(|_| own.parent().is_some_and(|folder| folder.ends_with("worktrees")));
+    let of_git = [Some(own.as_path()), common].into_iter().flatten();
+    let of_git = of_git.flat_map(|folder| GIT_FILES.map(|name| folder.join(name)));
+    let mut files = of_git.chain(CHECKOUT_FILES.map(|name| top.join(name)));
+    files.try_for_each(|file| {
+        let said = |refused| io::Error::other(format!("{} is not read: {refused}", file.display()));
+        check_plain(&file, u64::MAX).map_err(said)
+    })
+}
+
+fn keep(kept: &mut Vec<u8>, bytes: &[u8]) {
+    let room = ANSWER_BYTES.saturating_sub(kept.len());
+    kept.extend(bytes.iter().take(room));
+}
