@@ -171,7 +171,7 @@ impl Whereabouts {
         };
         Self {
             name: member.name.clone(),
-            program: Some(started.program.clone()),
+            program: Some(started.program.to_string()),
             pane: started.pane.clone(),
             pid: process.map(|process| process.pid),
             state,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pitcrew_model::{Block, StopReason, Usage};
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status, TaskId};
+use pitcrew_team::store::TaskChangeKind;
 use serde_json::Value;
 
 use crate::hosting::LaunchStage;
@@ -160,8 +161,8 @@ pub enum RemoteActivity {
     TaskChanged {
         /// The task.
         task: TaskId,
-        /// `created`, `updated`, `claimed`, `completed`, `released` or `deleted`.
-        change: String,
+        /// What was done to it.
+        change: TaskChangeKind,
     },
     /// It handed in a plan.
     PlanHandedIn,

@@ -43,7 +43,7 @@ fn entry(nth: u64) -> JournalEntry {
         }
         _ => Event::MemberChanged {
             member: AgentName::foreign(&from),
-            state: "idle".into(),
+            state: pitcrew_protocol::Status::Idle.into(),
             detail: None,
         },
     };

@@ -12,6 +12,7 @@ mod files;
 mod journal;
 mod memory;
 pub mod own_mode;
+mod spelled;
 mod table;
 
 pub use backend::{
@@ -29,3 +30,4 @@ pub use journal::{
     Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten, Spent, Turn,
 };
 pub use memory::MemoryBackend;
+pub use spelled::{MemberChange, PermissionOutcome, StartedProgram, TaskChangeKind};

@@ -4,7 +4,7 @@ use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment,
     TaskCreateInput, TaskFacts, TaskId, TaskStatus, TaskUpdateInput, TaskUpdated, TeamConfig,
 };
-use pitcrew_store::{Event, RateScope, TaskTable};
+use pitcrew_store::{Event, RateScope, TaskChangeKind, TaskTable};
 
 use crate::actor::{Actor, Rank, Speaker};
 use crate::clock::wire_time;
@@ -53,7 +53,7 @@ impl Team {
         let limit = self.limits().tasks;
         let by = record.created_by.clone().unwrap_or_default();
         let task = self.edit_tasks(move |table| insert(table, &input, &record, limit)).await?;
-        self.note([changed(&task.id, &by, "created", &[])]).await;
+        self.note([changed(&task.id, &by, TaskChangeKind::Created, &[])]).await;
         Ok(task)
     }
 
@@ -171,7 +171,7 @@ impl Team {
         else {
             return Err(missing);
         };
-        self.note([changed(&task_id, &stamp.by.name, "deleted", &["deleted"])]).await;
+        self.note([changed(&task_id, &stamp.by.name, TaskChangeKind::Deleted, &["deleted"])]).await;
         let facts = TaskFacts {
             status: Some(StatusChange::Deleted.as_str().to_owned()),
             ..TaskFacts::default()
@@ -288,7 +288,9 @@ impl Team {
         let released =
             self.edit_tasks(move |table| task_rules::release(table, &gone, at_ms)).await?;
         self.note(
-            released.iter().map(|id| changed(id, owner.as_str(), "released", &["owner", "status"])),
+            released.iter().map(|id| {
+                changed(id, owner.as_str(), TaskChangeKind::Released, &["owner", "status"])
+            }),
         )
         .await;
         Ok(released)
@@ -335,10 +337,10 @@ impl Team {
         let completed =
             done.status.as_ref().is_some_and(|status| status.to == TaskStatus::Completed.as_str());
         let change = match (deleted, completed, done.claimed) {
-            (true, _, _) => "deleted",
-            (_, true, _) => "completed",
-            (_, _, true) => "claimed",
-            (false, false, false) => "updated",
+            (true, _, _) => TaskChangeKind::Deleted,
+            (_, true, _) => TaskChangeKind::Completed,
+            (_, _, true) => TaskChangeKind::Claimed,
+            (false, false, false) => TaskChangeKind::Updated,
         };
         self.note([changed(&done.task.id, &stamp.by.name, change, &done.fields)]).await;
         if !done.assigned {
@@ -444,11 +446,11 @@ fn is_made_by(task: &Task, record: &TaskRecord) -> bool {
     record.call.is_some() && noted.call == record.call && noted.created_by == record.created_by
 }
 
-fn changed(task: &TaskId, by: &str, change: &str, fields: &[&str]) -> Event {
+fn changed(task: &TaskId, by: &str, change: TaskChangeKind, fields: &[&str]) -> Event {
     Event::TaskChanged {
         task: task.clone(),
         by: by.to_owned(),
-        change: change.to_owned(),
+        change,
         fields: fields.iter().map(|field| (*field).to_owned()).collect(),
     }
 }

@@ -8,6 +8,7 @@ use pitcrew_protocol::{EventIds, FailedAgent, ResultEvent, RunSummary, Status, S
 use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::{RemoteActivity, RunEvent, ToolEnded};
 use pitcrew_runtime::run::{AgentSummary, MAX_OUTPUT_TOKENS, ModelTotal, RunEnd, RunOutcome};
+use pitcrew_store::TaskChangeKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -115,10 +116,14 @@ impl Tally {
     fn count_elsewhere(&mut self, activity: &RemoteActivity) {
         match activity {
             RemoteActivity::TurnEnded(_) => {}
-            RemoteActivity::TaskChanged { change, .. } => match change.as_str() {
-                "created" => self.sums.tasks_made += 1,
-                "completed" => self.sums.tasks_completed += 1,
-                _ => {}
+            RemoteActivity::TaskChanged { change, .. } => match change {
+                TaskChangeKind::Created => self.sums.tasks_made += 1,
+                TaskChangeKind::Completed => self.sums.tasks_completed += 1,
+                TaskChangeKind::Updated
+                | TaskChangeKind::Claimed
+                | TaskChangeKind::Released
+                | TaskChangeKind::Deleted
+                | TaskChangeKind::Other(_) => {}
             },
             RemoteActivity::PlanHandedIn => self.sums.plans += 1,
         }

@@ -122,7 +122,7 @@ pub async fn left_by_started(
 
 /// The program that was started for a member. One that is not known to us is another client.
 pub(crate) fn program_of(started: &Started) -> Program {
-    Program::named(&started.program).unwrap_or(Program::Claude)
+    started.program.known().unwrap_or(Program::Claude)
 }
 
 /// What dead holders of the team's leases left running, by whom, without touching it.

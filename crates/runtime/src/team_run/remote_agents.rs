@@ -14,7 +14,8 @@ use pitcrew_protocol::{
     chain, neutralised,
 };
 use pitcrew_team::store::{
-    Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn,
+    Event as Noted, JournalEntry, JournalSummary, MemberChange, MemberState, PermissionOutcome,
+    StoreError, Turn,
 };
 use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Team};
 use tokio::sync::oneshot;
@@ -280,7 +281,7 @@ impl TeamLoop {
                             .await;
                     }
                     let is_status = |change: &MemberState| {
-                        Some((Status::named(&change.state)?, change.detail.clone()))
+                        Some((change.state.status()?, change.detail.clone()))
                     };
                     let last = member.states.iter().rev().find_map(is_status);
                     if !member.spent.is_empty() {
@@ -322,13 +323,14 @@ impl TeamLoop {
     }
 
     async fn read_entry(&mut self, entry: JournalEntry) -> Vec<RunInput> {
-        if let Noted::MemberChanged { member, state, detail } = &entry.event
-            && let (true, Some(status)) = (self.is_elsewhere(member), Status::named(state))
+        if let Noted::MemberChanged { member, state: MemberChange::Status(status), detail } =
+            &entry.event
+            && self.is_elsewhere(member)
         {
-            return self.changed_elsewhere(member, status, detail.clone()).await;
+            return self.changed_elsewhere(member, *status, detail.clone()).await;
         }
         if let Noted::Permission { request, outcome, .. } = &entry.event
-            && outcome != "asked"
+            && *outcome != PermissionOutcome::Asked
         {
             self.answered_elsewhere(request, outcome).await;
             return Vec::new();

@@ -252,11 +252,7 @@ impl RunContext {
         status: Status,
         detail: Option<String>,
     ) {
-        let changed = Noted::MemberChanged {
-            member: agent.clone(),
-            state: status.as_str().to_owned(),
-            detail,
-        };
+        let changed = Noted::MemberChanged { member: agent.clone(), state: status.into(), detail };
         self.team.note([changed]).await;
     }
 

@@ -64,7 +64,7 @@ async fn a_placed_member_works_and_shuts_down(setting: TestRun) {
 async fn states(team: &Team) -> Vec<String> {
     let journal = team.backend().journal_since(team.dir(), 0).await.unwrap().0;
     let states = journal.into_iter().filter_map(|entry| match entry.event {
-        Noted::MemberChanged { state, .. } => Some(state),
+        Noted::MemberChanged { state, .. } => Some(state.to_string()),
         _ => None,
     });
     let mut states: Vec<String> = states.collect();
@@ -129,7 +129,7 @@ async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
     let mut state = String::new();
     for entry in team.backend().journal_since(team.dir(), 0).await.unwrap().0 {
         match entry.event {
-            Noted::MemberChanged { state: changed, .. } => state = changed,
+            Noted::MemberChanged { state: changed, .. } => state = changed.to_string(),
             Noted::MessageAcknowledged { to, .. } if to == bob() => assert_eq!(state, "running"),
             _ => {}
         }

@@ -327,7 +327,7 @@ async fn a_process_that_is_killed_is_noticed_and_its_tasks_go_back() {
         overheard.told_to("team-lead")
     );
     let journal = bob.0.backend().journal_since(bob.0.dir(), 0).await.unwrap().0;
-    let is_noted = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == self::bob() && state == "failed");
+    let is_noted = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == self::bob() && *state == Status::Failed.into());
     assert!(journal.iter().any(|entry| is_noted(&entry.event)), "{journal:#?}");
     let told = overheard.told_to("team-lead").join("\n");
     assert!(told.contains("bob has failed. Back in the pool, without an owner: #1."), "{told}");
@@ -484,7 +484,7 @@ pub(crate) async fn abandoned_with(
     let record = Started {
         process: Some(ProcessRef { pid: process.pid, start_ticks: process.start_ticks }),
         pane: Some(PanePlace { host: PaneHost::of("pane"), id: started.id.0.clone() }),
-        program: "claude".to_owned(),
+        program: "claude".to_owned().into(),
         bounds: Some(bounds_of(setting, &member)),
         owner: ProcessRef { pid: 1, start_ticks: 1 },
         at_ms: 0,

@@ -59,7 +59,7 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     };
     let read = entry(3, Event::MessageInjected { id: id(1), to: lead.clone() });
     let changed = |at_ms, state: &str, detail: Option<&str>| {
-        let (state, detail) = (state.to_owned(), detail.map(str::to_owned));
+        let (state, detail) = (state.to_owned().into(), detail.map(str::to_owned));
         entry(at_ms, Event::MemberChanged { member: AgentName::lead(), state, detail })
     };
     let turn = |at_ms| {
@@ -99,7 +99,10 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     same("what lasts", of_lead.always.into_iter().collect(), vec!["lasts: true".to_owned()])?;
     let states = |summary: &JournalSummary| {
         let states = summary.members.get(&lead).cloned().unwrap_or_default().states;
-        states.into_iter().map(|change| (change.state, change.detail)).collect::<Vec<_>>()
+        states
+            .into_iter()
+            .map(|change| (change.state.to_string(), change.detail))
+            .collect::<Vec<_>>()
     };
     let expected = vec![("idle".to_owned(), Some(id(1).0)), ("running".to_owned(), None)];
     same("the states", states(&summary), expected)?;

@@ -242,7 +242,7 @@ mod tests {
         let member = AgentName::foreign(["ann", "bob", "cat"][usize::from(kind) / 6 % 3]);
         let changed = |state: &str| {
             let detail = (at_ms % 2 == 0).then(|| format!("since {at_ms}"));
-            Event::MemberChanged { member: member.clone(), state: state.to_owned(), detail }
+            Event::MemberChanged { member: member.clone(), state: state.to_owned().into(), detail }
         };
         let sent = |frame: Option<&str>| {
             let (id, frame) = (MessageId(format!("m{at_ms}")), frame.map(str::to_owned));

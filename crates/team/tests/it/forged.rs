@@ -298,7 +298,7 @@ async fn a_mode_written_by_hand_is_refused_unless_it_is_the_least_free() {
     let Event::MemberChanged { state, .. } = &journal.last().unwrap().event else {
         panic!("{journal:?}")
     };
-    assert_eq!(state, "mode_refused");
+    assert_eq!(state.as_str(), "mode_refused");
 
     set_by_hand(&signed, |worker| worker["mode"] = json!("plan"));
     assert_eq!(look(&signed, &mut mode).await, ModeLook::Changed("plan".into()));

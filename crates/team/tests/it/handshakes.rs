@@ -262,7 +262,7 @@ async fn a_permission_is_asked_and_answered_as_recorded() {
     let outcomes =
         crew.backend.journal_since(crew.team.dir(), 0).await.unwrap().0.into_iter().filter_map(
             |e| match e.event {
-                Event::Permission { outcome, tool, .. } => Some((tool, outcome)),
+                Event::Permission { outcome, tool, .. } => Some((tool, outcome.to_string())),
                 _ => None,
             },
         );

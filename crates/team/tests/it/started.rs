@@ -1,6 +1,6 @@
 //! What was started for members, where it is, and members that join by themselves.
 
-use pitcrew_protocol::{ErrorCode, PaneHost, ProcessRef};
+use pitcrew_protocol::{ErrorCode, PaneHost, ProcessRef, Program};
 use pitcrew_store::Event;
 use pitcrew_team::{Actor, Escaped, JoinMember, MAIL_WAITS_MS, PanePlace, SpawnRecord, Started};
 
@@ -10,7 +10,7 @@ fn started(pid: u32) -> Started {
     Started {
         process: Some(ProcessRef { pid, start_ticks: 77 }),
         pane: Some(PanePlace { host: PaneHost::of("tmux"), id: "%3".into() }),
-        program: "pitcrew".into(),
+        program: Program::Pitcrew.into(),
         bounds: None,
         owner: ProcessRef { pid: 1, start_ticks: 2 },
         at_ms: 3,
