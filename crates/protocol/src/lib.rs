@@ -49,7 +49,7 @@ pub use frame::{
     PlanApprovalResponse, ShutdownApproved, ShutdownRejected, ShutdownRequest, ShutdownResponse,
     TaskAssignment, TaskCompleted, TeammateTerminated,
 };
-pub use graph::{CircleError, TaskGraph, open_blockers, ready, would_cycle};
+pub use graph::{CircleError, TaskGraph, open_blockers, ready};
 pub use inject::{
     Injected, attribute, is_invisible, is_unseen, neutralised, parse as parse_injected, render,
 };
@@ -70,7 +70,7 @@ pub use results::{
     TaskUpdated, TeamCreated, TeamDeleted,
 };
 pub use sandbox_profile::SandboxProfile;
-pub use schemas::{TEAM_TOOLS, subagent_schema, tool_schema};
+pub use schemas::{subagent_schema, tool_schema};
 pub use send::SendMessageInput;
 pub use status::Status;
 pub use stream::{

@@ -8,20 +8,6 @@
 
 use serde_json::{Value, json};
 
-/// The names of the team tools; `Agent` is another name of Task.
-pub const TEAM_TOOLS: [&str; 10] = [
-    "TeamCreate",
-    "TeamDelete",
-    "Task",
-    "TaskCreate",
-    "TaskGet",
-    "TaskUpdate",
-    "TaskList",
-    "SendMessage",
-    "ExitPlanMode",
-    "TaskStop",
-];
-
 /// The JSON schema of a team tool's input: an object on top, without `oneOf`. `None` for any other tool.
 #[must_use]
 pub fn tool_schema(name: &str) -> Option<Value> {

@@ -1,11 +1,13 @@
 //! No text, whoever wrote it, makes a reader panic, and what was read can be written.
 
 use pitcrew_protocol::{
-    Frame, Message, StreamEvent, TEAM_TOOLS, Task, TaskGraph, TaskListed, TeamCall, TeamConfig,
-    from_text, message_ids, parse_injected,
+    Frame, Message, StreamEvent, Task, TaskGraph, TaskListed, TeamCall, TeamConfig, from_text,
+    message_ids, parse_injected,
 };
 use proptest::prelude::*;
 use serde_json::Value;
+
+use crate::tools::TEAM_TOOLS;
 
 /// Texts that are JSON, nearly JSON, or anything.
 fn text() -> impl Strategy<Value = String> {

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::{
-    Frame, Message, StreamEvent, TEAM_TOOLS, Task, TeamCall, TeamConfig, from_text, message_ids,
+    Frame, Message, StreamEvent, Task, TeamCall, TeamConfig, from_text, message_ids,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+
+use crate::tools::TEAM_TOOLS;
 
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")

@@ -1,12 +1,25 @@
 //! The inputs and schemas of the team tools against the recordings.
 
 use pitcrew_protocol::{
-    SendMessageInput, SpawnInput, StatusChange, TEAM_TOOLS, TaskStatus, TaskUpdateInput, TeamCall,
-    tool_schema,
+    SendMessageInput, SpawnInput, StatusChange, TaskStatus, TaskUpdateInput, TeamCall, tool_schema,
 };
 use serde_json::{Map, Value, json};
 
 use crate::recordings::{fixtures, lines};
+
+/// The names of the team tools; `Agent` is another name of Task.
+pub(crate) const TEAM_TOOLS: [&str; 10] = [
+    "TeamCreate",
+    "TeamDelete",
+    "Task",
+    "TaskCreate",
+    "TaskGet",
+    "TaskUpdate",
+    "TaskList",
+    "SendMessage",
+    "ExitPlanMode",
+    "TaskStop",
+];
 
 fn recorded_schemas() -> Map<String, Value> {
     let text =
