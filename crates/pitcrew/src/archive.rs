@@ -29,7 +29,7 @@ pub(crate) async fn put_away(context: &Context, outcome: &RunOutcome) -> Option<
 async fn archived(context: &Context, name: &str) -> Result<Option<String>, Failure> {
     let team = context.teams()?.open(name).await?;
     // From now on no other process can begin to run it.
-    let lease = team.backend().take_lease(team.dir(), &LeaseName::Run, &own_hold(&team)).await;
+    let lease = team.take_lease(&LeaseName::Run, &own_hold(&team)).await;
     match lease.map_err(Failure::internal)? {
         Ok(_lease) => {
             let is_open = |task: &Task| task.status != TaskStatus::Completed;

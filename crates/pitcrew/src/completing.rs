@@ -78,7 +78,7 @@ pub(crate) fn models(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// The teams that are there.
 pub(crate) fn teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = asked(async |context: &Context, _: Option<&str>| {
-        let teams = context.teams()?.backend().teams().await.map_err(Failure::internal)?;
+        let teams = context.teams()?.folders().await.map_err(Failure::internal)?;
         Ok(teams.iter().map(ToString::to_string).collect())
     });
     candidates(typed, names)

@@ -91,9 +91,5 @@ fn is_dead(folder: &Path) -> bool {
 async fn is_resumed(at_root: &Context, team: &str) -> Result<bool, Failure> {
     let team = at_root.teams()?.at(&TeamDir::of(team))?;
     // A lease that cannot be read may be held.
-    Ok(team
-        .backend()
-        .lease_holder(team.dir(), &LeaseName::Run)
-        .await
-        .map_or(true, |holder| holder.is_some()))
+    Ok(team.lease_holder(&LeaseName::Run).await.map_or(true, |holder| holder.is_some()))
 }

@@ -221,9 +221,9 @@ async fn meant(
     let called_here = here.file_name().and_then(|name| name.to_str()).map(TeamDir::of);
     let mut candidates = Vec::new();
     let mut unreadable = None;
-    for folder in teams.backend().teams().await.map_err(Failure::internal)? {
+    for folder in teams.folders().await.map_err(Failure::internal)? {
         // Each is read once: one that is torn is waited for, as its writer may be at it.
-        let config = match teams.backend().team(&folder).await {
+        let config = match teams.config_in(&folder).await {
             Ok(config) => config,
             // A link in the place of one is never meant: it can only be refused.
             Err(StoreError::NoFolder { .. } | StoreError::NoTeam { .. }) => continue,

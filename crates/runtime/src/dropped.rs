@@ -38,7 +38,7 @@ fn is_missing(error: &ApiError, name: &AgentName) -> bool {
 /// Waits until the member is in the config again; not for one that was removed.
 async fn is_put_back(team: &Team, name: &AgentName) -> bool {
     let deadline = Instant::now() + BACK_WITHIN;
-    let Ok(mut watch) = team.backend().watch(team.dir()).await else { return false };
+    let Ok(mut watch) = team.watch().await else { return false };
     loop {
         match (team.config().await, team.ended_members().await) {
             (Ok(config), _) if config.member(name.as_str()).is_some() => return true,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pitcrew_model::{Block, StopReason, Usage};
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status, TaskId};
+use pitcrew_team::store::TaskChangeKind;
 use serde_json::Value;
 
 use crate::hosting::LaunchStage;
@@ -40,7 +41,7 @@ pub enum RunEvent {
         /// The task.
         task: TaskId,
         /// `created`, `updated`, `claimed`, `completed`, `released` or `deleted`.
-        change: String,
+        change: TaskChangeKind,
     },
     /// An agent handed in a plan by a call that is not known here.
     PlanHandedIn {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{AgentName, Message, MessageId, TeamConfig, TeamDir};
-use pitcrew_store::{Appended, Backend as _, FileBackend, FileOptions};
+use pitcrew_store::{Appended, FileBackend, FileOptions, MailStore, TeamStore, UnreadLimit};
 
 const MESSAGES: usize = 1000;
 const ROUNDS: usize = 300;
@@ -52,9 +52,12 @@ async fn main() {
         root.path(),
         FileOptions { durability: pitcrew_store::Durability::Process, ..FileOptions::default() },
     );
-    quick.create_team(&config).await.unwrap();
+    quick.create_team(&config, None).await.unwrap();
     for nth in 0..MESSAGES {
-        assert_eq!(quick.append(&team, &inbox, message(nth)).await.unwrap(), Appended::New);
+        assert_eq!(
+            quick.append(&team, &inbox, message(nth), UnreadLimit::None).await.unwrap(),
+            Appended::New
+        );
     }
     let path = root.path().join("teams/bench/inboxes/team-lead.json");
     let full = fs::read(&path).unwrap();
@@ -65,7 +68,10 @@ async fn main() {
         let backend = FileBackend::open(root.path(), FileOptions::default());
         let sent = message(MESSAGES + nth);
         let started = Instant::now();
-        assert_eq!(backend.append(&team, &inbox, sent).await.unwrap(), Appended::New);
+        assert_eq!(
+            backend.append(&team, &inbox, sent, UnreadLimit::None).await.unwrap(),
+            Appended::New
+        );
         ours.push(started.elapsed());
         let bytes = fs::read(&path).unwrap();
         let raw_path = path.with_file_name("raw.json");

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{AgentName, InboxFile, Message, MessageId, TeamConfig, TeamDir};
-use pitcrew_store::{Appended, Backend as _, FileBackend, FileOptions};
+use pitcrew_store::{Appended, FileBackend, FileOptions, MailStore, TeamStore, UnreadLimit};
 
 const SENDERS: usize = 32;
 const MESSAGES: usize = 1280;
@@ -21,7 +21,10 @@ async fn send(backend: &FileBackend, team: &TeamDir, inbox: &InboxFile, from: us
             "2026-11-20T11:48:29.735Z".into(),
         )
         .with_id(&MessageId(format!("{from}-{nth}")));
-        assert_eq!(backend.append(team, inbox, message).await.unwrap(), Appended::New);
+        assert_eq!(
+            backend.append(team, inbox, message, UnreadLimit::None).await.unwrap(),
+            Appended::New
+        );
     }
 }
 
@@ -51,7 +54,7 @@ async fn main() {
     )
     .unwrap();
     let backend = FileBackend::open(root.path(), FileOptions::default());
-    backend.create_team(&config).await.unwrap();
+    backend.create_team(&config, None).await.unwrap();
     let team = TeamDir::of("bench");
     let one = measure(&backend, &team, 1).await;
     let before = backend.forced_writes();

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{AgentName, InboxFile, Message, MessageId, TeamConfig, TeamDir};
 use pitcrew_store::{
-    Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry, Turn, UnreadLimit,
+    Appended, Event, FileBackend, FileOptions, JournalEntry, JournalOf, JournalStore, MailStore,
+    TeamStore, Turn, UnreadLimit,
 };
 
 const LINES: u64 = 1_000_000;
@@ -42,7 +43,7 @@ fn entry(nth: u64) -> JournalEntry {
         }
         _ => Event::MemberChanged {
             member: AgentName::foreign(&from),
-            state: "idle".into(),
+            state: pitcrew_protocol::Status::Idle.into(),
             detail: None,
         },
     };
@@ -82,7 +83,7 @@ async fn main() {
     .unwrap();
     let (team, inbox) = (TeamDir::of("bench"), AgentName::lead().inbox_file());
     let open = || FileBackend::open(root.path(), FileOptions::default());
-    open().create_team(&config).await.unwrap();
+    open().create_team(&config, None).await.unwrap();
     journal(root.path(), &team, &open).await;
 
     for messages in [BOUND, MESSAGES] {
@@ -105,14 +106,13 @@ async fn sends(
         // The last one that there is room for.
         let (backend, room) = (open(), UnreadLimit::OfAll(messages + nth + 1));
         let started = Instant::now();
-        let sent = backend.append_within(team, inbox, message(messages + nth), room).await.unwrap();
+        let sent = backend.append(team, inbox, message(messages + nth), room).await.unwrap();
         ours.push(started.elapsed());
         assert_eq!(sent, Appended::New);
         let (backend, most) = (open(), messages + nth + 1);
         let started = Instant::now();
         let one_more = message(messages + nth + 1);
-        let answer =
-            backend.append_within(team, inbox, one_more, UnreadLimit::OfAll(most)).await.unwrap();
+        let answer = backend.append(team, inbox, one_more, UnreadLimit::OfAll(most)).await.unwrap();
         refused.push(started.elapsed());
         assert_eq!(answer, Appended::Full { unread: most, most });
         let bytes = fs::read(&path).unwrap();
@@ -159,7 +159,7 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
         for _ in 0..ROUNDS {
             let backend = open();
             let started = Instant::now();
-            let found = backend.message_journal(team, &asked).await.unwrap();
+            let found = backend.message_journal(JournalOf::Team(team), &asked).await.unwrap();
             times.push(started.elapsed());
             assert_eq!(found.is_empty(), what == "no message");
         }
@@ -195,7 +195,7 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
     times.sort();
     show("the summary of a journal that grew, slowest", *times.last().unwrap(), read);
     let started = Instant::now();
-    let all = open().journal(team).await.unwrap().len();
+    let all = open().journal_since(team, 0).await.unwrap().0.len();
     show("all of it, as it was asked before", started.elapsed(), read);
     assert_eq!(all as u64, nth);
 }

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{TaskGraph, TeamConfig, TeamDir};
-use pitcrew_store::{Backend as _, FileBackend, FileOptions};
+use pitcrew_store::{FileBackend, FileOptions, TaskStore, TeamStore};
 
 const TASKS: usize = 10_000;
 const ROUNDS: usize = 21;
@@ -42,7 +42,10 @@ async fn main() {
     )
     .unwrap();
     let team = TeamDir::of("bench");
-    FileBackend::open(root.path(), FileOptions::default()).create_team(&config).await.unwrap();
+    FileBackend::open(root.path(), FileOptions::default())
+        .create_team(&config, None)
+        .await
+        .unwrap();
     fill(root.path());
     let (mut cold, mut warm, mut asked, mut count) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {

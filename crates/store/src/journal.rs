@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use pitcrew_protocol::{AgentName, MessageId, TaskAssignment, TaskId};
 use serde::{Deserialize, Serialize};
 
+use crate::spelled::{MemberChange, PermissionOutcome, StartedProgram, TaskChangeKind};
+
 /// How many things that one member was allowed a summary names.
 const MOST_ALWAYS: usize = 100;
-
-/// The state of a member that was just added to its team.
-const SPAWNED: &str = "spawned";
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,11 +144,6 @@ impl Spent {
 
 const NANO_PER_USD: f64 = 1e9;
 
-/// Changes of a task, as in [`Event::TaskChanged`].
-const COMPLETED: &str = "completed";
-const DELETED: &str = "deleted";
-const UPDATED: &str = "updated";
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -163,7 +157,7 @@ fn nano_usd(cost_usd: f64) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberState {
     /// The state, as in [`Event::MemberChanged`].
-    pub state: String,
+    pub state: MemberChange,
     /// More, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -200,7 +194,7 @@ impl JournalSummary {
             Event::MemberChanged { member, state, detail } => {
                 self.run_goes_on(at_ms);
                 let member = self.members.entry(member).or_default();
-                if state == SPAWNED {
+                if state == MemberChange::Spawned {
                     // Another member of the same name.
                     member.turns = 0;
                     member.always.clear();
@@ -225,11 +219,17 @@ impl JournalSummary {
             {
                 self.assignments.insert(id);
             }
-            Event::TaskChanged { task, change, fields, .. } => match change.as_str() {
-                COMPLETED | DELETED => _ = self.open_tasks.remove(&task),
+            Event::TaskChanged { task, change, fields, .. } => match change {
+                TaskChangeKind::Completed | TaskChangeKind::Deleted => {
+                    self.open_tasks.remove(&task);
+                }
                 // A change of its texts says nothing of where it stands.
-                UPDATED if fields.iter().all(|field| field != "status") => {}
-                _ => _ = self.open_tasks.insert(task),
+                TaskChangeKind::Updated if fields.iter().all(|field| field != "status") => {}
+                TaskChangeKind::Updated
+                | TaskChangeKind::Created
+                | TaskChangeKind::Claimed
+                | TaskChangeKind::Released
+                | TaskChangeKind::Other(_) => _ = self.open_tasks.insert(task),
             },
             Event::EarlierTeams { ran_ms, spent } => {
                 self.ran_ms = self.ran_ms.saturating_add(ran_ms);
@@ -393,8 +393,8 @@ pub enum Event {
         task: TaskId,
         /// Who did it.
         by: String,
-        /// `created`, `updated`, `claimed`, `completed`, `released` or `deleted`.
-        change: String,
+        /// What was done.
+        change: TaskChangeKind,
         /// The fields that changed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         fields: Vec<String>,
@@ -405,8 +405,8 @@ pub enum Event {
     MemberChanged {
         /// The member.
         member: AgentName,
-        /// `spawned`, `joined`, `running`, `idle`, `awaiting_plan_approval`, `shutdown_requested`, `completed`, `failed`, `killed`, `removed`, `mode`, `mode_refused`.
-        state: String,
+        /// What changed, or its new state.
+        state: MemberChange,
         /// More, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
@@ -415,8 +415,8 @@ pub enum Event {
     Started {
         /// The member.
         member: AgentName,
-        /// What runs: `pitcrew` or `claude`.
-        program: String,
+        /// What runs.
+        program: StartedProgram,
         /// Its process id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
@@ -448,8 +448,8 @@ pub enum Event {
         member: AgentName,
         /// The tool.
         tool: String,
-        /// `asked`, `allowed` or `denied`.
-        outcome: String,
+        /// What became of it.
+        outcome: PermissionOutcome,
     },
     /// The person beside a member allowed it something from now on, for this run.
     AllowedAlways {

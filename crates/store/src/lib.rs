@@ -12,19 +12,22 @@ mod files;
 mod journal;
 mod memory;
 pub mod own_mode;
+mod spelled;
 mod table;
 
 pub use backend::{
-    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, Lease, LeaseHolder,
-    LeaseName, LogName, Past, RateScope, Slot, StoredMessage, TaskEdit, TaskTable, TeamEdit,
-    UnreadLimit, Watch,
+    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, Change, DocumentEdit,
+    JournalOf, JournalStore, Lease, LeaseHolder, LeaseName, LeaseStore, LogName, MailStore, Past,
+    RateScope, RateStore, RecordStore, Slot, StoredMessage, TaskEdit, TaskStore, TaskTable,
+    TeamEdit, TeamStore, UnreadLimit, Watch,
 };
 pub use error::StoreError;
 pub use files::{
     BadLine, Damage, Durability, FileBackend, FileOptions, FileState, Keep, LockWait, LongRead,
-    Looked, Mend, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver, WrittenFile,
+    Looked, Mend, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver, Paths, WrittenFile,
 };
 pub use journal::{
     Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten, Spent, Turn,
 };
 pub use memory::MemoryBackend;
+pub use spelled::{MemberChange, PermissionOutcome, StartedProgram, TaskChangeKind};

@@ -1,7 +1,6 @@
 //! Teams in memory, for tests, simulations and dry runs: the same guarantees as files, except that they end with the process.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,9 +15,11 @@ use tokio::sync::broadcast;
 
 use crate::journal::is_on_way_of;
 use crate::{
-    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, JournalEntry,
-    JournalSummary, Lease, LeaseHolder, LeaseName, LogName, Overwritten, Past, RateScope, Slot,
-    StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit, Watch, dialect, table,
+    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, Change, DocumentEdit,
+    JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
+    LeaseStore, LogName, MailStore, Past, RateScope, RateStore, RecordStore, Slot, StoreError,
+    StoredMessage, TaskEdit, TaskStore, TaskTable, TeamEdit, TeamStore, UnreadLimit, Watch,
+    dialect, table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -145,42 +146,32 @@ impl Team {
     }
 }
 
-fn archive_place(archive: &ArchiveName) -> PathBuf {
-    PathBuf::from(format!("memory/archive/{archive}"))
-}
+impl Backend for MemoryBackend {}
 
 #[async_trait]
-impl Backend for MemoryBackend {
+impl TeamStore for MemoryBackend {
     async fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
         Ok(self.shelf().teams.keys().cloned().collect())
     }
 
-    async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
-        let dir = config.name.dir();
-        let mut shelf = self.shelf();
-        if let Some(taken) = shelf.teams.get(&dir) {
-            return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
-        }
-        shelf.teams.insert(dir, Team::new(config.clone()));
-        Ok(())
-    }
-
-    async fn create_team_with_logs(
+    async fn create_team(
         &self,
         config: &TeamConfig,
-        archive: &ArchiveName,
-        logs: &[LogName],
+        logs: Option<&ArchivedLogs>,
     ) -> Result<(), StoreError> {
         let dir = config.name.dir();
         let mut shelf = self.shelf();
         if let Some(taken) = shelf.teams.get(&dir) {
             return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
         }
-        let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
-        let kept = &shelf.archived.get(archive).ok_or_else(no_team)?.logs;
-        let logs =
-            logs.iter().filter_map(|log| Some((log.clone(), kept.get(log)?.clone()))).collect();
-        shelf.teams.insert(dir, Team { logs, ..Team::new(config.clone()) });
+        let mut team = Team::new(config.clone());
+        if let Some(ArchivedLogs { archive, logs }) = logs {
+            let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
+            let kept = &shelf.archived.get(archive).ok_or_else(no_team)?.logs;
+            let found = |log: &LogName| Some((log.clone(), kept.get(log)?.clone()));
+            team.logs = logs.iter().filter_map(found).collect();
+        }
+        shelf.teams.insert(dir, team);
         Ok(())
     }
 
@@ -200,16 +191,15 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
+    async fn archive_team(&self, team: &TeamDir) -> Result<ArchiveName, StoreError> {
         let mut shelf = self.shelf();
         let gone =
             shelf.teams.remove(team).ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
         gone.tell(Change::Gone);
         shelf.archivings += 1;
         let name = ArchiveName(format!("{team}-{:06}", shelf.archivings));
-        let place = archive_place(&name);
-        shelf.archived.insert(name, gone);
-        Ok(place)
+        shelf.archived.insert(name.clone(), gone);
+        Ok(name)
     }
 
     async fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
@@ -222,30 +212,27 @@ impl Backend for MemoryBackend {
         Ok(())
     }
 
-    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
-        // No other program writes here.
-        self.team(team).await.map(|_nothing| Vec::new())
+    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
+        let changes = self.with(team, |t| Ok(t.changes.subscribe()))?;
+        let told = stream::unfold(Some(changes), |changes| async {
+            let mut changes = changes?;
+            match changes.recv().await {
+                Ok(Change::Gone) => Some((Change::Gone, None)),
+                Ok(change) => Some((change, Some(changes))),
+                Err(broadcast::error::RecvError::Lagged(_)) => {
+                    Some((Change::Unsure, Some(changes)))
+                }
+                Err(broadcast::error::RecvError::Closed) => None,
+            }
+        });
+        Ok(told.boxed())
     }
+}
 
-    async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
-        self.team(team).await.map(|_no_locks| 0)
-    }
-
+#[async_trait]
+impl ArchiveStore for MemoryBackend {
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
         Ok(self.shelf().archived.keys().cloned().collect())
-    }
-
-    async fn archived_journal(
-        &self,
-        archive: &ArchiveName,
-        id: &MessageId,
-    ) -> Result<Vec<JournalEntry>, StoreError> {
-        let kept = self.shelf().archived.get(archive).map(|team| team.journal.clone());
-        Ok(kept
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|entry| is_on_way_of(id, &entry.event))
-            .collect())
     }
 
     async fn archived_team(
@@ -257,7 +244,6 @@ impl Backend for MemoryBackend {
             config: team.config.clone(),
             tasks: team.tasks.tasks.values().cloned().collect(),
             archived_at_ms: team.journal.last().map(|entry| entry.at_ms),
-            place: archive_place(archive),
         };
         Ok(self.shelf().archived.get(archive).map(archived))
     }
@@ -279,15 +265,10 @@ impl Backend for MemoryBackend {
     async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError> {
         Ok(self.shelf().archived.remove(archive).is_some())
     }
+}
 
-    fn team_file(&self, team: &TeamDir) -> PathBuf {
-        PathBuf::from(format!("memory/teams/{team}/config.json"))
-    }
-
-    fn own_folder(&self, _team: &TeamDir) -> Option<PathBuf> {
-        None
-    }
-
+#[async_trait]
+impl MailStore for MemoryBackend {
     async fn inbox(
         &self,
         team: &TeamDir,
@@ -305,7 +286,25 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn append_within(
+    async fn past_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        _all: Past,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
+        self.with(team, |t| {
+            let past = t.past_mail.get(inbox).map(Vec::as_slice).unwrap_or_default();
+            let ids = message_ids(past.iter());
+            Ok(past
+                .iter()
+                .cloned()
+                .zip(ids)
+                .map(|(message, id)| StoredMessage { id, message })
+                .collect())
+        })
+    }
+
+    async fn append(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
@@ -343,25 +342,10 @@ impl Backend for MemoryBackend {
             Ok(trimmed)
         })
     }
+}
 
-    async fn past_mail(
-        &self,
-        team: &TeamDir,
-        inbox: &InboxFile,
-        _all: Past,
-    ) -> Result<Vec<StoredMessage>, StoreError> {
-        self.with(team, |t| {
-            let past = t.past_mail.get(inbox).map(Vec::as_slice).unwrap_or_default();
-            let ids = message_ids(past.iter());
-            Ok(past
-                .iter()
-                .cloned()
-                .zip(ids)
-                .map(|(message, id)| StoredMessage { id, message })
-                .collect())
-        })
-    }
-
+#[async_trait]
+impl TaskStore for MemoryBackend {
     async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
         self.with(team, |t| {
             let listed = t.listed.get_or_insert_with(|| t.tasks.tasks.values().cloned().collect());
@@ -382,7 +366,10 @@ impl Backend for MemoryBackend {
             Ok(())
         })
     }
+}
 
+#[async_trait]
+impl JournalStore for MemoryBackend {
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
         self.with(team, |t| {
             t.journal.extend_from_slice(entries);
@@ -391,10 +378,6 @@ impl Backend for MemoryBackend {
             }
             Ok(())
         })
-    }
-
-    async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
-        self.with(team, |t| Ok(t.journal.clone()))
     }
 
     async fn journal_since(
@@ -411,10 +394,16 @@ impl Backend for MemoryBackend {
 
     async fn message_journal(
         &self,
-        team: &TeamDir,
+        journal: JournalOf<'_>,
         id: &MessageId,
     ) -> Result<Vec<JournalEntry>, StoreError> {
-        let mut entries = self.journal(team).await?;
+        let mut entries = match journal {
+            JournalOf::Team(team) => self.with(team, |t| Ok(t.journal.clone()))?,
+            JournalOf::Archive(archive) => {
+                let kept = self.shelf().archived.get(archive).map(|team| team.journal.clone());
+                kept.unwrap_or_default()
+            }
+        };
         entries.retain(|entry| is_on_way_of(id, &entry.event));
         Ok(entries)
     }
@@ -423,27 +412,16 @@ impl Backend for MemoryBackend {
         let (entries, end) = self.journal_since(team, 0).await?;
         Ok((JournalSummary::of(entries), end))
     }
+}
 
-    async fn take_slot(
+#[async_trait]
+impl RecordStore for MemoryBackend {
+    async fn document(
         &self,
-        scope: &RateScope,
-        rate: Rate,
-        now_ms: i64,
-    ) -> Result<Slot, StoreError> {
-        let mut shelf = self.shelf();
-        let taken = shelf.slots.entry(scope.clone()).or_default();
-        let window_ms = i64::from(rate.seconds) * 1000;
-        while taken.front().is_some_and(|at| *at <= now_ms - window_ms) {
-            taken.pop_front();
-        }
-        let count = usize::try_from(rate.count).unwrap_or(usize::MAX);
-        if taken.len() < count {
-            taken.push_back(now_ms);
-            return Ok(Slot::Taken);
-        }
-        let oldest = count.checked_sub(1).and_then(|back| taken.iter().rev().nth(back)).copied();
-        let wait_ms = oldest.map_or(window_ms, |at| at + window_ms - now_ms);
-        Ok(Slot::Full { retry_after: Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)) })
+        team: &TeamDir,
+        name: &'static str,
+    ) -> Result<Option<Value>, StoreError> {
+        self.with(team, |t| Ok(t.documents.get(name).cloned()))
     }
 
     async fn edit_document(
@@ -479,10 +457,6 @@ impl Backend for MemoryBackend {
         self.with(team, |t| Ok(t.logs.get(log).cloned().unwrap_or_default()))
     }
 
-    fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf {
-        PathBuf::from(format!("memory/teams/{team}/pitcrew/{name}.json"))
-    }
-
     async fn replace_log(
         &self,
         team: &TeamDir,
@@ -496,11 +470,10 @@ impl Backend for MemoryBackend {
             Ok(())
         })
     }
+}
 
-    fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf {
-        PathBuf::from(format!("memory/teams/{team}/pitcrew/{}", log.relative_path()))
-    }
-
+#[async_trait]
+impl LeaseStore for MemoryBackend {
     async fn take_lease(
         &self,
         team: &TeamDir,
@@ -552,21 +525,30 @@ impl Backend for MemoryBackend {
     ) -> Result<Option<LeaseHolder>, StoreError> {
         self.with(team, |t| Ok(t.last_holders.get(lease).cloned()))
     }
+}
 
-    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
-        let changes = self.with(team, |t| Ok(t.changes.subscribe()))?;
-        let told = stream::unfold(Some(changes), |changes| async {
-            let mut changes = changes?;
-            match changes.recv().await {
-                Ok(Change::Gone) => Some((Change::Gone, None)),
-                Ok(change) => Some((change, Some(changes))),
-                Err(broadcast::error::RecvError::Lagged(_)) => {
-                    Some((Change::Unsure, Some(changes)))
-                }
-                Err(broadcast::error::RecvError::Closed) => None,
-            }
-        });
-        Ok(told.boxed())
+#[async_trait]
+impl RateStore for MemoryBackend {
+    async fn take_slot(
+        &self,
+        scope: &RateScope,
+        rate: Rate,
+        now_ms: i64,
+    ) -> Result<Slot, StoreError> {
+        let mut shelf = self.shelf();
+        let taken = shelf.slots.entry(scope.clone()).or_default();
+        let window_ms = i64::from(rate.seconds) * 1000;
+        while taken.front().is_some_and(|at| *at <= now_ms - window_ms) {
+            taken.pop_front();
+        }
+        let count = usize::try_from(rate.count).unwrap_or(usize::MAX);
+        if taken.len() < count {
+            taken.push_back(now_ms);
+            return Ok(Slot::Taken);
+        }
+        let oldest = count.checked_sub(1).and_then(|back| taken.iter().rev().nth(back)).copied();
+        let wait_ms = oldest.map_or(window_ms, |at| at + window_ms - now_ms);
+        Ok(Slot::Full { retry_after: Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Another team in the place of one that its lead has deleted: under the same name, and with the conversation of the lead.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamCreateInput, TeamCreated, TeamName};
-use pitcrew_store::{Event, LeaseName, LogName, StoreError};
+use pitcrew_store::{ArchivedLogs, Event, LeaseName, LogName, StoreError};
 
 use crate::asked::note_asked_name;
 use crate::lead::Keys;
@@ -55,13 +55,16 @@ impl Team {
         config.created_at_ms = Some(born_ms);
         note_asked_name(&mut config, &asked)?;
         self.life.begin_again(born_ms);
-        let logs = [LogName::Transcript(AgentName::lead()), LogName::Output(AgentName::lead())];
+        let logs = ArchivedLogs {
+            archive: deleted.archive.clone(),
+            logs: vec![LogName::Transcript(AgentName::lead()), LogName::Output(AgentName::lead())],
+        };
         let made = async {
             if let Some(lead) = config.member_mut(LEAD_NAME).filter(|_| mode.is_some()) {
                 lead.mode = mode;
                 self.sign_mode(lead, true)?;
             }
-            match self.backend().create_team_with_logs(&config, &deleted.archive, &logs).await {
+            match self.backend().create_team(&config, Some(&logs)).await {
                 Ok(()) => Ok(()),
                 Err(StoreError::TeamTaken { name, .. }) => {
                     Err(taken_since(taken(self.name(), &name)))

@@ -167,7 +167,7 @@ impl Team {
             return Ok(None);
         }
         self.note([Event::TeamArchived { team: config.name.to_string() }]).await;
-        let place = self.ask(self.backend().archive_team(self.dir())).await?;
-        Ok(place.file_name().map(|name| name.to_string_lossy().into_owned()))
+        let archive = self.ask(self.backend().archive_team(self.dir())).await?;
+        Ok(Some(archive.to_string()))
     }
 }

@@ -66,6 +66,6 @@ impl Team {
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails or the record cannot be read.
     pub async fn kept_bounds(&self) -> Result<RunBounds, ApiError> {
-        self.edit_document(|kept: &mut RunBounds| Ok(kept.clone())).await
+        self.read_document().await
     }
 }

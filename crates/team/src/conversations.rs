@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use pitcrew_protocol::{AgentName, ApiError, Frame, LEAD_NAME, MessageId};
-use pitcrew_store::{Event, JournalEntry, UnreadLimit};
+use pitcrew_store::{Event, JournalEntry, JournalOf, UnreadLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::Team;
@@ -270,7 +270,7 @@ impl Team {
     }
 
     async fn journal_of(&self, id: &MessageId) -> Result<Vec<JournalEntry>, ApiError> {
-        self.ask(self.backend().message_journal(self.dir(), id)).await
+        self.ask(self.backend().message_journal(JournalOf::Team(self.dir()), id)).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Putting messages into inboxes, with a receipt; and telling which will never be delivered.
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Frame, Message, MessageId, TeamConfig};
-use pitcrew_store::{Appended, Event, JournalEntry, UnreadLimit};
+use pitcrew_store::{Appended, Event, JournalEntry, JournalOf, StoreError, UnreadLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::wire_time;
@@ -102,10 +102,7 @@ impl Team {
         let mut message = Message::new(&from, text, at).with_id(&id);
         (message.color, message.summary) = (color, summary);
         let message = self.signed(&to, &id, message);
-        match self
-            .ask(self.backend().append_within(self.dir(), &to.inbox_file(), message, limit))
-            .await?
-        {
+        match self.ask(self.backend().append(self.dir(), &to.inbox_file(), message, limit)).await? {
             Appended::New | Appended::AlreadyThere => {}
             Appended::Full { unread, most } => {
                 let counted =
@@ -128,7 +125,8 @@ impl Team {
         if !self.config().await?.is_session_dialect() {
             return Ok(false);
         }
-        let journal = self.ask(self.backend().message_journal(self.dir(), id)).await?;
+        let journal =
+            self.ask(self.backend().message_journal(JournalOf::Team(self.dir()), id)).await?;
         let is_it = |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: told, .. } if told == id);
         Ok(journal.iter().any(is_it))
     }
@@ -186,6 +184,24 @@ impl Team {
             self.ask(self.backend().acknowledge(self.dir(), &name.inbox_file(), &dead)).await?;
         }
         Ok(dead)
+    }
+
+    /// Gives up unread mail for somebody who is no member.
+    ///
+    /// # Errors
+    /// When the store fails; the mail is noted as given up then.
+    pub async fn give_up_mail_of_nobody(
+        &self,
+        name: &AgentName,
+        ids: &[MessageId],
+    ) -> Result<(), StoreError> {
+        let dead = |id: &MessageId| Event::MessageDead {
+            id: id.clone(),
+            to: name.clone(),
+            reason: format!("{name} is no member"),
+        };
+        self.note(ids.iter().map(dead)).await;
+        self.backend().acknowledge(self.dir(), &name.inbox_file(), ids).await.map(drop)
     }
 
     /// The id of a message: new, or for a call that can be repeated always the same.

@@ -92,6 +92,17 @@ impl<D: Document> Reading<D> {
         }
     }
 
+    /// The same, of the document in the file at `path`.
+    fn at(stored: Option<&Value>, path: &str) -> Result<Self, ApiError> {
+        let reading =
+            Self::of(stored).map_err(|error| error.with("path", path).with("corrupt", true))?;
+        if let Some(first) = reading.places.first() {
+            let entries = reading.places.len();
+            tracing::debug!(path, first, entries, "passed over what cannot be read");
+        }
+        Ok(reading)
+    }
+
     /// What is to be stored for a document that was changed: with all that was not known.
     fn written(&self, after: &D) -> Result<Value, serde_json::Error> {
         let (before, mut new) =
@@ -120,6 +131,21 @@ impl<D: Document> Reading<D> {
 }
 
 impl Team {
+    /// Reads one of our documents; one that is not there yet is `D`'s default.
+    ///
+    /// # Errors
+    /// `internal_error` for a document of a later version, or one that cannot be read at all.
+    pub(crate) async fn read_document<D: Document>(&self) -> Result<D, ApiError> {
+        Ok(self.reading::<D>().await?.document)
+    }
+
+    async fn reading<D: Document>(&self) -> Result<Reading<D>, ApiError> {
+        let stored = self.ask(self.backend().document(self.dir(), D::NAME)).await?;
+        let path = self.document_file(D::NAME).display().to_string();
+        must_be_of_our_version(stored.as_ref(), &path)?;
+        Reading::at(stored.as_ref(), &path)
+    }
+
     /// Reads and changes one of our documents; one that is not there yet is `D`'s default.
     ///
     /// # Errors
@@ -129,16 +155,7 @@ impl Team {
         mut edit: impl FnMut(&mut D) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         self.change_document(D::NAME, move |stored, path| {
-            let reading = Reading::<D>::of(stored.as_ref())
-                .map_err(|error| error.with("path", path).with("corrupt", true))?;
-            if let Some(first) = reading.places.first() {
-                tracing::debug!(
-                    path,
-                    first,
-                    entries = reading.places.len(),
-                    "passed over what cannot be read"
-                );
-            }
+            let reading = Reading::<D>::at(stored.as_ref(), path)?;
             let mut after = reading.document.clone();
             let answer = edit(&mut after)?;
             if after != reading.document {
@@ -206,13 +223,7 @@ impl Team {
 
     async fn unread_of<D: Document>(&self) -> Result<Vec<UnreadEntry>, ApiError> {
         let entry = |entry: String| UnreadEntry { document: D::NAME, entry };
-        self.change_document(D::NAME, move |stored, path| {
-            let reading = Reading::<D>::of(stored.as_ref());
-            let reading =
-                reading.map_err(|error| error.with("path", path).with("corrupt", true))?;
-            Ok(reading.places.into_iter().map(entry).collect())
-        })
-        .await
+        Ok(self.reading::<D>().await?.places.into_iter().map(entry).collect())
     }
 
     async fn drop_unread_of<D: Document>(&self, document: &str) -> Result<(), ApiError> {
@@ -239,17 +250,22 @@ impl Team {
         name: &'static str,
         mut change: impl FnMut(&mut Option<Value>, &str) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let path = self.backend().document_file(self.dir(), name).display().to_string();
+        let path = self.document_file(name).display().to_string();
         let (inside, outside) = crate::edit::Answer::pair();
         let edit = Box::new(move |stored: &mut Option<Value>| {
-            if let Some(version) = stored.as_ref().and_then(newer_document) {
-                return Err(refusal::newer(&path, version));
-            }
+            must_be_of_our_version(stored.as_ref(), &path)?;
             inside.put(change(stored, &path)?);
             Ok(())
         });
         self.ask(self.backend().edit_document(self.dir(), name, edit)).await?;
         outside.take()
+    }
+}
+
+fn must_be_of_our_version(stored: Option<&Value>, path: &str) -> Result<(), ApiError> {
+    match stored.and_then(newer_document) {
+        Some(version) => Err(refusal::newer(path, version)),
+        None => Ok(()),
     }
 }
 

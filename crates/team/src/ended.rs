@@ -98,7 +98,7 @@ impl Team {
 
     /// Everybody that ended.
     pub(crate) async fn ended(&self) -> Result<Ended, ApiError> {
-        self.edit_document(|ended: &mut Ended| Ok(ended.clone())).await
+        self.read_document().await
     }
 
     /// Notes that `name` ends, and how; what follows from it is still to be done.

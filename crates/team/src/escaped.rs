@@ -55,7 +55,7 @@ impl Team {
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn escaped(&self) -> Result<Vec<Escaped>, ApiError> {
-        self.edit_document(|all: &mut EscapedProcesses| Ok(all.escaped.clone())).await
+        Ok(self.read_document::<EscapedProcesses>().await?.escaped)
     }
 
     /// Takes out the records of processes that have ended.

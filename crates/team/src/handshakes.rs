@@ -6,7 +6,7 @@ use pitcrew_protocol::{
     PlanApprovalRequest, PlanApprovalResponse, RequestSent, Responded, ShutdownApproved,
     ShutdownRejected, ShutdownRequest, TeamConfig,
 };
-use pitcrew_store::{Event, StoredMessage};
+use pitcrew_store::{Event, PermissionOutcome, StoredMessage};
 use serde_json::{Value, json};
 
 use crate::actor::{Actor, Rank, Speaker};
@@ -143,7 +143,7 @@ impl Team {
             Ok((id, request))
         };
         let (request_id, receipt, is_answered) = self.ask_for(draft).await?;
-        self.note([permission(&request_id, member, &tool_name, "asked")]).await;
+        self.note([permission(&request_id, member, &tool_name, PermissionOutcome::Asked)]).await;
         Ok(Asked { request_id, receipt, is_answered })
     }
 
@@ -161,7 +161,7 @@ impl Team {
         let from = Speaker::of(&Actor::Member(member.clone()), &config)?;
         let request = self.permission_request(&from, request_id, &ask)?;
         let receipt = self.ask_again(request_id, request).await?;
-        self.note([permission(request_id, member, &ask.tool_name, "asked")]).await;
+        self.note([permission(request_id, member, &ask.tool_name, PermissionOutcome::Asked)]).await;
         Ok(receipt)
     }
 
@@ -264,7 +264,7 @@ impl Team {
             self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
         reply.digest = digest;
         let (request, receipt) = self.reply(reply).await?;
-        let outcome = if approved { "allowed" } else { "denied" };
+        let outcome = PermissionOutcome::of_answer(approved);
         self.note([permission(
             request_id,
             &request.from,
@@ -295,7 +295,7 @@ impl Team {
             frame: Outgoing { message, unsent: None },
         };
         if let Some(request) = self.spend(member, request_id, answer).await? {
-            let outcome = if approved { "allowed" } else { "denied" };
+            let outcome = PermissionOutcome::of_answer(approved);
             self.note([permission(
                 request_id,
                 member,
@@ -588,11 +588,11 @@ fn not_signed(config: &TeamConfig) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn permission(request: &str, member: &AgentName, tool: &str, outcome: &str) -> Event {
+fn permission(request: &str, member: &AgentName, tool: &str, outcome: PermissionOutcome) -> Event {
     Event::Permission {
         request: request.to_owned(),
         member: member.clone(),
         tool: tool.to_owned(),
-        outcome: outcome.to_owned(),
+        outcome,
     }
 }

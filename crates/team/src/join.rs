@@ -1,7 +1,7 @@
 //! Joining by one's own wish: a member that no lead has spawned, in a team that another client may lead.
 
 use pitcrew_protocol::{AgentName, ApiError, Member};
-use pitcrew_store::RateScope;
+use pitcrew_store::{MemberChange, RateScope};
 
 use crate::actor::{is_reserved, one_form};
 use crate::ended::MemberEnd;
@@ -84,7 +84,7 @@ impl Team {
         let member = config.member(name.as_str()).cloned();
         let member =
             member.ok_or_else(|| refusal::internal("the new member did not stay in the config"))?;
-        self.note([changed(&member.name, "joined", None)]).await;
+        self.note([changed(&member.name, MemberChange::Joined, None)]).await;
         Ok(member)
     }
 

@@ -9,9 +9,9 @@ use pitcrew_store::{Event, Past, StoredMessage};
 use crate::Team;
 use crate::actor::{Actor, Speaker};
 use crate::clock::wire_time;
-use crate::command::RefusedFrame;
 use crate::delivery::{OutgoingMessage, Receipt};
 use crate::ended::Ended;
+use crate::lead::RefusedFrame;
 use crate::ours::SpawnRecord;
 use crate::requests::RequestKind;
 

@@ -5,7 +5,7 @@ use pitcrew_protocol::{
     AgentName, ApiError, BACKEND_IN_PROCESS, Color, ErrorCode, LEAD_NAME, Member, MessageId,
     Program, TaskId, TeamConfig,
 };
-use pitcrew_store::{Event, RateScope, UnreadLimit};
+use pitcrew_store::{Event, MemberChange, RateScope, UnreadLimit};
 use serde::Serialize;
 
 use crate::actor::{Actor, SYSTEM, Speaker, is_reserved, one_form};
@@ -94,7 +94,7 @@ impl Team {
 
     /// Notes in the journal that a teammate was recorded.
     pub async fn note_spawned(&self, name: &AgentName) {
-        self.note([changed(name, "spawned", None)]).await;
+        self.note([changed(name, MemberChange::Spawned, None)]).await;
     }
 
     /// Records a new teammate, but not in the journal: whoever starts it at once notes that beside its start.
@@ -256,7 +256,7 @@ impl Team {
         let signer = self.clone();
         self.edit_member(name, move |member| signer.put_lowered_mode(member, lowered.clone()))
             .await?;
-        self.note([changed(name, "mode", Some(&change.now))]).await;
+        self.note([changed(name, MemberChange::Mode, Some(&change.now))]).await;
         Ok(Some(change))
     }
 
@@ -268,7 +268,7 @@ impl Team {
             signer.sign_mode(member, is_vouched_for)
         })
         .await?;
-        self.note([changed(name, "mode", Some(mode))]).await;
+        self.note([changed(name, MemberChange::Mode, Some(mode))]).await;
         Ok(())
     }
 
@@ -385,7 +385,7 @@ impl Team {
             self.bury(name, &dead, name).await?;
         }
         self.note_settled(name).await?;
-        self.note([changed(name, "removed", None)]).await;
+        self.note([changed(name, MemberChange::Removed, None)]).await;
         Ok(MemberRemoved { released, dead })
     }
 
@@ -496,10 +496,6 @@ fn check_mode(mode: &str) -> Result<(), ApiError> {
     Err(refusal::invalid(message).with("mode", mode).with("valid_modes", MODES.to_vec()))
 }
 
-pub(crate) fn changed(member: &AgentName, state: &str, detail: Option<&str>) -> Event {
-    Event::MemberChanged {
-        member: member.clone(),
-        state: state.to_owned(),
-        detail: detail.map(str::to_owned),
-    }
+pub(crate) fn changed(member: &AgentName, state: MemberChange, detail: Option<&str>) -> Event {
+    Event::MemberChanged { member: member.clone(), state, detail: detail.map(str::to_owned) }
 }

@@ -5,7 +5,7 @@
 //! may have it go back to.
 
 use pitcrew_protocol::{AgentName, ApiError, Member};
-use pitcrew_store::Event;
+use pitcrew_store::{Event, MemberChange};
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
@@ -185,7 +185,7 @@ impl Team {
     pub async fn note_refused_mode(&self, member: &AgentName, refused: &RefusedMode) {
         let changed = Event::MemberChanged {
             member: member.clone(),
-            state: "mode_refused".to_owned(),
+            state: MemberChange::ModeRefused,
             detail: Some(refused.to_string()),
         };
         self.note([changed]).await;

@@ -53,7 +53,7 @@ impl Team {
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn pane_hosts(&self) -> Result<Vec<PaneHost>, ApiError> {
-        self.edit_document(|all: &mut PaneHosts| Ok(all.hosts.clone())).await
+        Ok(self.read_document::<PaneHosts>().await?.hosts)
     }
 }
 

@@ -140,7 +140,7 @@ impl Team {
     /// # Errors
     /// `internal_error` when the ledger cannot be read.
     pub async fn requests(&self) -> Result<BTreeMap<String, Request>, ApiError> {
-        self.edit_document(|ledger: &mut RequestLog| Ok(ledger.requests.clone())).await
+        Ok(self.read_document::<RequestLog>().await?.requests)
     }
 
     /// Sends every answer, and every request, that was decided before a crash and not sent; says which messages they were.

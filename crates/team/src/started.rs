@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use pitcrew_protocol::{AgentName, ApiError, ProcessRef};
-use pitcrew_store::Event;
+use pitcrew_store::{Event, StartedProgram};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -22,8 +22,8 @@ pub struct Started {
     /// Its pane; absent for one without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pane: Option<PanePlace>,
-    /// What runs: `pitcrew` or `claude`.
-    pub program: String,
+    /// What runs.
+    pub program: StartedProgram,
     /// What bounded it at its start, as a digest; absent where an earlier version started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<String>,
@@ -81,7 +81,7 @@ impl Team {
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn started(&self) -> Result<BTreeMap<AgentName, Started>, ApiError> {
-        self.edit_document(|all: &mut StartedMembers| Ok(all.started.clone())).await
+        Ok(self.read_document::<StartedMembers>().await?.started)
     }
 
     /// Takes out what was started for `name`, which is gone; its pane too. One that is not there is no error.

@@ -1,12 +1,10 @@
 //! The team's tasks: made, changed, claimed and shown. What an update may do is decided in `task_rules`, under the lock.
 
-use std::sync::Arc;
-
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment,
     TaskCreateInput, TaskFacts, TaskId, TaskStatus, TaskUpdateInput, TaskUpdated, TeamConfig,
 };
-use pitcrew_store::{Event, RateScope, TaskTable};
+use pitcrew_store::{Event, RateScope, TaskChangeKind, TaskTable};
 
 use crate::actor::{Actor, Rank, Speaker};
 use crate::clock::wire_time;
@@ -46,14 +44,16 @@ impl Team {
             updated_at: Some(self.now_ms()),
             ..TaskRecord::default()
         };
-        if let Some(made) = self.all_tasks().await?.iter().find(|task| is_made_by(task, &record)) {
+        if let Some(made) =
+            self.ask(self.all_tasks()).await?.iter().find(|task| is_made_by(task, &record))
+        {
             return Ok(made.clone());
         }
         self.take_slot(RateScope::TaskCreation(self.dir().clone())).await?;
         let limit = self.limits().tasks;
         let by = record.created_by.clone().unwrap_or_default();
         let task = self.edit_tasks(move |table| insert(table, &input, &record, limit)).await?;
-        self.note([changed(&task.id, &by, "created", &[])]).await;
+        self.note([changed(&task.id, &by, TaskChangeKind::Created, &[])]).await;
         Ok(task)
     }
 
@@ -171,7 +171,7 @@ impl Team {
         else {
             return Err(missing);
         };
-        self.note([changed(&task_id, &stamp.by.name, "deleted", &["deleted"])]).await;
+        self.note([changed(&task_id, &stamp.by.name, TaskChangeKind::Deleted, &["deleted"])]).await;
         let facts = TaskFacts {
             status: Some(StatusChange::Deleted.as_str().to_owned()),
             ..TaskFacts::default()
@@ -207,7 +207,7 @@ impl Team {
     /// # Errors
     /// `task_not_found` with the ids there are.
     pub async fn task(&self, id: &str) -> Result<Task, ApiError> {
-        let tasks = self.all_tasks().await?;
+        let tasks = self.ask(self.all_tasks()).await?;
         task_rules::find(tasks.iter(), id).cloned()
     }
 
@@ -216,7 +216,13 @@ impl Team {
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn tasks(&self) -> Result<Vec<Task>, ApiError> {
-        Ok(self.all_tasks().await?.iter().filter(|task| !task.is_internal()).cloned().collect())
+        Ok(self
+            .ask(self.all_tasks())
+            .await?
+            .iter()
+            .filter(|task| !task.is_internal())
+            .cloned()
+            .collect())
     }
 
     /// Sends every assignment that a crash kept from its owner.
@@ -249,7 +255,7 @@ impl Team {
     /// `team_not_found`, `internal_error`.
     pub async fn release_lost_tasks(&self) -> Result<Vec<TaskId>, ApiError> {
         let (config, mut released) = (self.config().await?, Vec::new());
-        let tasks = self.all_tasks().await?;
+        let tasks = self.ask(self.all_tasks()).await?;
         for gone in self.ended_members().await? {
             let is_lost = |task: &Task| {
                 task.status != TaskStatus::Completed && task.owner.as_deref() == Some(gone.as_str())
@@ -282,14 +288,12 @@ impl Team {
         let released =
             self.edit_tasks(move |table| task_rules::release(table, &gone, at_ms)).await?;
         self.note(
-            released.iter().map(|id| changed(id, owner.as_str(), "released", &["owner", "status"])),
+            released.iter().map(|id| {
+                changed(id, owner.as_str(), TaskChangeKind::Released, &["owner", "status"])
+            }),
         )
         .await;
         Ok(released)
-    }
-
-    async fn all_tasks(&self) -> Result<Arc<[Task]>, ApiError> {
-        self.ask(self.backend().tasks(self.dir())).await
     }
 
     async fn living(&self, config: &TeamConfig, given: &str) -> Result<AgentName, ApiError> {
@@ -333,10 +337,10 @@ impl Team {
         let completed =
             done.status.as_ref().is_some_and(|status| status.to == TaskStatus::Completed.as_str());
         let change = match (deleted, completed, done.claimed) {
-            (true, _, _) => "deleted",
-            (_, true, _) => "completed",
-            (_, _, true) => "claimed",
-            (false, false, false) => "updated",
+            (true, _, _) => TaskChangeKind::Deleted,
+            (_, true, _) => TaskChangeKind::Completed,
+            (_, _, true) => TaskChangeKind::Claimed,
+            (false, false, false) => TaskChangeKind::Updated,
         };
         self.note([changed(&done.task.id, &stamp.by.name, change, &done.fields)]).await;
         if !done.assigned {
@@ -442,11 +446,11 @@ fn is_made_by(task: &Task, record: &TaskRecord) -> bool {
     record.call.is_some() && noted.call == record.call && noted.created_by == record.created_by
 }
 
-fn changed(task: &TaskId, by: &str, change: &str, fields: &[&str]) -> Event {
+fn changed(task: &TaskId, by: &str, change: TaskChangeKind, fields: &[&str]) -> Event {
     Event::TaskChanged {
         task: task.clone(),
         by: by.to_owned(),
-        change: change.to_owned(),
+        change,
         fields: fields.iter().map(|field| (*field).to_owned()).collect(),
     }
 }

@@ -1,13 +1,10 @@
 //! One team: the handle its operations hang on, its config and its end.
 
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_protocol::{ApiError, Limits, Member, TeamConfig, TeamDeleted, TeamDir, TeamName};
-use pitcrew_store::{
-    ArchiveName, Backend, Event, JournalEntry, JournalSummary, RateScope, StoreError,
-};
+use pitcrew_store::{Backend, Event, JournalEntry, JournalSummary, RateScope, StoreError};
 
 use crate::actor::{Actor, Speaker};
 use crate::lead_signer::{LeadSigner, Trust};
@@ -58,7 +55,7 @@ impl Team {
         &self.dir
     }
 
-    /// Where the team is kept.
+    /// The store itself, for tests and for what only a store does; all else asks the team.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {
         self.teams.backend()
@@ -68,12 +65,6 @@ impl Team {
     #[must_use]
     pub fn teams(&self) -> &Teams {
         &self.teams
-    }
-
-    /// Where people find the team's config.
-    #[must_use]
-    pub fn file(&self) -> PathBuf {
-        self.backend().team_file(&self.dir)
     }
 
     /// Reads the config.
@@ -115,13 +106,11 @@ impl Team {
         }
         self.note([Event::TeamDeleted { team: config.name.to_string() }]).await;
         let summary = self.ask(self.backend().journal_summary(&self.dir)).await;
-        let place = self.ask(self.backend().archive_team(&self.dir)).await?;
-        if let Some(archive) = ArchiveName::of_place(&place) {
-            // A journal that cannot be read says nothing of what the team took, as for a run that goes on with it.
-            let summary = summary
-                .map_or_else(|_unread| JournalSummary::default(), |(summary, _position)| summary);
-            self.life.end(Deleted { archive, summary, turns: Vec::new() });
-        }
+        let archive = self.ask(self.backend().archive_team(&self.dir)).await?;
+        // A journal that cannot be read says nothing of what the team took, as for a run that goes on with it.
+        let summary = summary
+            .map_or_else(|_unread| JournalSummary::default(), |(summary, _position)| summary);
+        self.life.end(Deleted { archive, summary, turns: Vec::new() });
         Ok(TeamDeleted::done(config.name.as_str()))
     }
 

@@ -7,11 +7,12 @@ use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, LEAD_NAME, Limits, Member, TeamConfig, TeamCreateInput,
     TeamCreated, TeamDir, TeamName,
 };
-use pitcrew_store::{Backend, Event, RateScope, Slot, StoreError};
+use pitcrew_store::{Backend, Event, Paths, RateScope, Slot, StoreError};
 use serde::Serialize;
 
 use crate::entropy::Entropy;
 use crate::ours::SpawnRecord;
+use crate::places::paths_of;
 use crate::{Clock, Team, refusal};
 
 /// How many numbers are tried for a team whose name is taken; there are far fewer teams.
@@ -32,6 +33,7 @@ pub struct Teams {
 #[derive(Debug)]
 struct Shared {
     backend: Arc<dyn Backend>,
+    paths: Paths,
     limits: Limits,
     clock: Arc<dyn Clock>,
     entropy: Entropy,
@@ -98,7 +100,7 @@ impl Teams {
     /// The teams of `backend`.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, limits: Limits, clock: Arc<dyn Clock>) -> Self {
-        Self { shared: Arc::new(Shared { backend, limits, clock, entropy: Entropy::System }) }
+        Self::with(backend, limits, clock, Entropy::System)
     }
 
     /// The same, with ids that `seed` decides: for simulations only, since such ids can be guessed.
@@ -109,10 +111,20 @@ impl Teams {
         clock: Arc<dyn Clock>,
         seed: u64,
     ) -> Self {
-        Self { shared: Arc::new(Shared { backend, limits, clock, entropy: Entropy::seeded(seed) }) }
+        Self::with(backend, limits, clock, Entropy::seeded(seed))
     }
 
-    /// Where the teams are kept.
+    fn with(
+        backend: Arc<dyn Backend>,
+        limits: Limits,
+        clock: Arc<dyn Clock>,
+        entropy: Entropy,
+    ) -> Self {
+        let paths = paths_of(&*backend);
+        Self { shared: Arc::new(Shared { backend, paths, limits, clock, entropy }) }
+    }
+
+    /// The store itself, for tests and for what only a store does; all else asks the teams.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.shared.backend
@@ -181,7 +193,9 @@ impl Teams {
         }
         // Whoever opens a team puts back what other programs undid in its files; the store tells of it. What keeps it from
         // that keeps nobody from the team.
-        if let Err(error) = self.backend().reapply(&dir).await {
+        if let Some(files) = self.backend().files()
+            && let Err(error) = files.reapply(&dir).await
+        {
             tracing::warn!(team = %dir, %error, "cannot see whether our writes were undone");
         }
         Ok(Team::new(self.clone(), dir, &config))
@@ -218,7 +232,7 @@ impl Teams {
     fn summary(&self, dir: TeamDir, config: &TeamConfig) -> TeamSummary {
         TeamSummary {
             name: config.name.to_string(),
-            team_file_path: self.backend().team_file(&dir),
+            team_file_path: self.paths().config(&dir),
             folder: dir,
             description: config.description.clone(),
             created_at_ms: config.created_at_ms,
@@ -229,7 +243,7 @@ impl Teams {
 
     /// A folder with the config of another team: no command finds a team of that name there.
     fn misplaced(&self, dir: TeamDir, config: &TeamConfig) -> TeamSummary {
-        let path = self.backend().team_file(&dir);
+        let path = self.paths().config(&dir);
         let reason = format!(
             "it is the config of another team, whose folder is {:?}",
             config.name.dir().as_str()
@@ -240,7 +254,7 @@ impl Teams {
     fn unreadable(&self, dir: TeamDir, error: StoreError) -> TeamSummary {
         TeamSummary {
             name: dir.to_string(),
-            team_file_path: self.backend().team_file(&dir),
+            team_file_path: self.paths().config(&dir),
             folder: dir,
             description: None,
             created_at_ms: None,
@@ -261,7 +275,7 @@ impl Teams {
         let mut config = self.new_config(create, name.clone())?;
         let mut number = 1;
         loop {
-            match self.backend().create_team(&config).await {
+            match self.backend().create_team(&config, None).await {
                 Ok(()) => return Ok(config),
                 Err(StoreError::TeamTaken { name: other, .. }) => {
                     if create.on_taken == OnTaken::Refuse || number >= NUMBERS_TRIED {
@@ -322,6 +336,10 @@ impl Teams {
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         self.shared.clock.now_ms()
+    }
+
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.shared.paths
     }
 
     pub(crate) fn entropy(&self) -> &Entropy {

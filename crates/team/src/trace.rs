@@ -1,7 +1,7 @@
 //! What became of a message: read from the journal for when, and from the inbox for what is.
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, MessageId, TeamConfig, TeamDir};
-use pitcrew_store::{Event, JournalEntry, StoredMessage};
+use pitcrew_store::{Event, JournalEntry, JournalOf, StoredMessage};
 use serde::Serialize;
 
 use crate::clock::wire_time;
@@ -54,9 +54,10 @@ impl Teams {
     /// `message_not_found` when no team knows it, `internal_error` when the store cannot be read.
     pub async fn message(&self, id: &MessageId) -> Result<MessageTrace, ApiError> {
         for dir in self.backend().teams().await.map_err(refusal::of_store)? {
-            let (Ok(config), Ok(journal)) =
-                (self.backend().team(&dir).await, self.backend().message_journal(&dir, id).await)
-            else {
+            let (Ok(config), Ok(journal)) = (
+                self.backend().team(&dir).await,
+                self.backend().message_journal(JournalOf::Team(&dir), id).await,
+            ) else {
                 continue;
             };
             if let Some(trace) = self.trace(&dir, &config, &journal, id).await {
@@ -64,7 +65,11 @@ impl Teams {
             }
         }
         for archive in self.backend().archives().await.map_err(refusal::of_store)? {
-            let Ok(journal) = self.backend().archived_journal(&archive, id).await else { continue };
+            let Ok(journal) =
+                self.backend().message_journal(JournalOf::Archive(&archive), id).await
+            else {
+                continue;
+            };
             let end = end(&journal);
             let team = end.as_ref().map_or_else(|| archive.to_string(), |end| end.team.clone());
             if let Some(trace) = told(&team, &journal, id) {

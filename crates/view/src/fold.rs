@@ -7,6 +7,7 @@ use pitcrew_protocol::{AgentName, Color, Member, Status, Task, TaskStatus, TeamC
 use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::{AgentStarted, Answered, RunEvent, RunStarted, Spending, ToolEnded};
 use pitcrew_runtime::run::{AgentSummary, RunOutcome};
+use pitcrew_team::store::TaskChangeKind;
 use pitcrew_team::{KnownMode, SpawnRecord};
 use serde_json::Value;
 
@@ -180,11 +181,15 @@ fn spend(
     agent.has_price &= cost_usd.is_some();
 }
 
-fn count_task(state: &mut TeamState, change: &str) {
+fn count_task(state: &mut TeamState, change: &TaskChangeKind) {
     match change {
-        "created" => state.counts.tasks_made += 1,
-        "completed" => state.counts.tasks_completed += 1,
-        _ => {}
+        TaskChangeKind::Created => state.counts.tasks_made += 1,
+        TaskChangeKind::Completed => state.counts.tasks_completed += 1,
+        TaskChangeKind::Updated
+        | TaskChangeKind::Claimed
+        | TaskChangeKind::Released
+        | TaskChangeKind::Deleted
+        | TaskChangeKind::Other(_) => {}
     }
 }
 

@@ -50,12 +50,11 @@ pub enum LeadError {
 /// When the lead refuses or does not answer.
 pub async fn ask(team: &Team, request: &ControlRequest) -> Result<Option<Value>, LeadError> {
     let holder = team
-        .backend()
-        .lease_holder(team.dir(), &LeaseName::Run)
+        .lease_holder(&LeaseName::Run)
         .await
         .map_err(|source| ViewError::Store { team: team.dir().clone(), source })?;
     let Some(holder) = holder.filter(|holder| holder.verify_key.is_some()) else { return Ok(None) };
-    let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
+    let Some(folder) = team.own_folder() else { return Ok(None) };
     match control_request(&folder, request).await {
         Ok(answer) => Ok(Some(answer)),
         Err(KnockError::Refused(error)) => Err(refused(team, error)),

@@ -87,10 +87,10 @@ impl MemberStatus {
                 }
                 None => {
                     let lease = LeaseName::of_member(&member.name);
-                    let holder =
-                        team.backend().lease_holder(team.dir(), &lease).await.map_err(
-                            |source| ViewError::Store { team: team.dir().clone(), source },
-                        )?;
+                    let holder = team
+                        .lease_holder(&lease)
+                        .await
+                        .map_err(|source| ViewError::Store { team: team.dir().clone(), source })?;
                     let holder = holder.map(|holder| holder.pid);
                     match lead {
                         // A pane teammate outlives its session's lead.
@@ -171,7 +171,7 @@ impl MemberStatus {
         };
         Self {
             name: member.name.clone(),
-            program: Some(started.program.clone()),
+            program: Some(started.program.to_string()),
             pane: started.pane.clone(),
             pid: process.map(|process| process.pid),
             state,

@@ -49,8 +49,7 @@ impl Running {
     /// When the store cannot be read.
     pub async fn of(team: &Team, config: &TeamConfig) -> Result<Self, ViewError> {
         let holder = team
-            .backend()
-            .lease_holder(team.dir(), &LeaseName::Run)
+            .lease_holder(&LeaseName::Run)
             .await
             .map_err(|source| ViewError::Store { team: team.dir().clone(), source })?;
         if let Some(holder) = holder {

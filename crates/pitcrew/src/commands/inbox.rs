@@ -100,7 +100,7 @@ impl Inbox {
         agent: &AgentName,
     ) -> Result<(), Failure> {
         // Watch first, so that nothing falls between the first look and the first change.
-        let mut changes = team.backend().watch(team.dir()).await.map_err(Failure::internal)?;
+        let mut changes = team.watch().await.map_err(Failure::internal)?;
         // One that comes while something is shown is heard when it was.
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
         let inbox = agent.inbox_file();

@@ -89,7 +89,10 @@ impl Prune {
         let (mut archives, mut unreadable) = (Vec::new(), Vec::new());
         for entry in teams.archived().await? {
             match entry.team {
-                Ok(team) if self.is_old(&team, teams.now_ms()) => archives.push(Row::of(team)),
+                Ok(team) if self.is_old(&team, teams.now_ms()) => {
+                    let path = teams.archive_folder(&team);
+                    archives.push(Row::of(team, path));
+                }
                 Ok(_) => {}
                 Err(_) => unreadable.push(entry.name.to_string()),
             }
@@ -126,14 +129,14 @@ impl Prune {
 }
 
 impl Row {
-    fn of(team: ArchivedTeam) -> Self {
+    fn of(team: ArchivedTeam, path: PathBuf) -> Self {
         Self {
             id: team.name.to_string(),
             name: team.name,
             team: team.config.name.to_string(),
             archived_at_ms: team.archived_at_ms,
             tasks: team.tasks.len(),
-            path: team.place,
+            path,
         }
     }
 }

@@ -7,7 +7,7 @@ use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInp
 use pitcrew_runtime::control_socket::{ControlRequest, ENDING, KnockError, control_request};
 use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
 use pitcrew_runtime::process::are_started_by_a_tool_of;
-use pitcrew_store::{LeaseName, StoreError};
+use pitcrew_store::LeaseName;
 use pitcrew_team::{Actor, SentView, SpawnRecord, Team, team_of};
 use pitcrew_view::lead;
 use pitcrew_view::member_status::MemberStatus;
@@ -87,13 +87,13 @@ impl Shutdown {
         let team = selection::open(context, self.team.name(), Purpose::Change).await?;
         let lead = self.end_lead(&team).await?;
         let term = if self.force || lead.is_some() { FORCE_GRACE } else { self.patience() };
-        let stopped = match still_there(&team).await? {
-            true => match Orphans::of(&team, recorded_panes(context)).stop(term).await {
+        let stopped = match team.is_gone().await {
+            true => Vec::new(),
+            false => match Orphans::of(&team, recorded_panes(context)).stop(term).await {
                 // A lead may delete its team at any time.
-                Err(_) if !still_there(&team).await? => Vec::new(),
+                Err(_) if team.is_gone().await => Vec::new(),
                 stopped => stopped?,
             },
-            false => Vec::new(),
         };
         if lead.is_none() && stopped.is_empty() {
             return Err(nobody_to_end(context, &team).await?);
@@ -112,11 +112,7 @@ impl Shutdown {
 
     /// Ends the process that runs the team, and says which that was; nothing when there is none.
     async fn end_lead(&self, team: &Team) -> Result<Option<LeadEnd>, Failure> {
-        let holder = team
-            .backend()
-            .lease_holder(team.dir(), &LeaseName::Run)
-            .await
-            .map_err(Failure::internal)?;
+        let holder = team.lease_holder(&LeaseName::Run).await.map_err(Failure::internal)?;
         let Some(process) = holder.as_ref().map(|holder| ProcessIdentity::from(holder.process()))
         else {
             return Ok(None);
@@ -219,7 +215,7 @@ async fn left_in(team: &Team) -> Vec<AgentName> {
 
 /// Why there is nothing here that could be ended.
 async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failure> {
-    if !still_there(team).await? {
+    if team.is_gone().await {
         // It was deleted or archived since it was opened; the refusal says where it is.
         return Ok(
             match selection::open(context, Some(team.name().as_str()), Purpose::Change).await {
@@ -276,7 +272,7 @@ async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failur
 
 /// Asks the lead to end its team, and gives its answer; none when it could not be asked, and is to be stopped by a signal.
 async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure> {
-    let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
+    let Some(folder) = team.own_folder() else { return Ok(None) };
     match control_request(&folder, &ControlRequest::EndTeam { wait_seconds: Some(wait_seconds) })
         .await
     {
@@ -318,14 +314,6 @@ async fn ask(
         }
     };
     context.output.answer(&answer, |_| said)
-}
-
-/// Whether the team is still there; a lead may have deleted it when it ended.
-async fn still_there(team: &Team) -> Result<bool, Failure> {
-    match team.backend().team(team.dir()).await {
-        Err(StoreError::NoTeam { .. }) => Ok(false),
-        Ok(_) | Err(_) => Ok(true),
-    }
 }
 
 /// Whether a command of an agent of the process asks. Where that cannot be told, it is the user.

@@ -94,7 +94,7 @@ impl TestEnv {
         let started = Started {
             process: Some(process.into()),
             pane,
-            program: program.to_owned(),
+            program: program.to_owned().into(),
             bounds: None,
             owner: owner.into(),
             at_ms: 0,

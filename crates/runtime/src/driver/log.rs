@@ -64,11 +64,10 @@ impl Log {
         agent: &AgentName,
     ) -> Result<(Self, Conversation, Vec<usize>), LogError> {
         let name = LogName::Transcript(agent.clone());
-        let lines = team.backend().log(team.dir(), &name).await;
+        let lines = team.log(&name).await;
         let lines = lines
             .map_err(|source| LogError::Store { agent: agent.clone(), source: Box::new(source) })?;
-        let newer =
-            |source| LogError::Newer { path: team.backend().log_file(team.dir(), &name), source };
+        let newer = |source| LogError::Newer { path: team.log_file(&name), source };
         let Read { entries, unread } = read(&lines).map_err(newer)?;
         let mut conversation = Conversation::default();
         entries.iter().for_each(|entry| conversation.apply(&entry.step));
@@ -154,7 +153,7 @@ async fn write(team: Team, agent: AgentName, steps: Vec<String>, output: Vec<Str
             // Somebody else may have made a team of that name since.
             return Err((lines, StoreError::NoTeam { team: team.dir().clone() }));
         }
-        team.backend().append_log(team.dir(), &log, &lines).await.map_err(|error| (lines, error))
+        team.append_log(&log, &lines).await.map_err(|error| (lines, error))
     };
     let (transcript, output_file) = (LogName::Transcript(agent.clone()), LogName::Output(agent));
     let (steps, output) = tokio::join!(append(transcript, steps), append(output_file, output));
@@ -176,5 +175,5 @@ fn put_back(
 
 /// The output file of an agent, where people find it.
 pub(crate) fn output_file(team: &Team, agent: &AgentName) -> Arc<str> {
-    team.backend().log_file(team.dir(), &LogName::Output(agent.clone())).to_string_lossy().into()
+    team.log_file(&LogName::Output(agent.clone())).to_string_lossy().into()
 }

@@ -66,10 +66,10 @@ impl Lead {
                 (Some(key), followed)
             }
             None => {
-                let leads = team.backend().lease_holder(team.dir(), &LeaseName::Run).await?;
+                let leads = team.lease_holder(&LeaseName::Run).await?;
                 // While nobody leads, the word of the lead that was is the only one there can be: a name proves nothing.
                 let shown = match leads {
-                    None => team.backend().last_holder(team.dir(), &LeaseName::Run).await?,
+                    None => team.last_holder(&LeaseName::Run).await?,
                     leads => leads,
                 };
                 // What is shown and is no key is met again, and refused, at the first look.
@@ -108,7 +108,7 @@ impl Lead {
     /// # Errors
     /// When the lease cannot be read; then what was known stays.
     pub(super) async fn look(&mut self, team: &Team) -> Result<Look, StoreError> {
-        let Some(holder) = team.backend().lease_holder(team.dir(), &LeaseName::Run).await? else {
+        let Some(holder) = team.lease_holder(&LeaseName::Run).await? else {
             (self.is_there, self.is_changing, self.look_due) = (false, false, None);
             return Ok(Look::Nobody);
         };

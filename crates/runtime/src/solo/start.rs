@@ -62,8 +62,7 @@ impl Arrival {
         let known = config.member(&options.name).map(|member| member.name.clone());
         let name = known.unwrap_or_else(|| AgentName::foreign(&options.name));
         let lease = lease_of(&team, &name).await?;
-        let watch =
-            team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
+        let watch = team.watch().await.map_err(|error| store_error(&team, error))?;
         let lead = Lead::of(&team, options.lead_key.clone(), options.lead_process).await;
         let mut lead = lead.map_err(|error| store_error(&team, error))?;
         let mut member = match options.entry {
@@ -156,10 +155,7 @@ impl Arrival {
 }
 
 async fn lease_of(team: &Team, name: &AgentName) -> Result<Lease, RunError> {
-    let taken = team
-        .backend()
-        .take_lease(team.dir(), &LeaseName::of_member(name), &holder_of_ours(team))
-        .await;
+    let taken = team.take_lease(&LeaseName::of_member(name), &holder_of_ours(team)).await;
     match taken.map_err(|error| store_error(team, error))? {
         Ok(lease) => Ok(lease),
         Err(other) => Err(RunError::MemberHeld { agent: name.clone(), pid: other.pid }),
@@ -173,7 +169,7 @@ async fn carry_over(
     usage_totals: &mut UsageTotals,
     limits: RunLimits,
 ) -> Result<(), RunError> {
-    let summary = team.backend().journal_summary(team.dir()).await;
+    let summary = team.journal_summary().await;
     let (summary, _) = summary.map_err(|error| store_error(team, error))?;
     let Some(before) = summary.members.get(&account.summary.name) else { return Ok(()) };
     account.carry_over(before, None, usage_totals);
@@ -196,7 +192,7 @@ async fn placed(team: &Team, name: &AgentName) -> Result<Member, RunError> {
             .into());
     }
     if member.backend_type.as_deref() == Some(BACKEND_IN_PROCESS) {
-        let lead = team.backend().lease_holder(team.dir(), &LeaseName::Run).await;
+        let lead = team.lease_holder(&LeaseName::Run).await;
         if let Some(lead) = lead.map_err(|error| store_error(team, error))? {
             return Err(RunError::MemberHeld { agent: member.name, pid: lead.pid });
         }

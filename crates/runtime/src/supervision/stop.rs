@@ -108,7 +108,7 @@ pub async fn left_by_started(
 
 /// The program that was started for a member. One that is not known to us is another client.
 pub(crate) fn program_of(started: &Started) -> Program {
-    Program::named(&started.program).unwrap_or(Program::Claude)
+    started.program.known().unwrap_or(Program::Claude)
 }
 
 /// What dead holders of the team's leases left running, by whom, without touching it.
@@ -158,7 +158,7 @@ async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
         .map(Into::into)
         .collect();
     for lease in leases {
-        let holder = team.backend().last_holder(team.dir(), &lease).await.map_err(unreadable)?;
+        let holder = team.last_holder(&lease).await.map_err(unreadable)?;
         processes.extend(holder.map(|holder| ProcessIdentity::from(holder.process())));
     }
     processes.sort_unstable();

@@ -101,7 +101,7 @@ pub(crate) struct BuiltAgent {
 
 /// What is said of a transcript some lines of which cannot be read.
 fn passed_over(team: &Team, agent: &AgentName, lines: &[usize]) -> String {
-    let path = team.backend().log_file(team.dir(), &LogName::Transcript(agent.clone()));
+    let path = team.log_file(&LogName::Transcript(agent.clone()));
     let shown: Vec<String> = lines.iter().take(LINES_SHOWN).map(usize::to_string).collect();
     let more = if lines.len() > shown.len() { ", ..." } else { "" };
     format!(
@@ -197,7 +197,6 @@ impl RunContext {
     }
 
     fn agent_context(&mut self, spec: AgentSpec, tools: Toolbox) -> AgentContext {
-        let backend = self.team.backend().clone();
         let parts = self.system(&spec.name, spec.role, spec.definition.as_ref(), &spec.cwd);
         AgentContext {
             role: spec.role,
@@ -237,8 +236,7 @@ impl RunContext {
                     .into(),
             },
             plan_file: self.plan_file(&spec.name),
-            transcript_file: backend
-                .log_file(self.team.dir(), &LogName::Transcript(spec.name.clone())),
+            transcript_file: self.team.log_file(&LogName::Transcript(spec.name.clone())),
             prices: self.prices.clone(),
             session_id: self.session_id.clone(),
             sink: self.sink.clone(),

@@ -77,7 +77,7 @@ impl TeamLoop {
         if let Some(panes) = &self.backends.hosting.panes {
             team.note_pane_host(panes.host()).await?;
         }
-        let watch = team.backend().watch(team.dir()).await;
+        let watch = team.watch().await;
         self.sources.watch = Some(watch.map_err(|error| store_error(&team, error))?);
         Ok(())
     }

@@ -65,7 +65,7 @@ impl ClientCalls {
         };
         let mut noted_before = JournalSummary::default();
         if is_first_look && !calls.is_empty() {
-            match team.backend().journal_summary(team.dir()).await {
+            match team.journal_summary().await {
                 Ok((summary, _)) => noted_before = summary,
                 Err(error) => {
                     // They are read once more.

@@ -25,7 +25,7 @@ impl TeamLoop {
     /// Opens the door, where the team has a folder to put it into. A run without one goes on: only other processes miss it.
     pub(super) async fn open_control(&mut self) {
         let team = &self.run_context.team;
-        let Some(folder) = team.backend().own_folder(team.dir()) else { return };
+        let Some(folder) = team.own_folder() else { return };
         match ControlServer::open(&folder) {
             Ok(control) => self.sources.control = Some(control),
             Err(error) => {

@@ -67,7 +67,7 @@ impl Left {
 async fn known_processes(team: &Team, member: &AgentName) -> BTreeSet<ProcessIdentity> {
     let recorded = team.started().await.unwrap_or_default().remove(member);
     let lease = LeaseName::of_member(member);
-    let leased = team.backend().last_holder(team.dir(), &lease).await.ok().flatten();
+    let leased = team.last_holder(&lease).await.ok().flatten();
     let noted = recorded.and_then(|started| started.process).map(ProcessIdentity::from);
     leased.map(|holder| holder.process().into()).into_iter().chain(noted).collect()
 }

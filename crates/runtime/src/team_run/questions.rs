@@ -4,6 +4,7 @@ use futures_util::future::{AbortHandle, Abortable};
 use pitcrew_protocol::{
     AgentName, ErrorCode, Frame, MessageId, PermissionMode, PermissionRequest, Program, chain,
 };
+use pitcrew_team::store::PermissionOutcome;
 use pitcrew_team::{Actor, PermissionAnswer, Request, SpawnRecord};
 
 use super::answers::{Decided, Pending, by_rule, folder_of, mode_of_client};
@@ -105,10 +106,11 @@ impl TeamLoop {
     }
 
     /// Takes a question back that has its answer from elsewhere, such as from a person beside the member.
-    pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &str) {
+    pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &PermissionOutcome) {
         let Some(Asked { agent, mail, call, .. }) = self.agents.answered(request) else { return };
         self.agents.tell_lead(Event::Settled(vec![mail]));
-        let refused = (outcome != "allowed").then(|| "it was denied beside the lead".to_owned());
+        let refused = (*outcome != PermissionOutcome::Allowed)
+            .then(|| "it was denied beside the lead".to_owned());
         self.run_context
             .sink
             .tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None })

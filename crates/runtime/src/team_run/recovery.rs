@@ -86,7 +86,7 @@ impl TeamLoop {
     /// Breaks the locks that killed processes left in the team's files.
     pub(super) async fn break_locks_of_the_dead(&mut self) {
         let team = &self.run_context.team;
-        match team.backend().break_stale_locks(team.dir()).await {
+        match team.break_stale_locks().await {
             Ok(_) | Err(StoreError::NoTeam { .. }) => {}
             Err(error) => {
                 self.warn(format!("locks of the dead cannot be broken: {}", chain(&error))).await

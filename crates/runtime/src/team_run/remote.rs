@@ -322,7 +322,7 @@ impl RemoteSupervisor {
         Started {
             process: life.process.map(of),
             pane: Some(PanePlace { host: panes.host(), id: life.pane.0.clone() }),
-            program: program.as_str().to_owned(),
+            program: (*program).into(),
             bounds: Some(bounds.clone()),
             owner: of(ProcessIdentity::own()),
             at_ms: now_ms,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, Frame, PlanApprovalRequest, Status, chain, neutralised};
 use pitcrew_team::store::{
-    Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn,
+    Event as Noted, JournalEntry, JournalSummary, MemberState, PermissionOutcome, StoreError, Turn,
 };
 use pitcrew_team::{Request, RequestKind, Team};
 use tokio::sync::oneshot;
@@ -39,15 +39,8 @@ impl TeamLoop {
             return;
         }
         let (team, layer) = (self.run_context.team.clone(), self.backends.hosting.settings.clone());
-        let write = Box::new(move |document: &mut Option<serde_json::Value>| {
-            *document = Some(serde_json::Value::Object(layer.clone()));
-            Ok(())
-        });
-        match team.backend().edit_document(team.dir(), SETTINGS_DOCUMENT, write).await {
-            Ok(()) => {
-                self.backends.settings_file =
-                    Some(team.backend().document_file(team.dir(), SETTINGS_DOCUMENT))
-            }
+        match team.write_document(SETTINGS_DOCUMENT, serde_json::Value::Object(layer)).await {
+            Ok(file) => self.backends.settings_file = Some(file),
             Err(error) => {
                 let said = chain(&error);
                 self.warn(format!(
@@ -79,7 +72,7 @@ impl TeamLoop {
                             .await;
                     }
                     let is_status = |change: &MemberState| {
-                        Some((Status::named(&change.state)?, change.detail.clone()))
+                        Some((change.state.status()?, change.detail.clone()))
                     };
                     let last = member.states.iter().rev().find_map(is_status);
                     if !member.spent.is_empty() {
@@ -102,7 +95,7 @@ impl TeamLoop {
             return Vec::new();
         }
         let team = self.run_context.team.clone();
-        let entries = match team.backend().journal_since(team.dir(), self.journal_position).await {
+        let entries = match team.journal_since(self.journal_position).await {
             Ok((entries, position)) => {
                 self.journal_position = position;
                 entries
@@ -121,12 +114,12 @@ impl TeamLoop {
 
     async fn read_entry(&mut self, entry: JournalEntry) -> Vec<RunInput> {
         if let Noted::MemberChanged { member, state, detail } = &entry.event
-            && let (true, Some(status)) = (self.agents.keeps_journal(member), Status::named(state))
+            && let (true, Some(status)) = (self.agents.keeps_journal(member), state.status())
         {
             return self.changed_elsewhere(member, status, detail.clone()).await;
         }
         if let Noted::Permission { request, outcome, .. } = &entry.event
-            && outcome != "asked"
+            && *outcome != PermissionOutcome::Asked
         {
             self.answered_elsewhere(request, outcome).await;
             return Vec::new();

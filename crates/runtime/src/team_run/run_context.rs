@@ -143,7 +143,7 @@ impl RunContext {
             .held_by(sandbox.clone())
             .searching(search_path)
             .spawning(spawns);
-        let output = team.backend().log_file(team.dir(), &LogName::Output(AgentName::lead()));
+        let output = team.log_file(&LogName::Output(AgentName::lead()));
         let gate = Arc::new(match output.parent() {
             Some(outputs) => gate.showing(outputs),
             None => gate,
@@ -254,11 +254,7 @@ impl RunContext {
         status: Status,
         detail: Option<String>,
     ) {
-        let changed = Noted::MemberChanged {
-            member: agent.clone(),
-            state: status.as_str().to_owned(),
-            detail,
-        };
+        let changed = Noted::MemberChanged { member: agent.clone(), state: status.into(), detail };
         self.team.note([changed]).await;
     }
 

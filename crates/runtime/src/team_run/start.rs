@@ -68,7 +68,7 @@ async fn discard(team: &Team) -> bool {
 /// Starts the lead of a team that this process has taken the lease of, and whoever else is a member.
 async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> {
     let Led { team, lease, narrowed } = led;
-    let history = team.backend().journal_summary(team.dir()).await;
+    let history = team.journal_summary().await;
     may_cost_more(options.agent_options.limits, &history)?;
     let config = team.config().await?;
     let (events, received) = mpsc::channel(EVENTS_WAITING);
@@ -77,8 +77,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     let (loop_handle, requests) = LoopHandle::new();
     let (limits, grace) = (options.agent_options.limits, options.agent_options.shutdown_grace);
     let (hosting, begin) = (options.hosting.clone(), options.begin.clone());
-    let watch =
-        team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
+    let watch = team.watch().await.map_err(|error| store_error(&team, error))?;
     let (model, teammate_model) = (options.model, options.teammate_model);
     let mut run_context = RunContext::new(
         team.clone(),
@@ -276,7 +275,7 @@ impl TeamLoop {
         let transcript = pitcrew_team::store::LogName::Transcript(AgentName::lead());
         let session = HookSession {
             session_id: self.run_context.session_id.clone(),
-            transcript_path: team.backend().log_file(team.dir(), &transcript),
+            transcript_path: team.log_file(&transcript),
             cwd: self.run_context.cwd.clone(),
             permission_mode: self.run_context.mode,
         };
@@ -375,8 +374,7 @@ impl TeamLoop {
         let is_ours = |member: &&Member| pitcrew_team::SpawnRecord::of(member).is_some();
         let team = self.run_context.team.clone();
         for member in config.teammates().filter(is_ours) {
-            let holder =
-                team.backend().lease_holder(team.dir(), &LeaseName::of_member(&member.name)).await;
+            let holder = team.lease_holder(&LeaseName::of_member(&member.name)).await;
             if self.agents.is_running(&member.name) || !matches!(holder, Ok(None)) {
                 continue;
             }
@@ -503,7 +501,7 @@ impl TeamLoop {
         }
         // An agent may have ended before anybody could see that the files are gone.
         let is_gone =
-            self.team_create != TeamCreateState::Deleted && is_gone(&self.run_context.team).await;
+            self.team_create != TeamCreateState::Deleted && self.run_context.team.is_gone().await;
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
         let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
         let end = match self.run_end(is_gone, &left_open) {
@@ -538,11 +536,6 @@ impl TeamLoop {
             team_deleted: is_gone || self.team_create == TeamCreateState::Deleted,
         }
     }
-}
-
-/// Whether the team's files were taken away from under the run.
-async fn is_gone(team: &Team) -> bool {
-    matches!(team.backend().team(team.dir()).await, Err(StoreError::NoTeam { .. }))
 }
 
 /// What the lead reads of teammates whose end it was told, and who are members still: a full disk, say, kept their end out of

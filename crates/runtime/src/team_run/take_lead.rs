@@ -64,7 +64,7 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
         finish_take_over(&team, &options.agent_options.cwd).await?;
         narrowed.extend(ended);
         holder.prepares = false;
-        let named = team.backend().name_holder(team.dir(), &LeaseName::Run, &holder).await;
+        let named = team.name_holder(&LeaseName::Run, &holder).await;
         named.map_err(|error| store_error(&team, error))?;
     }
     Ok(Led { team, lease, narrowed })
@@ -140,7 +140,7 @@ pub(super) fn holder_with_key(team: &Team, key: &VerifyKey) -> LeaseHolder {
 
 /// Takes the lease of a team's runs.
 pub(super) async fn lease_of(team: &Team, holder: &LeaseHolder) -> Result<Lease, RunError> {
-    match team.backend().take_lease(team.dir(), &LeaseName::Run, holder).await {
+    match team.take_lease(&LeaseName::Run, holder).await {
         Ok(Ok(lease)) => Ok(lease),
         Ok(Err(other)) => Err(RunError::Held { team: team.name().to_string(), pid: other.pid }),
         Err(error) => Err(store_error(team, error)),

@@ -70,7 +70,7 @@ async fn stop_own_process(
         let stopped = stop_member(team, panes, grace, started).await?;
         tracing::info!(%member, end = ?stopped.end, "its process makes room for the lead");
     }
-    let holder = team.backend().lease_holder(team.dir(), &LeaseName::of_member(member)).await;
+    let holder = team.lease_holder(&LeaseName::of_member(member)).await;
     match holder.map_err(|error| store_error(team, error))? {
         None => Ok(()),
         Some(holder) => Err(RunError::MemberHeld { agent: member.clone(), pid: holder.pid }),
@@ -80,9 +80,7 @@ async fn stop_own_process(
 async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<(), RunError> {
     let lead = LogName::Transcript(AgentName::lead());
     let former = LogName::Former { agent: AgentName::lead(), until_ms: noted.at_ms };
-    let log = async |log: &LogName| {
-        team.backend().log(team.dir(), log).await.map_err(|error| store_error(team, error))
-    };
+    let log = async |log: &LogName| team.log(log).await.map_err(|error| store_error(team, error));
     let kept = log(&former).await?;
     // Kept, and another one in its place: this was done before a crash.
     if !kept.is_empty() && kept != log(&lead).await? {
@@ -98,7 +96,7 @@ async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result
     entries.extend((next..).zip(steps).map(|(seq, step)| Entry { seq, step }));
     let lines: Result<Vec<String>, _> = entries.iter().map(serde_json::to_string).collect();
     let lines = lines.map_err(|source| damaged(team, source))?;
-    let replaced = team.backend().replace_log(team.dir(), &lead, &lines, &former).await;
+    let replaced = team.replace_log(&lead, &lines, &former).await;
     replaced.map_err(|error| store_error(team, error))
 }
 
@@ -106,7 +104,7 @@ async fn conversation(
     team: &Team,
     member: &AgentName,
 ) -> Result<(Vec<Entry>, Conversation), RunError> {
-    let lines = team.backend().log(team.dir(), &LogName::Transcript(member.clone())).await;
+    let lines = team.log(&LogName::Transcript(member.clone())).await;
     let read = read(&lines.map_err(|error| store_error(team, error))?)
         .map_err(|source| damaged(team, source))?;
     let entries = read.entries;

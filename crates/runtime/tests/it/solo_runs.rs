@@ -62,9 +62,9 @@ async fn a_placed_member_works_and_shuts_down(setting: TestRun) {
 
 /// What the journal says of the member's state, repetitions left out.
 async fn states(team: &Team) -> Vec<String> {
-    let journal = team.backend().journal(team.dir()).await.unwrap();
+    let journal = team.backend().journal_since(team.dir(), 0).await.unwrap().0;
     let states = journal.into_iter().filter_map(|entry| match entry.event {
-        Noted::MemberChanged { state, .. } => Some(state),
+        Noted::MemberChanged { state, .. } => Some(state.to_string()),
         _ => None,
     });
     let mut states: Vec<String> = states.collect();
@@ -127,9 +127,9 @@ async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
         () = told => {}
     }
     let mut state = String::new();
-    for entry in team.backend().journal(team.dir()).await.unwrap() {
+    for entry in team.backend().journal_since(team.dir(), 0).await.unwrap().0 {
         match entry.event {
-            Noted::MemberChanged { state: changed, .. } => state = changed,
+            Noted::MemberChanged { state: changed, .. } => state = changed.to_string(),
             Noted::MessageAcknowledged { to, .. } if to == bob() => assert_eq!(state, "running"),
             _ => {}
         }
@@ -298,7 +298,7 @@ async fn always_given_beside_a_member_counts_for_it_and_its_lead_can_read_that()
     };
     until(&mut handle, seen).await;
     assert_eq!(was_told, Some(("bob".to_owned(), rule.clone())));
-    let journal = team.backend().journal(team.dir()).await.unwrap();
+    let journal = team.backend().journal_since(team.dir(), 0).await.unwrap().0;
     let noted = |event: &Noted| matches!(event, Noted::AllowedAlways { member, what, lasts: true } if member.as_str() == "bob" && *what == rule);
     assert!(journal.iter().any(|entry| noted(&entry.event)), "{journal:?}");
     assert!(!setting.root.join("settings.json").exists(), "nothing was saved");

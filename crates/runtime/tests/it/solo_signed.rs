@@ -168,7 +168,7 @@ impl BetweenLeads {
     }
 
     async fn refused(&self) -> usize {
-        let journal = self.team.backend().journal(self.team.dir()).await.unwrap();
+        let journal = self.team.backend().journal_since(self.team.dir(), 0).await.unwrap().0;
         journal.iter().filter(|entry| matches!(entry.event, Event::FrameRefused { .. })).count()
     }
 }

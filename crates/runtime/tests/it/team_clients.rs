@@ -121,7 +121,7 @@ async fn a_question_of_a_client_that_died_is_not_put_to_the_person_of_the_next_r
     assert!(requests.get(PLAN).is_none_or(|request| !request.is_open()), "{requests:?}");
     let unread = team.unread(&AgentName::lead()).await.unwrap();
     assert!(unread.iter().all(|mail| mail.message.from != "bob"), "{unread:?}");
-    let journal = team.backend().journal(team.dir()).await.unwrap();
+    let journal = team.backend().journal_since(team.dir(), 0).await.unwrap().0;
     let is_dead = |event: &Event| matches!(event, Event::MessageDead { reason, .. } if reason.contains("asked"));
     assert_eq!(journal.iter().filter(|entry| is_dead(&entry.event)).count(), 2, "{journal:#?}");
 }

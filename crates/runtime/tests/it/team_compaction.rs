@@ -220,7 +220,7 @@ async fn agents_that_pass_their_window_keep_their_task_and_answer_the_requests_t
         "every call is counted, those for summaries too"
     );
     let team = setting.team().await;
-    let journal = team.backend().journal(team.dir()).await.unwrap();
+    let journal = team.backend().journal_since(team.dir(), 0).await.unwrap().0;
     let noted = journal
         .iter()
         .filter(|entry| matches!(entry.event, Noted::ConversationCompacted { .. }))

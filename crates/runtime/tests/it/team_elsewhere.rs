@@ -326,8 +326,8 @@ async fn a_process_that_is_killed_is_noticed_and_its_tasks_go_back() {
         "{:#?}",
         overheard.told_to("team-lead")
     );
-    let journal = bob.0.backend().journal(bob.0.dir()).await.unwrap();
-    let is_noted = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == self::bob() && state == "failed");
+    let journal = bob.0.backend().journal_since(bob.0.dir(), 0).await.unwrap().0;
+    let is_noted = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == self::bob() && *state == Status::Failed.into());
     assert!(journal.iter().any(|entry| is_noted(&entry.event)), "{journal:#?}");
     let told = overheard.told_to("team-lead").join("\n");
     assert!(told.contains("bob has failed. Back in the pool, without an owner: #1."), "{told}");

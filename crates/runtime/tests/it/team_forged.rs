@@ -165,7 +165,7 @@ impl Scene {
 
     async fn journal(&self) -> Vec<JournalEntry> {
         let team = self.team().await;
-        team.backend().journal(team.dir()).await.unwrap()
+        team.backend().journal_since(team.dir(), 0).await.unwrap().0
     }
 
     async fn control_request(&self, request: &ControlRequest) -> Result<Value, KnockError> {
@@ -233,7 +233,7 @@ async fn what_is_written_into_the_files_of_a_running_team_is_a_warning_and_nothi
     assert_eq!(changed.count(), 0, "{events:#?}");
     let of = |entry: &JournalEntry| match &entry.event {
         Event::FrameRefused { to, frame, .. } => Some(format!("{to} {frame}")),
-        Event::MemberChanged { member, state, .. } if state == "mode_refused" => {
+        Event::MemberChanged { member, state, .. } if state.as_str() == "mode_refused" => {
             Some(format!("{member} mode"))
         }
         _ => None,

@@ -5,13 +5,19 @@ use std::sync::Arc;
 use pitcrew_protocol::MessageId;
 
 use super::{Failure, add_tasks, bob, config, ids, message, same, task_ids, team};
-use crate::{Appended, ArchiveName, Backend, Event, JournalEntry, LogName, StoreError};
-
+use crate::{
+    Appended, ArchiveName, ArchivedLogs, Backend, Event, JournalEntry, JournalOf, LogName,
+    StoreError, UnreadLimit,
+};
 /// A team with a message, tasks, a line of its journal and a log, in the archive.
 async fn archived(backend: &Arc<dyn Backend>) -> Result<ArchiveName, Failure> {
     let before = backend.archives().await?;
     let dir = team(backend).await?;
-    same("append", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::New)?;
+    same(
+        "append",
+        backend.append(&dir, &bob(), message("a", 1), UnreadLimit::None).await?,
+        Appended::New,
+    )?;
     add_tasks(backend, &dir, 2).await?;
     backend.record(&dir, &[entry()]).await?;
     backend.append_log(&dir, &log(), &["{}".to_owned()]).await?;
@@ -61,7 +67,7 @@ pub(super) async fn an_archived_team_is_shown_and_comes_back_whole(
     same("out of the archive", backend.archived_team(&archive).await?.is_none(), true)?;
     same("mail", ids(&backend, &dir).await?, vec!["a-1".to_owned()])?;
     same("tasks", task_ids(&backend, &dir).await?, vec!["1".to_owned(), "2".into()])?;
-    same("journal", backend.journal(&dir).await?, vec![entry()])?;
+    same("journal", backend.journal_since(&dir, 0).await?.0, vec![entry()])?;
     same("log", backend.log(&dir, &log()).await?, vec!["{}".to_owned()])?;
     add_tasks(&backend, &dir, 1).await?;
     same("ids go on", task_ids(&backend, &dir).await?.len(), 3)
@@ -78,7 +84,7 @@ pub(super) async fn a_removed_archive_is_gone_for_good(
     same("not restored", backend.restore_team(&first).await.is_err(), true)?;
     same(
         "no message",
-        backend.archived_journal(&first, &MessageId("any".into())).await?,
+        backend.message_journal(JournalOf::Archive(&first), &MessageId("any".into())).await?,
         Vec::new(),
     )
 }
@@ -90,23 +96,24 @@ pub(super) async fn a_team_is_made_with_logs_of_one_in_the_archive(
     let config = config("Probe Team")?;
     let dir = config.name.dir();
     let other = LogName::Output(pitcrew_protocol::AgentName::foreign("bob"));
-    backend.create_team_with_logs(&config, &archive, &[log(), other.clone()]).await?;
+    let both = ArchivedLogs { archive: archive.clone(), logs: vec![log(), other.clone()] };
+    backend.create_team(&config, Some(&both)).await?;
     same("the log taken along", backend.log(&dir, &log()).await?, vec!["{}".to_owned()])?;
     same("the log that was not there", backend.log(&dir, &other).await?, Vec::new())?;
     same("mail", ids(&backend, &dir).await?, Vec::new())?;
     same("tasks", task_ids(&backend, &dir).await?, Vec::new())?;
-    same("journal", backend.journal(&dir).await?, Vec::new())?;
+    same("journal", backend.journal_since(&dir, 0).await?.0, Vec::new())?;
     backend.append_log(&dir, &log(), &["[]".to_owned()]).await?;
     same(
         "the log goes on",
         backend.log(&dir, &log()).await?,
         vec!["{}".to_owned(), "[]".to_owned()],
     )?;
-    let refused = backend.create_team_with_logs(&config, &archive, &[log()]).await;
+    let refused = backend.create_team(&config, Some(&both)).await;
     same("a taken name", matches!(refused, Err(StoreError::TeamTaken { .. })), true)?;
     backend.archive_team(&dir).await?;
     same("removed", backend.remove_archive(&archive).await?, true)?;
-    let refused = backend.create_team_with_logs(&config, &archive, &[log()]).await;
+    let refused = backend.create_team(&config, Some(&both)).await;
     same("an archive that is gone", matches!(refused, Err(StoreError::NoTeam { .. })), true)?;
     same("no team then", backend.teams().await?, Vec::new())
 }
@@ -124,8 +131,35 @@ pub(super) async fn the_journal_of_an_archived_team_can_be_read(
     }
     let mut journals = Vec::new();
     for archive in backend.archives().await? {
-        journals.extend(backend.archived_journal(&archive, &MessageId("any".into())).await?);
+        journals.extend(
+            backend.message_journal(JournalOf::Archive(&archive), &MessageId("any".into())).await?,
+        );
     }
     journals.sort_by_key(|entry| entry.at_ms);
     same("journals", journals, vec![entry(1), entry(2)])
+}
+
+pub(super) async fn an_archived_team_is_gone_and_its_name_free(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    add_tasks(&backend, &dir, 2).await?;
+    same(
+        "append",
+        backend.append(&dir, &bob(), message("a", 1), UnreadLimit::None).await?,
+        Appended::New,
+    )?;
+    let first = backend.archive_team(&dir).await?;
+    same("teams", backend.teams().await?, Vec::new())?;
+    same(
+        "twice",
+        matches!(backend.archive_team(&dir).await, Err(StoreError::NoTeam { .. })),
+        true,
+    )?;
+    team(&backend).await?;
+    same("inbox", backend.inbox(&dir, &bob()).await?, Vec::new())?;
+    same("tasks", task_ids(&backend, &dir).await?, Vec::new())?;
+    add_tasks(&backend, &dir, 1).await?;
+    same("first id", task_ids(&backend, &dir).await?, vec!["1".to_owned()])?;
+    same("another archive", backend.archive_team(&dir).await? != first, true)
 }

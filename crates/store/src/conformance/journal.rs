@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 
 use super::{Failure, same, team};
-use crate::{Backend, Event, JournalEntry, JournalSummary, Spent, Turn};
+use crate::{Backend, Event, JournalEntry, JournalOf, JournalSummary, Spent, Turn};
 
 pub(super) async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
@@ -16,7 +16,7 @@ pub(super) async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Re
     backend.record(&dir, &[entry(1), entry(2)]).await?;
     backend.record(&dir, &[]).await?;
     backend.record(&dir, &[entry(3)]).await?;
-    same("journal", backend.journal(&dir).await?, vec![entry(1), entry(2), entry(3)])
+    same("journal", backend.journal_since(&dir, 0).await?.0, vec![entry(1), entry(2), entry(3)])
 }
 
 pub(super) async fn the_journal_is_followed_from_a_position(
@@ -68,10 +68,10 @@ async fn check_one_message_and_summary(
     let (_, end) = backend.journal_since(dir, 0).await?;
     same(
         "the way of a message",
-        backend.message_journal(dir, &id(1)).await?,
+        backend.message_journal(JournalOf::Team(dir), &id(1)).await?,
         vec![sent(1, None), read],
     )?;
-    same("nobody's", backend.message_journal(dir, &id(9)).await?, Vec::new())?;
+    same("nobody's", backend.message_journal(JournalOf::Team(dir), &id(9)).await?, Vec::new())?;
     let (summary, position) = backend.journal_summary(dir).await?;
     same("the position", position, end)?;
     same("the assignments", summary.assignments.iter().cloned().collect(), vec![id(7)])?;
@@ -104,7 +104,7 @@ async fn check_another_of_the_name(
     same("what both of that name took", spent, Some(both))?;
     let expected = ["running", "spawned", "idle"].map(|state| (state.to_owned(), None)).to_vec();
     same("the states since", states_of_lead(&summary), expected)?;
-    same("the same as of all", summary, JournalSummary::of(backend.journal(dir).await?))
+    same("the same as of all", summary, JournalSummary::of(backend.journal_since(dir, 0).await?.0))
 }
 
 async fn check_length_of_runs(backend: &Arc<dyn Backend>, dir: &TeamDir) -> Result<(), Failure> {
@@ -136,7 +136,7 @@ fn sent(nth: i64, frame: Option<&str>) -> JournalEntry {
 }
 
 fn changed(at_ms: i64, state: &str, detail: Option<&str>) -> JournalEntry {
-    let (state, detail) = (state.to_owned(), detail.map(str::to_owned));
+    let (state, detail) = (state.to_owned().into(), detail.map(str::to_owned));
     entry(at_ms, Event::MemberChanged { member: AgentName::lead(), state, detail })
 }
 
@@ -152,5 +152,5 @@ fn turn(at_ms: i64) -> JournalEntry {
 
 fn states_of_lead(summary: &JournalSummary) -> Vec<(String, Option<String>)> {
     let states = summary.members.get(&AgentName::lead()).cloned().unwrap_or_default().states;
-    states.into_iter().map(|change| (change.state, change.detail)).collect()
+    states.into_iter().map(|change| (change.state.to_string(), change.detail)).collect()
 }

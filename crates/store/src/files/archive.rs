@@ -36,7 +36,7 @@ impl Files {
         &self,
         archive: &ArchiveName,
     ) -> Result<Option<ArchivedTeam>, StoreError> {
-        let place = self.paths.archive().join(&archive.0);
+        let place = self.paths.archived(archive);
         if !is_whole(&place)? {
             return Ok(None);
         }
@@ -46,13 +46,13 @@ impl Files {
             Stands::Nothing | Stands::File | Stands::Link | Stands::Other => Vec::new(),
         };
         let archived_at_ms = time_of(archive).map(|at_ms| to_the_millisecond(at_ms, &place));
-        Ok(Some(ArchivedTeam { name: archive.clone(), config, tasks, archived_at_ms, place }))
+        Ok(Some(ArchivedTeam { name: archive.clone(), config, tasks, archived_at_ms }))
     }
 
     /// Moves a team of the archive back to its place. The tasks go first: a crash leaves them without their team, as a crash
     /// on the way to the archive does, and the next call finishes either.
     pub(crate) fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
-        let place = self.paths.archive().join(&archive.0);
+        let place = self.paths.archived(archive);
         let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
         let _alone = self.lock_lifecycle()?;
         if !is_whole(&place)? {
@@ -92,7 +92,7 @@ impl Files {
         logs: &[LogName],
         ours: &Path,
     ) -> Result<(), StoreError> {
-        let place = self.paths.archive().join(&archive.0);
+        let place = self.paths.archived(archive);
         if !is_whole(&place)? {
             return Err(StoreError::NoTeam { team: TeamDir::of(&archive.0) });
         }

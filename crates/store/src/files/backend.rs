@@ -1,21 +1,22 @@
 //! [`FileBackend`]: every operation of a store, as one blocking job on files.
 
 use std::collections::HashMap;
-use std::ops::{ControlFlow, Range};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use super::checkpoint::{CHECKPOINT, Checkpoint};
 use super::disk::{Disk, FileOptions, Stamp, is_absent};
 use super::folders::Folders;
 use super::group::{Queues, Waiting};
+use super::journal;
 use super::lease::HeldLeases;
 use super::lines::{self, Force};
+use super::look::name_of;
 use super::overwritten::PutsBack;
 use super::paths::Paths;
 use super::rates;
@@ -23,11 +24,12 @@ use super::tasks::Tables;
 use super::teams::Readers;
 use super::watch::Watchers;
 use super::written_log::WrittenLogs;
-use crate::journal::{is_on_way_of, texts_on_way_of};
 use crate::{
-    Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, Event, JournalEntry,
-    JournalSummary, Lease, LeaseHolder, LeaseName, LogName, Overwritten, Past, RateScope, Slot,
-    StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch, dialect,
+    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, DocumentEdit,
+    JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
+    LeaseStore, LogName, MailStore, Overwritten, Past, RateScope, RateStore, RecordStore, Slot,
+    StoreError, StoredMessage, TaskEdit, TaskStore, TeamEdit, TeamStore, UnreadLimit, Watch,
+    dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -86,6 +88,34 @@ impl FileBackend {
     #[must_use]
     pub fn crash_points_passed(&self) -> u64 {
         self.files.disk.passed()
+    }
+
+    /// Where the files of each team stand.
+    #[must_use]
+    pub fn paths(&self) -> &Paths {
+        &self.files.paths
+    }
+
+    /// Looks whether other programs have undone what we wrote into the team's files, from a reading before it and without
+    /// the lock; puts it back, notes it in the journal and tells. A message is missed only in the inbox of a member that
+    /// pitcrew runs, and not in a team of the session dialect: elsewhere it was taken.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTeam`], and the errors of lock and disk.
+    pub async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        let team = team.clone();
+        self.run_in(team.clone(), move |files| files.reapply(&team)).await
+    }
+
+    /// Breaks the locks of a team that nobody holds, and says how many: a process that was killed left them, and of what
+    /// nobody writes any more nobody would break them. Of our own processes it is known at once that they are dead; another
+    /// client's lock must not have been refreshed for 10 s.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTeam`], and the errors of the disk.
+    pub async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
+        let team = team.clone();
+        self.run_in(team.clone(), move |files| files.break_stale_locks(&team)).await
     }
 
     pub(crate) fn files(&self) -> &Arc<Files> {
@@ -160,28 +190,26 @@ impl Files {
     }
 }
 
-#[async_trait]
 impl Backend for FileBackend {
+    fn files(&self) -> Option<&FileBackend> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl TeamStore for FileBackend {
     async fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
         self.run(|files| files.teams()).await
     }
 
-    async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
-        let config = config.clone();
-        self.run_in(config.name.dir(), move |files| files.create_team(&config, None)).await
-    }
-
-    async fn create_team_with_logs(
+    async fn create_team(
         &self,
         config: &TeamConfig,
-        archive: &ArchiveName,
-        logs: &[LogName],
+        logs: Option<&ArchivedLogs>,
     ) -> Result<(), StoreError> {
-        let (config, archive, logs) = (config.clone(), archive.clone(), logs.to_vec());
-        self.run_in(config.name.dir(), move |files| {
-            files.create_team(&config, Some((&archive, &logs)))
-        })
-        .await
+        let (config, logs) = (config.clone(), logs.cloned());
+        let dir = config.name.dir();
+        self.run_in(dir, move |files| files.create_team(&config, logs.as_ref())).await
     }
 
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
@@ -194,9 +222,13 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.edit_team(&team, &edit)).await
     }
 
-    async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
+    async fn archive_team(&self, team: &TeamDir) -> Result<ArchiveName, StoreError> {
         let team = team.clone();
-        self.run_in(team.clone(), move |files| files.archive_team(&team)).await
+        self.run_in(team.clone(), move |files| {
+            let place = files.archive_team(&team)?;
+            Ok(ArchiveName(name_of(&place).to_owned()))
+        })
+        .await
     }
 
     async fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
@@ -204,27 +236,16 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.discard_team(&team)).await
     }
 
-    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
         let team = team.clone();
-        self.run_in(team.clone(), move |files| files.reapply(&team)).await
+        self.run_in(team.clone(), move |files| files.watch(&team)).await
     }
+}
 
-    async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
-        let team = team.clone();
-        self.run_in(team.clone(), move |files| files.break_stale_locks(&team)).await
-    }
-
+#[async_trait]
+impl ArchiveStore for FileBackend {
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
         self.run(|files| files.archives()).await
-    }
-
-    async fn archived_journal(
-        &self,
-        archive: &ArchiveName,
-        id: &MessageId,
-    ) -> Result<Vec<JournalEntry>, StoreError> {
-        let (path, id) = (self.files.paths.archived_journal(archive), id.clone());
-        self.run(move |files| message_journal(&files.disk, &path, &id)).await
     }
 
     async fn archived_team(
@@ -244,15 +265,10 @@ impl Backend for FileBackend {
         let archive = archive.clone();
         self.run(move |files| files.remove_archive(&archive)).await
     }
+}
 
-    fn team_file(&self, team: &TeamDir) -> PathBuf {
-        self.files.paths.config(team)
-    }
-
-    fn own_folder(&self, team: &TeamDir) -> Option<PathBuf> {
-        Some(self.files.paths.ours(team))
-    }
-
+#[async_trait]
+impl MailStore for FileBackend {
     async fn inbox(
         &self,
         team: &TeamDir,
@@ -262,7 +278,17 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.inbox(&team, &inbox)).await
     }
 
-    async fn append_within(
+    async fn past_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        past: Past,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
+        let (team, inbox) = (team.clone(), inbox.clone());
+        self.run_in(team.clone(), move |files| files.past_mail(&team, &inbox, past)).await
+    }
+
+    async fn append(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
@@ -296,16 +322,6 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.acknowledge(&team, &inbox, &ids)).await
     }
 
-    async fn past_mail(
-        &self,
-        team: &TeamDir,
-        inbox: &InboxFile,
-        past: Past,
-    ) -> Result<Vec<StoredMessage>, StoreError> {
-        let (team, inbox) = (team.clone(), inbox.clone());
-        self.run_in(team.clone(), move |files| files.past_mail(&team, &inbox, past)).await
-    }
-
     async fn trim_inbox(
         &self,
         team: &TeamDir,
@@ -315,7 +331,10 @@ impl Backend for FileBackend {
         let (team, inbox) = (team.clone(), inbox.clone());
         self.run_in(team.clone(), move |files| files.trim_inbox(&team, &inbox, keep)).await
     }
+}
 
+#[async_trait]
+impl TaskStore for FileBackend {
     async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
         let team = team.clone();
         self.run_in(team.clone(), move |files| files.tasks(&team)).await
@@ -325,15 +344,13 @@ impl Backend for FileBackend {
         let team = team.clone();
         self.run_in(team.clone(), move |files| files.edit_tasks(&team, edit)).await
     }
+}
 
+#[async_trait]
+impl JournalStore for FileBackend {
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
         let (team, entries) = (team.clone(), entries.to_vec());
         self.run_in(team.clone(), move |files| files.record(&team, &entries)).await
-    }
-
-    async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
-        let team = team.clone();
-        self.run_in(team.clone(), move |files| files.journal(&team)).await
     }
 
     async fn journal_since(
@@ -347,39 +364,37 @@ impl Backend for FileBackend {
 
     async fn message_journal(
         &self,
-        team: &TeamDir,
+        journal: JournalOf<'_>,
         id: &MessageId,
     ) -> Result<Vec<JournalEntry>, StoreError> {
-        let (team, id) = (team.clone(), id.clone());
-        self.run_in(team.clone(), move |files| {
-            files.must_exist(&team)?;
-            message_journal(&files.disk, &files.paths.journal(&team), &id)
-        })
-        .await
+        let id = id.clone();
+        match journal {
+            JournalOf::Team(team) => {
+                let team = team.clone();
+                self.run_in(team.clone(), move |files| files.message_journal(&team, &id)).await
+            }
+            JournalOf::Archive(archive) => {
+                let path = self.files.paths.archived_journal(archive);
+                self.run(move |files| journal::about(&files.disk, &path, &id)).await
+            }
+        }
     }
 
     async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError> {
         let team = team.clone();
-        self.run_in(team.clone(), move |files| {
-            files.must_exist(&team)?;
-            files.checkpoint(&team).summary()
-        })
-        .await
+        self.run_in(team.clone(), move |files| files.journal_summary(&team)).await
     }
+}
 
-    async fn take_slot(
+#[async_trait]
+impl RecordStore for FileBackend {
+    async fn document(
         &self,
-        scope: &RateScope,
-        rate: Rate,
-        now_ms: i64,
-    ) -> Result<Slot, StoreError> {
-        let path = self.files.paths.rate(scope);
-        self.run(move |files| {
-            let slot = rates::take_slot(&files.disk, &path, rate, now_ms)?;
-            files.disk.crash_point("slot taken");
-            Ok(slot)
-        })
-        .await
+        team: &TeamDir,
+        name: &'static str,
+    ) -> Result<Option<Value>, StoreError> {
+        let team = team.clone();
+        self.run_in(team.clone(), move |files| files.document(&team, name)).await
     }
 
     async fn edit_document(
@@ -398,7 +413,7 @@ impl Backend for FileBackend {
         log: &LogName,
         lines: &[String],
     ) -> Result<(), StoreError> {
-        let (team, path, lines) = (team.clone(), self.log_file(team, log), lines.to_vec());
+        let (team, path, lines) = (team.clone(), self.files.paths.log(team, log), lines.to_vec());
         let force = match log {
             LogName::Transcript(_) | LogName::Former { .. } => Force::Now,
             LogName::Output(_) => Force::Later,
@@ -410,15 +425,11 @@ impl Backend for FileBackend {
     }
 
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError> {
-        let (team, path) = (team.clone(), self.log_file(team, log));
+        let (team, path) = (team.clone(), self.files.paths.log(team, log));
         self.run_in(team.clone(), move |files| {
             files.must_exist(&team).and_then(|_| lines::read(&path))
         })
         .await
-    }
-
-    fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf {
-        self.files.paths.document(team, name)
     }
 
     async fn replace_log(
@@ -429,18 +440,17 @@ impl Backend for FileBackend {
         kept_as: &LogName,
     ) -> Result<(), StoreError> {
         let (team, lines) = (team.clone(), lines.to_vec());
-        let (path, kept) = (self.log_file(&team, log), self.log_file(&team, kept_as));
+        let (path, kept) = (self.files.paths.log(&team, log), self.files.paths.log(&team, kept_as));
         self.run_in(team.clone(), move |files| {
             files.must_exist(&team)?;
             lines::replace(&files.disk, &path, &lines, &kept)
         })
         .await
     }
+}
 
-    fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf {
-        self.files.paths.ours(team).join(log.relative_path())
-    }
-
+#[async_trait]
+impl LeaseStore for FileBackend {
     async fn take_lease(
         &self,
         team: &TeamDir,
@@ -478,109 +488,22 @@ impl Backend for FileBackend {
         let (team, lease) = (team.clone(), lease.clone());
         self.run_in(team.clone(), move |files| files.last_holder(&team, &lease)).await
     }
-
-    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
-        let team = team.clone();
-        self.run_in(team.clone(), move |files| files.watch(&team)).await
-    }
 }
 
-impl Files {
-    /// The checkpoint of a team's journal.
-    fn checkpoint(&self, team: &TeamDir) -> Checkpoint<'_> {
-        Checkpoint::new(&self.disk, self.paths.journal(team), self.paths.document(team, CHECKPOINT))
-    }
-
-    pub(crate) fn record(
+#[async_trait]
+impl RateStore for FileBackend {
+    async fn take_slot(
         &self,
-        team: &TeamDir,
-        entries: &[JournalEntry],
-    ) -> Result<(), StoreError> {
-        let path = self.paths.journal(team);
-        let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
-        let lines = lines.map_err(|e| super::disk::failed("write", &path)(e.into()))?;
-        // A dead message is marked as read next, and then nothing else tells of it.
-        let is_last_word =
-            entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
-        let force = if is_last_word { Force::Now } else { Force::Later };
-        let appended = self.append_lines(team, &path, &lines, force);
-        let appended = appended.inspect_err(|error| {
-            // A team that is gone took its journal with it.
-            if !matches!(error, StoreError::NoTeam { .. }) {
-                self.disk.tell_unrecorded(error);
-            }
-        })?;
-        self.checkpoint(team).follow(&appended);
-        Ok(())
+        scope: &RateScope,
+        rate: Rate,
+        now_ms: i64,
+    ) -> Result<Slot, StoreError> {
+        let path = self.files.paths.rate(scope);
+        self.run(move |files| {
+            let slot = rates::take_slot(&files.disk, &path, rate, now_ms)?;
+            files.disk.crash_point("slot taken");
+            Ok(slot)
+        })
+        .await
     }
-
-    fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
-        self.must_exist(team)?;
-        Ok(entries(&lines::read(&self.paths.journal(team))?))
-    }
-
-    fn journal_since(
-        &self,
-        team: &TeamDir,
-        position: u64,
-    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
-        self.must_exist(team)?;
-        let (lines, end) = lines::read_since(&self.disk, &self.paths.journal(team), position)?;
-        Ok((entries(&lines), end))
-    }
-
-    fn append_lines(
-        &self,
-        team: &TeamDir,
-        path: &Path,
-        lines: &[String],
-        force: Force,
-    ) -> Result<Range<u64>, StoreError> {
-        match lines::append(&self.disk, path, lines, force) {
-            Err(StoreError::Io { source, .. }) if super::disk::is_absent(&source) => {
-                self.must_exist(team)?;
-                self.make_ours(team)?;
-                lines::append(&self.disk, path, lines, force)
-            }
-            other => other,
-        }
-    }
-}
-
-/// The entries on the way of a message.
-fn message_journal(
-    disk: &Disk,
-    path: &Path,
-    id: &MessageId,
-) -> Result<Vec<JournalEntry>, StoreError> {
-    let mut found = Vec::new();
-    let mut is_sent = false;
-    lines::search_back(disk, path, &texts_on_way_of(id), |step| {
-        for line in step {
-            let Some(entry) = entry_of(line) else { continue };
-            if is_on_way_of(id, &entry.event) {
-                is_sent |= matches!(entry.event, Event::MessagePersisted { .. });
-                found.push(entry);
-            }
-        }
-        // A receiver may note that it has a message a moment before its sender notes that it sent it; never steps before.
-        if is_sent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    found.reverse();
-    Ok(found)
-}
-
-/// The entries of a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.
-fn entries(lines: &[String]) -> Vec<JournalEntry> {
-    lines.iter().filter_map(|line| entry_of(line)).collect()
-}
-
-/// Reads an entry's two parts one after the other: to take them apart in one go, serde keeps every field of a line aside.
-pub(super) fn entry_of(line: &str) -> Option<JournalEntry> {
-    #[derive(serde::Deserialize)]
-    struct At {
-        at_ms: i64,
-    }
-    let At { at_ms } = serde_json::from_str(line).ok()?;
-    Some(JournalEntry { at_ms, event: serde_json::from_str(line).ok()? })
 }

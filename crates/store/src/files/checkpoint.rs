@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::backend::entry_of;
 use super::disk::{Disk, Stamp, failed, is_absent};
+use super::journal::entry_of;
 use super::lines;
 use super::plain::{self, Unopened};
 use crate::{JournalSummary, StoreError};
@@ -242,7 +242,7 @@ mod tests {
         let member = AgentName::foreign(["ann", "bob", "cat"][usize::from(kind) / 6 % 3]);
         let changed = |state: &str| {
             let detail = (at_ms % 2 == 0).then(|| format!("since {at_ms}"));
-            Event::MemberChanged { member: member.clone(), state: state.to_owned(), detail }
+            Event::MemberChanged { member: member.clone(), state: state.to_owned().into(), detail }
         };
         let sent = |frame: Option<&str>| {
             let (id, frame) = (MessageId(format!("m{at_ms}")), frame.map(str::to_owned));

@@ -19,14 +19,14 @@ use super::paths::lease_in;
 use super::plain::{self, Unopened};
 use super::rename;
 use super::teams::{is_nameless, pretty};
-use crate::{ArchiveName, LogName, StoreError, own_mode};
+use crate::{ArchiveName, ArchivedLogs, StoreError, own_mode};
 
 impl Files {
     /// Makes a team, with logs of one in the archive where it is to have those.
     pub(crate) fn create_team(
         &self,
         config: &TeamConfig,
-        taken_along: Option<(&ArchiveName, &[LogName])>,
+        taken_along: Option<&ArchivedLogs>,
     ) -> Result<(), StoreError> {
         let team = config.name.dir();
         self.must_be_free(&team)?;
@@ -37,7 +37,9 @@ impl Files {
         self.must_be_free(&team)?;
         let unborn = teams.join(format!("{UNBORN}{}", uuid::Uuid::new_v4().simple()));
         let filled = self.fill(&unborn, config).and_then(|()| match taken_along {
-            Some((archive, logs)) => self.copy_logs(archive, logs, &unborn.join("pitcrew")),
+            Some(ArchivedLogs { archive, logs }) => {
+                self.copy_logs(archive, logs, &unborn.join("pitcrew"))
+            }
             None => Ok(()),
         });
         let made = filled.and_then(|()| self.bear(&team, &unborn));

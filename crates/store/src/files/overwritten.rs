@@ -528,7 +528,7 @@ mod tests {
     use pitcrew_protocol::AgentName;
 
     use super::*;
-    use crate::{Backend as _, FileOptions};
+    use crate::{FileOptions, MailStore as _, TeamStore as _};
 
     struct Inbox {
         team: TeamDir,
@@ -560,7 +560,7 @@ mod tests {
         let open = || FileBackend::open(root.path(), FileOptions::default());
         let (ann, bob, reader) = (open(), open(), open());
         let config = r#"{"name": "probe", "members": [{"name": "team-lead", "tmuxPaneId": "", "pitcrew": {}}]}"#;
-        ann.create_team(&serde_json::from_str(config).unwrap()).await.unwrap();
+        ann.create_team(&serde_json::from_str(config).unwrap(), None).await.unwrap();
         let (team, name) = (TeamDir::of("probe"), AgentName::foreign("team-lead").inbox_file());
         let path = ann.files().paths.inbox(&team, &name);
         let inbox = Inbox { team, name, path };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::{AgentName, InboxFile, TaskId, TeamDir};
 
-use crate::{ArchiveName, LeaseName, RateScope};
+use crate::{ArchiveName, LeaseName, LogName, RateScope};
 
 /// The name of the journal.
 pub(crate) const JOURNAL: &str = "journal.ndjson";
@@ -21,14 +21,16 @@ const OF_THE_ROOT: [&str; 7] =
 /// The folders in `pitcrew/` of a team.
 const OF_A_TEAM: [&str; 4] = ["output", "read", "transcripts", "writes"];
 
-/// The folders and files under one root.
+/// The folders and files of teams under one root; that they are named says nothing of whether they are there.
 #[derive(Clone, Debug)]
-pub(crate) struct Paths {
+pub struct Paths {
     root: PathBuf,
 }
 
 impl Paths {
-    pub(crate) fn new(root: &Path) -> Self {
+    /// The files under `root`.
+    #[must_use]
+    pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
@@ -44,7 +46,9 @@ impl Paths {
         self.teams().join(team.as_str())
     }
 
-    pub(crate) fn config(&self, team: &TeamDir) -> PathBuf {
+    /// The team's config.
+    #[must_use]
+    pub fn config(&self, team: &TeamDir) -> PathBuf {
         self.team(team).join("config.json")
     }
 
@@ -77,8 +81,9 @@ impl Paths {
         self.tasks(team).join(super::tasks::HIGH_WATER)
     }
 
-    /// What is ours of a team.
-    pub(crate) fn ours(&self, team: &TeamDir) -> PathBuf {
+    /// The folder of the team that is ours alone, also for what is no file of the store, such as a socket.
+    #[must_use]
+    pub fn ours(&self, team: &TeamDir) -> PathBuf {
         self.team(team).join("pitcrew")
     }
 
@@ -94,7 +99,15 @@ impl Paths {
         self.ours(team).join(name)
     }
 
-    pub(crate) fn document(&self, team: &TeamDir, name: &str) -> PathBuf {
+    /// A log of the team.
+    #[must_use]
+    pub fn log(&self, team: &TeamDir, log: &LogName) -> PathBuf {
+        self.ours(team).join(log.relative_path())
+    }
+
+    /// One of our own documents of the team.
+    #[must_use]
+    pub fn document(&self, team: &TeamDir, name: &str) -> PathBuf {
         self.ours(team).join(format!("{name}.json"))
     }
 
@@ -129,8 +142,14 @@ impl Paths {
         self.common().join("archive")
     }
 
+    /// The folder of an archived team.
+    #[must_use]
+    pub fn archived(&self, archive: &ArchiveName) -> PathBuf {
+        self.archive().join(&archive.0)
+    }
+
     pub(crate) fn archived_journal(&self, archive: &ArchiveName) -> PathBuf {
-        self.archive().join(&archive.0).join("team/pitcrew").join(JOURNAL)
+        self.archived(archive).join("team/pitcrew").join(JOURNAL)
     }
 
     /// Locked while a team is made or removed.

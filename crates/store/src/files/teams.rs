@@ -298,6 +298,18 @@ impl Files {
         self.mend_fields::<TeamConfig>(team, &path, (&path, &log), CONFIG.to_owned())
     }
 
+    pub(crate) fn document(
+        &self,
+        team: &TeamDir,
+        name: &'static str,
+    ) -> Result<Option<Value>, StoreError> {
+        self.must_exist(team)?;
+        let path = self.paths.document(team, name);
+        update::read(&path, self.lock_to_read(&path), |snapshot| {
+            snapshot.map(|s| parse::<Value>(&s.bytes)).transpose()
+        })
+    }
+
     pub(crate) fn edit_document(
         &self,
         team: &TeamDir,

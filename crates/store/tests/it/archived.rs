@@ -1,7 +1,7 @@
 //! A team that goes to the archive while others work with its files.
 
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
-use pitcrew_store::{Backend as _, FileBackend, StoreError};
+use pitcrew_store::{FileBackend, MailStore, StoreError, TeamStore, UnreadLimit};
 
 use crate::scene::{Scene, message, open};
 
@@ -13,7 +13,7 @@ async fn works(backend: FileBackend, team: TeamDir, worker: usize) -> StoreError
     let inbox = AgentName::foreign(&format!("worker{worker}")).inbox_file();
     for n in 0.. {
         let id = MessageId(format!("m{n}"));
-        let sent = backend.append(&team, &inbox, message(&id.0)).await.map(drop);
+        let sent = backend.append(&team, &inbox, message(&id.0), UnreadLimit::None).await.map(drop);
         if let Err(error) = sent.and(backend.acknowledge(&team, &inbox, &[id]).await.map(drop)) {
             return error;
         }

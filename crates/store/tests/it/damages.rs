@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use pitcrew_store::{Backend as _, Damage, Mend};
+use pitcrew_store::{Damage, MailStore, Mend, TaskStore, TeamStore, UnreadLimit};
 
 use crate::scene::{Scene, age};
 
@@ -29,6 +29,7 @@ async fn a_team_that_was_archived_without_its_tasks_is_archived_whole() {
     let scene = Scene::new().await;
     scene.add_tasks(1).await;
     let archive = scene.backend.archive_team(&scene.team).await.unwrap();
+    let archive = scene.backend.paths().archived(&archive);
     fs::rename(archive.join("tasks"), scene.path("tasks/probe")).unwrap();
     let found = scene.backend.look().found;
     assert!(matches!(&found[..], [Damage::HalfArchived { .. }]), "{found:?}");
@@ -210,7 +211,12 @@ async fn a_lock_with_something_in_it_is_never_broken() {
     assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 0);
     let sent = scene
         .backend
-        .append(&scene.team, &crate::scene::worker(), crate::scene::message("m2"))
+        .append(
+            &scene.team,
+            &crate::scene::worker(),
+            crate::scene::message("m2"),
+            UnreadLimit::None,
+        )
         .await;
     assert!(sent.unwrap_err().to_string().contains("empty folder"));
     assert_eq!(fs::read_to_string(lock.join("notes")).unwrap(), "mine");

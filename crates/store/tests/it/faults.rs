@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, MessageId};
-use pitcrew_store::{Backend as _, StoreError};
+use pitcrew_store::{MailStore, StoreError, TaskStore, TeamStore, UnreadLimit};
 
 use crate::processes::{Job, Work};
 use crate::scene::{Scene, everything, message, worker};
@@ -20,7 +20,9 @@ async fn an_inbox_of_half_a_megabyte_that_is_cut_is_never_written() {
     let whole = format!("[\n  {}\n]", vec![entry; 4000].join(",\n  "));
     fs::write(scene.inbox_path(), &whole.as_bytes()[..whole.len() / 2]).unwrap();
     let before = everything(scene.root());
-    assert!(is_corrupt(scene.backend.append(&scene.team, &worker(), message("m1")).await));
+    assert!(is_corrupt(
+        scene.backend.append(&scene.team, &worker(), message("m1"), UnreadLimit::None).await
+    ));
     assert!(is_corrupt(scene.backend.inbox(&scene.team, &worker()).await));
     assert!(is_corrupt(
         scene.backend.acknowledge(&scene.team, &worker(), &[MessageId("m".into())]).await
@@ -41,7 +43,12 @@ async fn a_config_that_is_not_json_is_never_written() {
             "{text:?}"
         );
         assert!(
-            is_corrupt(scene.backend.append(&scene.team, &worker(), message("m1")).await),
+            is_corrupt(
+                scene
+                    .backend
+                    .append(&scene.team, &worker(), message("m1"), UnreadLimit::None)
+                    .await
+            ),
             "{text:?}"
         );
         assert_eq!(everything(scene.root()), before);
@@ -102,7 +109,7 @@ async fn a_failed_write_leaves_no_temporary_file() {
     // The inbox's name is as long as can be, so that its lock, which is taken when the new file stands there, cannot be made.
     let inbox = AgentName::foreign(&"a".repeat(250)).inbox_file();
     let before = everything(scene.root());
-    let done = scene.backend.append(&scene.team, &inbox, message("m1")).await;
+    let done = scene.backend.append(&scene.team, &inbox, message("m1"), UnreadLimit::None).await;
     assert!(matches!(done, Err(StoreError::Io { .. })), "{done:?}");
     assert_eq!(everything(scene.root()), before);
 }

@@ -4,7 +4,10 @@ use std::fs;
 use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, MessageId};
-use pitcrew_store::{Appended, Backend as _, LeaseHolder, LeaseName, LogName, Past, UnreadLimit};
+use pitcrew_store::{
+    Appended, LeaseHolder, LeaseName, LeaseStore, LogName, MailStore, Past, RecordStore, TaskStore,
+    TeamStore, UnreadLimit,
+};
 
 use crate::scene::{Scene, age, message, task, worker};
 
@@ -101,7 +104,7 @@ async fn what_is_ours_is_made_in_a_team_that_has_none_of_it() {
     let other = AgentName::foreign("new one").inbox_file();
     fs::remove_dir_all(scene.path("teams/probe/inboxes")).unwrap();
     assert_eq!(
-        scene.backend.append(&scene.team, &other, message("m1")).await.unwrap(),
+        scene.backend.append(&scene.team, &other, message("m1"), UnreadLimit::None).await.unwrap(),
         Appended::New
     );
     assert!(scene.path("teams/probe/inboxes/new-one.json").is_file());
@@ -161,7 +164,11 @@ async fn a_message_that_was_moved_to_the_archive_is_not_sent_again() {
     scene.backend.acknowledge(&scene.team, &worker(), &all).await.unwrap();
     assert_eq!(scene.backend.trim_inbox(&scene.team, &worker(), 1).await.unwrap(), 3);
     assert_eq!(scene.read("teams/probe/pitcrew/read/worker.ndjson").lines().count(), 3);
-    let again = scene.backend.append(&scene.team, &worker(), message("m0")).await.unwrap();
+    let again = scene
+        .backend
+        .append(&scene.team, &worker(), message("m0"), UnreadLimit::None)
+        .await
+        .unwrap();
     assert_eq!(again, Appended::AlreadyThere);
 }
 
@@ -175,7 +182,7 @@ async fn what_another_client_puts_into_a_full_inbox_stays_and_counts() {
     let send = |id: &'static str, limit| {
         let backend = scene.backend.clone();
         let team = scene.team.clone();
-        async move { backend.append_within(&team, &worker(), message(id), limit).await }
+        async move { backend.append(&team, &worker(), message(id), limit).await }
     };
     assert_eq!(
         send("m0", UnreadLimit::OfAll(3)).await.unwrap(),

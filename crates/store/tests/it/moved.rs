@@ -7,7 +7,8 @@ use std::path::Path;
 
 use futures_util::StreamExt as _;
 use pitcrew_store::{
-    Appended, Backend as _, Change, Event, JournalEntry, LeaseHolder, LeaseName, StoreError, Watch,
+    Appended, Change, Event, JournalEntry, JournalStore, LeaseHolder, LeaseName, LeaseStore,
+    MailStore, StoreError, TaskStore, TeamStore, UnreadLimit, Watch,
 };
 
 use crate::scene::{PATIENCE, Scene, ids, message, open, told, told_one_of, worker};
@@ -21,8 +22,10 @@ async fn check(upset: impl FnOnce(&Path)) {
     told(&mut watch, &Change::Unsure).await;
     for round in 0..3 {
         let other = open(scene.root());
-        let sent =
-            other.append(&scene.team, &worker(), message(&format!("m{round}"))).await.unwrap();
+        let sent = other
+            .append(&scene.team, &worker(), message(&format!("m{round}")), UnreadLimit::None)
+            .await
+            .unwrap();
         assert_eq!(sent, Appended::New);
         hears(&mut watch, Change::Inbox(worker())).await;
         crate::scene::add_tasks(&other, &scene.team, 1).await;
@@ -124,7 +127,10 @@ async fn messages_of_the_time_between_are_told_of() {
     fs::rename(scene.path("teams/probe/inboxes"), scene.path("away")).unwrap();
     told(&mut watch, &Change::Unsure).await;
     fs::write(scene.path("away/worker.json"), "[]").unwrap();
-    let sent = open(scene.root()).append(&scene.team, &worker(), message("between")).await.unwrap();
+    let sent = open(scene.root())
+        .append(&scene.team, &worker(), message("between"), UnreadLimit::None)
+        .await
+        .unwrap();
     assert_eq!(sent, Appended::New);
     told(&mut watch, &Change::Unsure).await;
     assert_eq!(scene.ids().await, ["between"]);
@@ -143,7 +149,8 @@ async fn a_link_in_the_place_of_a_folder_is_not_followed() {
         let is_told = async { while !unwatched(&watch.next().await.unwrap()) {} };
         tokio::time::timeout(PATIENCE, is_told).await.unwrap();
         for store in [&scene.backend, &open(scene.root())] {
-            let refused = store.append(&scene.team, &worker(), message("m1")).await;
+            let refused =
+                store.append(&scene.team, &worker(), message("m1"), UnreadLimit::None).await;
             assert!(
                 matches!(&refused, Err(StoreError::NoFolder { path, is_link: true }) if *path == scene.path(folder)),
                 "{refused:?}"
@@ -230,7 +237,11 @@ async fn nothing_fails_while_the_inboxes_are_removed_again_and_again() {
     });
     for round in 0..300 {
         let id = format!("m{round}");
-        let _sent = scene.backend.append(&scene.team, &worker(), message(&id)).await.unwrap();
+        let _sent = scene
+            .backend
+            .append(&scene.team, &worker(), message(&id), UnreadLimit::None)
+            .await
+            .unwrap();
         scene
             .backend
             .acknowledge(&scene.team, &worker(), &[pitcrew_protocol::MessageId(id)])

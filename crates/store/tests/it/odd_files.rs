@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
-use pitcrew_store::{Backend as _, Damage, Event, JournalEntry, LogName, Mend, StoreError};
+use pitcrew_store::{
+    ArchiveStore, Damage, Event, JournalEntry, JournalOf, JournalStore, LogName, MailStore, Mend,
+    RecordStore, StoreError, TaskStore, TeamStore, UnreadLimit,
+};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::scene::{Scene, id, message, worker};
@@ -83,7 +86,14 @@ async fn an_odd_inbox_is_named_and_moved_aside_on_demand() {
         let path = scene.inbox_path();
         in_time(async {
             names(scene.backend.inbox(&scene.team, &worker()).await, &path, odd);
-            names(scene.backend.append(&scene.team, &worker(), message("m2")).await, &path, odd);
+            names(
+                scene
+                    .backend
+                    .append(&scene.team, &worker(), message("m2"), UnreadLimit::None)
+                    .await,
+                &path,
+                odd,
+            );
             names(
                 scene.backend.acknowledge(&scene.team, &worker(), &[MessageId("m1".into())]).await,
                 &path,
@@ -161,7 +171,7 @@ async fn an_odd_journal_or_log_is_named_and_never_written_through() {
         );
         let path = scene.path("teams/probe/pitcrew/journal.ndjson");
         in_time(async {
-            names(scene.backend.journal(&scene.team).await, &path, odd);
+            names(scene.backend.journal_since(&scene.team, 0).await, &path, odd);
             names(
                 scene.backend.record(&scene.team, std::slice::from_ref(&entry)).await,
                 &path,
@@ -180,14 +190,17 @@ async fn an_odd_journal_or_log_is_named_and_never_written_through() {
 async fn a_journal_of_gigabytes_is_not_read() {
     let (scene, _outside) = scene("teams/probe/pitcrew/journal.ndjson", Odd::Huge).await;
     let path = scene.path("teams/probe/pitcrew/journal.ndjson");
-    names(scene.backend.journal(&scene.team).await, &path, Odd::Huge);
+    names(scene.backend.journal_since(&scene.team, 0).await, &path, Odd::Huge);
     names(scene.backend.journal_summary(&scene.team).await, &path, Odd::Huge);
     scene.backend.archive_team(&scene.team).await.unwrap();
     let archive = scene.backend.archives().await.unwrap().remove(0);
     let kept =
         scene.path("pitcrew/archive").join(archive.to_string()).join("team/pitcrew/journal.ndjson");
     names(
-        scene.backend.archived_journal(&archive, &pitcrew_protocol::MessageId("m".into())).await,
+        scene
+            .backend
+            .message_journal(JournalOf::Archive(&archive), &pitcrew_protocol::MessageId("m".into()))
+            .await,
         &kept,
         Odd::Huge,
     );
@@ -230,7 +243,7 @@ async fn the_folder_of_all_teams_is_no_team() {
     for done in [
         scene.backend.team(&nowhere).await.err(),
         scene.backend.archive_team(&nowhere).await.err(),
-        scene.backend.append(&nowhere, &worker(), message("m1")).await.err(),
+        scene.backend.append(&nowhere, &worker(), message("m1"), UnreadLimit::None).await.err(),
     ] {
         assert!(matches!(done, Some(StoreError::NoTeam { .. })), "{done:?}");
     }
@@ -248,7 +261,8 @@ async fn a_link_in_the_place_of_a_team_is_no_team_and_nothing_behind_it_is_touch
     crate::scene::age(&lock, 60);
     let config = fs::read(theirs.join("config.json")).unwrap();
     let team = TeamDir::of("linked");
-    let refused = scene.backend.append(&team, &worker(), message("m1")).await.unwrap_err();
+    let refused =
+        scene.backend.append(&team, &worker(), message("m1"), UnreadLimit::None).await.unwrap_err();
     assert!(refused.to_string().contains("not followed"), "{refused}");
     assert!(scene.backend.team(&team).await.is_err());
     // It is listed, so that somebody is told of it, and never opened.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_protocol::TaskStatus;
-use pitcrew_store::{Backend as _, Change, Event, Overwritten};
+use pitcrew_store::{
+    Change, Event, JournalStore, MailStore, Overwritten, TaskStore, TeamStore, UnreadLimit,
+};
 
 use crate::scene::{Scene, id, told};
 
@@ -189,8 +191,14 @@ async fn a_lost_message_is_put_back_by_whoever_comes_next() {
     overwrite(&scene, INBOX, &older.replace("this is m1", "theirs"));
     assert_eq!(ids_elsewhere(&scene).await, ["m1", "m2"]);
     assert!(fs::read_to_string(scene.inbox_path()).unwrap().contains("theirs"));
-    let told =
-        scene.backend.journal(&scene.team).await.unwrap().into_iter().map(|entry| entry.event);
+    let told = scene
+        .backend
+        .journal_since(&scene.team, 0)
+        .await
+        .unwrap()
+        .0
+        .into_iter()
+        .map(|entry| entry.event);
     let expected = Overwritten {
         file: "inboxes/worker.json".into(),
         put_back: vec!["m2".into()],
@@ -210,8 +218,14 @@ async fn lost_messages_are_put_back_before_those_that_were_sent_after_them() {
     assert_eq!(ids_elsewhere(&scene).await, ["m1", "m2", "m3", "m4"]);
     overwrite(&scene, INBOX, "[]");
     let elsewhere = crate::scene::open(scene.root());
-    let sent =
-        elsewhere.append(&scene.team, &crate::scene::worker(), crate::scene::message("m5")).await;
+    let sent = elsewhere
+        .append(
+            &scene.team,
+            &crate::scene::worker(),
+            crate::scene::message("m5"),
+            UnreadLimit::None,
+        )
+        .await;
     assert_eq!(sent.unwrap(), pitcrew_store::Appended::New);
     assert_eq!(ids_elsewhere(&scene).await, ["m1", "m2", "m3", "m4", "m5"]);
 }
@@ -277,7 +291,11 @@ async fn a_log_of_sent_messages_is_shortened_and_forgets_only_what_was_read() {
         let message = pitcrew_protocol::Message::new("bob", long.clone(), "t".into());
         let message = message.with_id(&pitcrew_protocol::MessageId(id.clone()));
         assert_eq!(
-            scene.backend.append(&scene.team, &crate::scene::worker(), message).await.unwrap(),
+            scene
+                .backend
+                .append(&scene.team, &crate::scene::worker(), message, UnreadLimit::None)
+                .await
+                .unwrap(),
             pitcrew_store::Appended::New
         );
         let read = [pitcrew_protocol::MessageId(id)];

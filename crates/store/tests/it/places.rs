@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use pitcrew_store::conformance::CHECKS;
-use pitcrew_store::{Backend as _, FileBackend, FileOptions};
+use pitcrew_store::{FileBackend, FileOptions, MailStore, TeamStore, UnreadLimit};
 
 use crate::scene::{config, ids, message, open, worker};
 
@@ -164,23 +164,24 @@ async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     let team = config().name.dir();
     let made = tempfile::tempdir().unwrap();
     let (backend, inbox) = (open(made.path()), worker());
-    backend.create_team(&config()).await.unwrap();
-    let _new = backend.append(&team, &inbox, message("m1")).await.unwrap();
+    backend.create_team(&config(), None).await.unwrap();
+    let _new = backend.append(&team, &inbox, message("m1"), UnreadLimit::None).await.unwrap();
     let copied = |lower: &Path| {
         run(&["cp", "-a", &format!("{}/.", text(made.path())), text(lower)]).unwrap()
     };
     let Some(place) = unless_skipped(Place::overlay(copied)) else { return };
     let backend = open(place.root());
-    let _new = backend.append(&team, &inbox, message("m2")).await.unwrap();
+    let _new = backend.append(&team, &inbox, message("m2"), UnreadLimit::None).await.unwrap();
     assert_eq!(ids(&backend, &team).await, ["m1", "m2"]);
     let archive = backend.archive_team(&team).await.unwrap();
+    let archive = backend.paths().archived(&archive);
     assert_eq!(backend.teams().await.unwrap(), []);
     let kept = fs::read_to_string(archive.join("team/inboxes/worker.json")).unwrap();
     assert!(kept.contains("m1") && kept.contains("m2"), "{kept}");
     assert!(
         !place.root().join("teams/probe").exists() && !place.root().join("tasks/probe").exists()
     );
-    backend.create_team(&config()).await.unwrap();
+    backend.create_team(&config(), None).await.unwrap();
 }
 
 /// The rename that replaces nothing is missing there; what stands in the place must be safe all the same.
@@ -190,6 +191,7 @@ async fn a_team_of_another_client_is_not_replaced_through_fuse() {
     let stores: Vec<FileBackend> = (0..8).map(|_| open(place.root())).collect();
     let config = config();
     let made =
-        futures_util::future::join_all(stores.iter().map(|store| store.create_team(&config))).await;
+        futures_util::future::join_all(stores.iter().map(|store| store.create_team(&config, None)))
+            .await;
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
 }

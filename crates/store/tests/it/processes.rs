@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use pitcrew_protocol::{AgentName, MessageId, TaskStatus, TeamDir};
 use pitcrew_store::{
-    Backend as _, Event, FileBackend, FileOptions, JournalEntry, LogName, StoreError, TaskTable,
-    Turn,
+    ArchiveStore, ArchivedLogs, Event, FileBackend, FileOptions, JournalEntry, JournalStore,
+    LogName, MailStore, StoreError, TaskStore, TaskTable, TeamStore, Turn, UnreadLimit,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,17 +77,23 @@ impl Work {
     pub(crate) async fn on(&self, backend: &FileBackend) {
         let team = TeamDir::of("probe");
         match self {
-            Self::Create => backend.create_team(&config()).await.unwrap(),
+            Self::Create => backend.create_team(&config(), None).await.unwrap(),
             Self::Send { from, count } => {
                 for n in 0..*count {
                     _ = backend
-                        .append(&team, &worker(), message(&format!("{from}-{n}")))
+                        .append(
+                            &team,
+                            &worker(),
+                            message(&format!("{from}-{n}")),
+                            UnreadLimit::None,
+                        )
                         .await
                         .unwrap();
                 }
             }
             Self::SendDenied => {
-                let done = backend.append(&team, &worker(), message("denied")).await;
+                let done =
+                    backend.append(&team, &worker(), message("denied"), UnreadLimit::None).await;
                 let Err(StoreError::Io { source, .. }) = done else { panic!("{done:?}") };
                 assert_eq!(source.kind(), std::io::ErrorKind::PermissionDenied);
             }
@@ -108,7 +114,10 @@ impl Work {
             Self::Another => {
                 let archive = backend.archives().await.unwrap().pop().unwrap();
                 let log = LogName::Transcript(AgentName::lead());
-                backend.create_team_with_logs(&config(), &archive, &[log]).await.unwrap();
+                backend
+                    .create_team(&config(), Some(&ArchivedLogs { archive, logs: vec![log] }))
+                    .await
+                    .unwrap();
             }
             Self::Restore => {
                 for archive in backend.archives().await.unwrap() {

@@ -8,7 +8,10 @@ use futures_util::StreamExt as _;
 use pitcrew_protocol::{
     AgentName, InboxFile, Message, MessageId, Task, TaskId, TeamConfig, TeamDir,
 };
-use pitcrew_store::{Appended, Backend as _, Change, FileBackend, FileOptions, TaskTable, Watch};
+use pitcrew_store::{
+    Appended, Change, FileBackend, FileOptions, MailStore, TaskStore, TaskTable, TeamStore,
+    UnreadLimit, Watch,
+};
 
 /// How long a test waits for what must happen: far longer than anything takes on a machine that is slow and busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -30,7 +33,7 @@ impl Scene {
         own_modes();
         let root = tempfile::tempdir().unwrap();
         let scene = Self { backend: open(root.path()), team: TeamDir::of("probe"), root };
-        scene.backend.create_team(&config()).await.unwrap();
+        scene.backend.create_team(&config(), None).await.unwrap();
         scene
     }
 
@@ -61,7 +64,10 @@ impl Scene {
 
     pub(crate) async fn send(&self, id: &str) {
         assert_eq!(
-            self.backend.append(&self.team, &worker(), message(id)).await.unwrap(),
+            self.backend
+                .append(&self.team, &worker(), message(id), UnreadLimit::None)
+                .await
+                .unwrap(),
             Appended::New
         );
     }

@@ -4,7 +4,7 @@ use std::fs;
 
 use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
-use pitcrew_store::{Appended, Backend as _, Change};
+use pitcrew_store::{Appended, Change, MailStore, TaskStore, TeamStore, UnreadLimit};
 
 use crate::scene::{Scene, message, open, told, worker};
 
@@ -14,8 +14,9 @@ async fn senders_that_meet_share_an_fsync() {
     scene.send("first").await;
     let before = scene.backend.forced_writes();
     let inbox = worker();
-    let sends =
-        (0..32).map(|n| scene.backend.append(&scene.team, &inbox, message(&format!("m{n:02}"))));
+    let sends = (0..32).map(|n| {
+        scene.backend.append(&scene.team, &inbox, message(&format!("m{n:02}")), UnreadLimit::None)
+    });
     let sends = futures_util::future::join_all(sends);
     // Another client holds the lock until all have come; else a quick disk is done with one before the next comes.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
@@ -37,7 +38,13 @@ async fn a_sender_that_stops_waiting_takes_nothing_back() {
     // Another client holds the lock, so that there is something to wait for.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
     fs::create_dir(&lock).unwrap();
-    assert!(scene.backend.append(&scene.team, &inbox, message("left")).now_or_never().is_none());
+    assert!(
+        scene
+            .backend
+            .append(&scene.team, &inbox, message("left"), UnreadLimit::None)
+            .now_or_never()
+            .is_none()
+    );
     fs::remove_dir(&lock).unwrap();
     scene.send("next").await;
     assert_eq!(scene.ids().await, ["left", "next"]);
@@ -73,7 +80,10 @@ async fn a_watcher_is_told_of_what_others_write() {
 async fn a_watcher_is_told_nothing_of_locks_and_temporary_files() {
     let scene = Scene::new().await;
     let mut watch = scene.backend.watch(&scene.team).await.unwrap();
-    let sent = open(scene.root()).append(&scene.team, &worker(), message("m1")).await.unwrap();
+    let sent = open(scene.root())
+        .append(&scene.team, &worker(), message("m1"), UnreadLimit::None)
+        .await
+        .unwrap();
     assert_eq!(sent, Appended::New);
     fs::write(scene.path("teams/probe/config.json"), scene.read("teams/probe/config.json"))
         .unwrap();
@@ -87,7 +97,7 @@ async fn a_team_can_be_watched_again_after_it_was_made_anew() {
     let mut first = scene.backend.watch(&scene.team).await.unwrap();
     scene.backend.archive_team(&scene.team).await.unwrap();
     told(&mut first, &Change::Gone).await;
-    scene.backend.create_team(&crate::scene::config()).await.unwrap();
+    scene.backend.create_team(&crate::scene::config(), None).await.unwrap();
     let mut second = scene.backend.watch(&scene.team).await.unwrap();
     drop(first);
     scene.send("m1").await;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
-use pitcrew_store::{Backend as _, FileBackend, TaskTable};
+use pitcrew_store::{FileBackend, MailStore, TaskStore, TaskTable, TeamStore, UnreadLimit};
 use serde_json::Value;
 
 use crate::scene::{Scene, id, message, open, worker};
@@ -87,8 +87,8 @@ async fn no_message_is_lost_doubled_or_out_of_order_under_stale_writes() {
         let to = worker();
         let (ann_id, bob_id) = (format!("ann-{sent}"), format!("bob-{sent}"));
         let both = tokio::join!(
-            ann.append(&scene.team, &to, message(&ann_id)),
-            bob.append(&scene.team, &to, message(&bob_id))
+            ann.append(&scene.team, &to, message(&ann_id), UnreadLimit::None),
+            bob.append(&scene.team, &to, message(&bob_id), UnreadLimit::None)
         );
         assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
         sent += 1;

@@ -92,7 +92,7 @@ impl Signed {
     }
 
     async fn journalled(&self) -> Vec<RefusedFrame> {
-        let journal = self.crew.backend.journal(self.crew.team.dir()).await.unwrap();
+        let journal = self.crew.backend.journal_since(self.crew.team.dir(), 0).await.unwrap().0;
         let refused = journal.into_iter().filter_map(|entry| match entry.event {
             Event::FrameRefused { id, to, from, frame, reason } => {
                 assert_eq!(to, name("worker"));
@@ -294,11 +294,11 @@ async fn a_mode_written_by_hand_is_refused_unless_it_is_the_least_free() {
     insta::assert_snapshot!(refused, @"the mode bypassPermissions in the config was refused: the lead has not signed it; default stays in force");
     assert_eq!(look(&signed, &mut mode).await, ModeLook::Same, "told once");
     signed.mate.note_refused_mode(&name("worker"), &refused).await;
-    let journal = signed.crew.backend.journal(signed.crew.team.dir()).await.unwrap();
+    let journal = signed.crew.backend.journal_since(signed.crew.team.dir(), 0).await.unwrap().0;
     let Event::MemberChanged { state, .. } = &journal.last().unwrap().event else {
         panic!("{journal:?}")
     };
-    assert_eq!(state, "mode_refused");
+    assert_eq!(state.as_str(), "mode_refused");
 
     set_by_hand(&signed, |worker| worker["mode"] = json!("plan"));
     assert_eq!(look(&signed, &mut mode).await, ModeLook::Changed("plan".into()));

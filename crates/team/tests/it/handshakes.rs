@@ -260,12 +260,12 @@ async fn a_permission_is_asked_and_answered_as_recorded() {
         ErrorCode::InvalidStatus,
     );
     let outcomes =
-        crew.backend.journal(crew.team.dir()).await.unwrap().into_iter().filter_map(|e| {
-            match e.event {
-                Event::Permission { outcome, tool, .. } => Some((tool, outcome)),
+        crew.backend.journal_since(crew.team.dir(), 0).await.unwrap().0.into_iter().filter_map(
+            |e| match e.event {
+                Event::Permission { outcome, tool, .. } => Some((tool, outcome.to_string())),
                 _ => None,
-            }
-        });
+            },
+        );
     let bash = |outcome: &str| ("Bash".to_owned(), outcome.to_owned());
     assert_eq!(outcomes.collect::<Vec<_>>(), [bash("asked"), bash("asked"), bash("allowed")]);
 }

@@ -1,7 +1,7 @@
 //! Taking mail, and what of it is believed.
 
 use pitcrew_protocol::{ErrorCode, Message, MessageId};
-use pitcrew_store::Appended;
+use pitcrew_store::{Appended, UnreadLimit};
 use pitcrew_team::{Actor, DeliveryState, IdleNotice, IdleReason};
 
 use crate::team_env::{Crew, as_member, create, is, message, name};
@@ -175,7 +175,7 @@ async fn read_messages_before_thousands_of_unread_ones_leave_an_inbox_when_it_is
         let message = Message::new("planner", n.to_string(), "2026-11-20T11:48:29.735Z".into());
         let message = message.with_id(&MessageId(format!("m{n}")));
         assert_eq!(
-            crew.backend.append(crew.team.dir(), &inbox, message).await.unwrap(),
+            crew.backend.append(crew.team.dir(), &inbox, message, UnreadLimit::None).await.unwrap(),
             Appended::New
         );
     }

@@ -45,8 +45,8 @@ async fn whoever_starts_a_new_teammate_notes_it_and_a_call_made_again_notes_noth
     };
     assert_eq!(crew.team.enlist(spawn.clone()).await.unwrap(), Enlisted::Before(there.clone()));
     let noted = async || {
-        let journal = crew.team.backend().journal(crew.team.dir()).await.unwrap();
-        let is_it = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == there.name && state == "spawned");
+        let journal = crew.team.backend().journal_since(crew.team.dir(), 0).await.unwrap().0;
+        let is_it = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == there.name && state.as_str() == "spawned");
         journal.iter().filter(|entry| is_it(&entry.event)).count()
     };
     assert_eq!(noted().await, 0);

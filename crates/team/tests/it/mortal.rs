@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, JournalEntry, JournalSummary,
-    Lease, LeaseHolder, LeaseName, LogName, MemoryBackend, Overwritten, Past, RateScope, Slot,
-    StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch,
+    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, DocumentEdit,
+    JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
+    LeaseStore, LogName, MailStore, MemoryBackend, Past, RateScope, RateStore, RecordStore, Slot,
+    StoreError, StoredMessage, TaskEdit, TaskStore, TeamEdit, TeamStore, UnreadLimit, Watch,
 };
+use serde_json::Value;
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
 #[derive(Debug, Default)]
@@ -71,27 +73,20 @@ impl MortalBackend {
     }
 }
 
+impl Backend for MortalBackend {}
+
 #[async_trait]
-impl Backend for MortalBackend {
+impl TeamStore for MortalBackend {
     async fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
         self.read(self.kept.teams()).await
     }
 
-    async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
-        self.write(self.kept.break_stale_locks(team)).await
-    }
-
-    async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
-        self.write(self.kept.create_team(config)).await
-    }
-
-    async fn create_team_with_logs(
+    async fn create_team(
         &self,
         config: &TeamConfig,
-        archive: &ArchiveName,
-        logs: &[LogName],
+        logs: Option<&ArchivedLogs>,
     ) -> Result<(), StoreError> {
-        self.write(self.kept.create_team_with_logs(config, archive, logs)).await
+        self.write(self.kept.create_team(config, logs)).await
     }
 
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
@@ -102,24 +97,23 @@ impl Backend for MortalBackend {
         self.write(self.kept.edit_team(team, edit)).await
     }
 
+    async fn archive_team(&self, team: &TeamDir) -> Result<ArchiveName, StoreError> {
+        self.write(self.kept.archive_team(team)).await
+    }
+
     async fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
         self.write(self.kept.discard_team(team)).await
     }
 
-    async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
-        self.write(self.kept.archive_team(team)).await
+    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
+        self.read(self.kept.watch(team)).await
     }
+}
 
+#[async_trait]
+impl ArchiveStore for MortalBackend {
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
         self.read(self.kept.archives()).await
-    }
-
-    async fn archived_journal(
-        &self,
-        archive: &ArchiveName,
-        id: &MessageId,
-    ) -> Result<Vec<JournalEntry>, StoreError> {
-        self.read(self.kept.archived_journal(archive, id)).await
     }
 
     async fn archived_team(
@@ -136,56 +130,16 @@ impl Backend for MortalBackend {
     async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError> {
         self.write(self.kept.remove_archive(archive)).await
     }
+}
 
-    async fn message_journal(
-        &self,
-        team: &TeamDir,
-        id: &MessageId,
-    ) -> Result<Vec<JournalEntry>, StoreError> {
-        self.read(self.kept.message_journal(team, id)).await
-    }
-
-    async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError> {
-        self.read(self.kept.journal_summary(team)).await
-    }
-
-    fn own_folder(&self, team: &TeamDir) -> Option<PathBuf> {
-        self.kept.own_folder(team)
-    }
-
-    fn team_file(&self, team: &TeamDir) -> PathBuf {
-        self.kept.team_file(team)
-    }
-
+#[async_trait]
+impl MailStore for MortalBackend {
     async fn inbox(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
     ) -> Result<Vec<StoredMessage>, StoreError> {
         self.read(self.kept.inbox(team, inbox)).await
-    }
-
-    async fn append_within(
-        &self,
-        team: &TeamDir,
-        inbox: &InboxFile,
-        message: Message,
-        limit: UnreadLimit,
-    ) -> Result<Appended, StoreError> {
-        self.write(self.kept.append_within(team, inbox, message, limit)).await
-    }
-
-    async fn acknowledge(
-        &self,
-        team: &TeamDir,
-        inbox: &InboxFile,
-        ids: &[MessageId],
-    ) -> Result<Vec<MessageId>, StoreError> {
-        self.write(self.kept.acknowledge(team, inbox, ids)).await
-    }
-
-    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
-        self.read(self.kept.reapply(team)).await
     }
 
     async fn past_mail(
@@ -197,6 +151,25 @@ impl Backend for MortalBackend {
         self.read(self.kept.past_mail(team, inbox, past)).await
     }
 
+    async fn append(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError> {
+        self.write(self.kept.append(team, inbox, message, limit)).await
+    }
+
+    async fn acknowledge(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        ids: &[MessageId],
+    ) -> Result<Vec<MessageId>, StoreError> {
+        self.write(self.kept.acknowledge(team, inbox, ids)).await
+    }
+
     async fn trim_inbox(
         &self,
         team: &TeamDir,
@@ -205,7 +178,10 @@ impl Backend for MortalBackend {
     ) -> Result<usize, StoreError> {
         self.write(self.kept.trim_inbox(team, inbox, keep)).await
     }
+}
 
+#[async_trait]
+impl TaskStore for MortalBackend {
     async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
         self.read(self.kept.tasks(team)).await
     }
@@ -213,13 +189,12 @@ impl Backend for MortalBackend {
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError> {
         self.write(self.kept.edit_tasks(team, edit)).await
     }
+}
 
+#[async_trait]
+impl JournalStore for MortalBackend {
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
         self.write(self.kept.record(team, entries)).await
-    }
-
-    async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
-        self.read(self.kept.journal(team)).await
     }
 
     async fn journal_since(
@@ -230,13 +205,27 @@ impl Backend for MortalBackend {
         self.read(self.kept.journal_since(team, position)).await
     }
 
-    async fn take_slot(
+    async fn message_journal(
         &self,
-        scope: &RateScope,
-        rate: Rate,
-        now_ms: i64,
-    ) -> Result<Slot, StoreError> {
-        self.write(self.kept.take_slot(scope, rate, now_ms)).await
+        journal: JournalOf<'_>,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
+        self.read(self.kept.message_journal(journal, id)).await
+    }
+
+    async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError> {
+        self.read(self.kept.journal_summary(team)).await
+    }
+}
+
+#[async_trait]
+impl RecordStore for MortalBackend {
+    async fn document(
+        &self,
+        team: &TeamDir,
+        name: &'static str,
+    ) -> Result<Option<Value>, StoreError> {
+        self.read(self.kept.document(team, name)).await
     }
 
     async fn edit_document(
@@ -261,10 +250,6 @@ impl Backend for MortalBackend {
         self.read(self.kept.log(team, log)).await
     }
 
-    fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf {
-        self.kept.document_file(team, name)
-    }
-
     async fn replace_log(
         &self,
         team: &TeamDir,
@@ -274,11 +259,10 @@ impl Backend for MortalBackend {
     ) -> Result<(), StoreError> {
         self.write(self.kept.replace_log(team, log, lines, kept_as)).await
     }
+}
 
-    fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf {
-        self.kept.log_file(team, log)
-    }
-
+#[async_trait]
+impl LeaseStore for MortalBackend {
     async fn take_lease(
         &self,
         team: &TeamDir,
@@ -312,8 +296,16 @@ impl Backend for MortalBackend {
     ) -> Result<Option<LeaseHolder>, StoreError> {
         self.read(self.kept.last_holder(team, lease)).await
     }
+}
 
-    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
-        self.read(self.kept.watch(team)).await
+#[async_trait]
+impl RateStore for MortalBackend {
+    async fn take_slot(
+        &self,
+        scope: &RateScope,
+        rate: Rate,
+        now_ms: i64,
+    ) -> Result<Slot, StoreError> {
+        self.write(self.kept.take_slot(scope, rate, now_ms)).await
     }
 }

@@ -277,8 +277,10 @@ async fn a_text_to_a_full_inbox_is_refused_with_receiver_number_and_setting_and_
     let crew = crew_of_little_room().await;
     crew.send(&as_member("planner"), message("worker", "one")).await;
     crew.send(&Actor::Lead, message("worker", "two")).await;
-    let (mail, journal) =
-        (crew.unread("worker").await, crew.backend.journal(crew.team.dir()).await.unwrap());
+    let (mail, journal) = (
+        crew.unread("worker").await,
+        crew.backend.journal_since(crew.team.dir(), 0).await.unwrap().0,
+    );
     let mut refused = Vec::new();
     for actor in [Actor::Lead, as_member("planner"), Actor::Outside("ci".into())] {
         let error = crew.refused(&actor, message("worker", "three")).await;
@@ -288,7 +290,7 @@ async fn a_text_to_a_full_inbox_is_refused_with_receiver_number_and_setting_and_
     assert_eq!(refused.len(), 1);
     assert_snapshot!(refused[0], @r#"{"success":false,"error":"rate_limit","message":"Agent 'worker' has 2 unread messages; at most 2 are allowed (`pitcrew.limits.unreadMessages` in the settings)","details":{"agent":"worker","limit":2,"got":2,"setting":"pitcrew.limits.unreadMessages"}}"#);
     assert_eq!(crew.unread("worker").await, mail);
-    assert_eq!(crew.backend.journal(crew.team.dir()).await.unwrap(), journal);
+    assert_eq!(crew.backend.journal_since(crew.team.dir(), 0).await.unwrap().0, journal);
     crew.send(&as_member("worker"), message("planner", "others have room")).await;
     let read = [mail[0].id.clone()];
     crew.backend.acknowledge(crew.team.dir(), &name("worker").inbox_file(), &read).await.unwrap();

@@ -1,6 +1,6 @@
 //! What was started for members, where it is, and members that join by themselves.
 
-use pitcrew_protocol::{ErrorCode, PaneHost, ProcessRef};
+use pitcrew_protocol::{ErrorCode, PaneHost, ProcessRef, Program};
 use pitcrew_store::Event;
 use pitcrew_team::{Actor, Escaped, JoinMember, MAIL_WAITS_MS, PanePlace, SpawnRecord, Started};
 
@@ -10,7 +10,7 @@ fn started(pid: u32) -> Started {
     Started {
         process: Some(ProcessRef { pid, start_ticks: 77 }),
         pane: Some(PanePlace { host: PaneHost::of("tmux"), id: "%3".into() }),
-        program: "pitcrew".into(),
+        program: Program::Pitcrew.into(),
         bounds: None,
         owner: ProcessRef { pid: 1, start_ticks: 2 },
         at_ms: 3,
@@ -41,7 +41,7 @@ async fn what_was_started_stays_known_until_it_is_forgotten() {
     crew.team.forget_started(&worker).await.unwrap();
     crew.team.forget_started(&worker).await.unwrap();
     assert!(crew.team.started().await.unwrap().is_empty());
-    let journal = crew.backend.journal(crew.team.dir()).await.unwrap();
+    let journal = crew.backend.journal_since(crew.team.dir(), 0).await.unwrap().0;
     let stops: Vec<_> = journal
         .into_iter()
         .map(|e| e.event)

@@ -466,12 +466,13 @@ async fn the_journal_tells_each_change_of_a_task() {
     change(&crew, &as_member("worker"), with_status("1", START)).await;
     change(&crew, &as_member("worker"), with_status("1", DONE)).await;
     change(&crew, &Actor::User, with_status("1", Some(StatusChange::Deleted))).await;
-    let told = crew.backend.journal(crew.team.dir()).await.unwrap().into_iter().filter_map(|e| {
-        match e.event {
-            Event::TaskChanged { by, change, .. } => Some(format!("{by} {change}")),
-            _ => None,
-        }
-    });
+    let told =
+        crew.backend.journal_since(crew.team.dir(), 0).await.unwrap().0.into_iter().filter_map(
+            |e| match e.event {
+                Event::TaskChanged { by, change, .. } => Some(format!("{by} {change}")),
+                _ => None,
+            },
+        );
     assert_eq!(
         told.collect::<Vec<_>>(),
         ["team-lead created", "worker claimed", "worker completed", "user deleted"]

@@ -7,7 +7,7 @@ use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, Limits, Message, MessageId, Rate, SendMessageInput,
     TaskCreateInput, TaskUpdateInput, TeamCreateInput,
 };
-use pitcrew_store::{Backend, MemoryBackend};
+use pitcrew_store::{Backend, MemoryBackend, UnreadLimit};
 
 use pitcrew_team::{
     Actor, Clock, CreateTeam, MadeBy, Mail, OnTaken, Sent, SpawnMember, Team, Teams,
@@ -144,8 +144,11 @@ impl Crew {
         let id = MessageId(format!("forged-{}", self.unread(to).await.len()));
         let message =
             Message::new(from, text.into(), "2026-11-20T11:48:29.735Z".into()).with_id(&id);
-        let _new =
-            self.backend.append(self.team.dir(), &name(to).inbox_file(), message).await.unwrap();
+        let _new = self
+            .backend
+            .append(self.team.dir(), &name(to).inbox_file(), message, UnreadLimit::None)
+            .await
+            .unwrap();
     }
 }
 

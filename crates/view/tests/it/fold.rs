@@ -131,7 +131,7 @@ fn tasks_mail_and_plans_are_counted_wherever_the_agent_lives() {
     let task = |change: &str| RunEvent::TaskChanged {
         agent: name("bob"),
         task: TaskId::from_number(1),
-        change: change.to_owned(),
+        change: change.to_owned().into(),
     };
     let mail = RunEvent::MailDelivered {
         agent: name("bob"),

@@ -1,7 +1,6 @@
 //! The check of mail: unread messages for somebody who is no member.
 
 use pitcrew_protocol::{AgentName, MessageId, counted};
-use pitcrew_store::Event;
 use pitcrew_team::Team;
 
 use super::fault::{Fault, Mended, Remedy};
@@ -38,13 +37,6 @@ pub(super) async fn give_up(
     name: &AgentName,
     ids: &[MessageId],
 ) -> Result<Mended, Failure> {
-    let dead = |id: &MessageId| Event::MessageDead {
-        id: id.clone(),
-        to: name.clone(),
-        reason: format!("{name} is no member"),
-    };
-    team.note(ids.iter().map(dead)).await;
-    let acknowledged = team.backend().acknowledge(team.dir(), &name.inbox_file(), ids).await;
-    acknowledged.map_err(Failure::internal)?;
+    team.give_up_mail_of_nobody(name, ids).await.map_err(Failure::internal)?;
     Ok(Mended::Done("told as dead".to_owned()))
 }

@@ -23,12 +23,7 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     }
     if view.is_ours() && !view.is_led().await? {
         let (team, lease) = (&view.team, LeaseName::Run);
-        let ran = team
-            .backend()
-            .last_holder(team.dir(), &lease)
-            .await
-            .map_err(Failure::internal)?
-            .is_some();
+        let ran = team.last_holder(&lease).await.map_err(Failure::internal)?.is_some();
         // One that nobody has ever run was made, and waits.
         notes.extend((ran || !spawned.is_empty()).then(|| of_stopped(view, &spawned)));
     }
@@ -38,7 +33,7 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
 /// One that joined by itself. Its lease tells who ran it last.
 async fn of_joined(view: &TeamView, name: &AgentName) -> Result<Option<Fault>, Failure> {
     let (team, lease) = (&view.team, LeaseName::of_member(name));
-    let last = team.backend().last_holder(team.dir(), &lease).await.map_err(Failure::internal)?;
+    let last = team.last_holder(&lease).await.map_err(Failure::internal)?;
     let Some(process) = last
         .as_ref()
         .map(|holder| ProcessIdentity::from(holder.process()))

@@ -17,7 +17,7 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
     let team = &view.team;
     let mut faults = Vec::new();
     for (document, unread) in team.unread_entries().await {
-        let path = team.backend().document_file(team.dir(), document);
+        let path = team.document_file(document);
         match unread {
             Ok(unread) => faults.extend(unread.iter().map(|it| of_entry(team, it, &path))),
             // What is no JSON, or of a later version, is among the files' faults.
@@ -30,8 +30,8 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
     }
     for member in &view.config.members {
         let name = LogName::Transcript(member.name.clone());
-        let path = team.backend().log_file(team.dir(), &name);
-        let lines = match team.backend().log(team.dir(), &name).await {
+        let path = team.log_file(&name);
+        let lines = match team.log(&name).await {
             Ok(lines) => lines,
             Err(_) if known.iter().any(|place| *place == path.display().to_string()) => continue,
             Err(error) => return Err(Failure::internal(error)),
@@ -70,7 +70,7 @@ pub(super) async fn take_out(
     document: &'static str,
     keep: &mut Keep,
 ) -> Result<Mended, Failure> {
-    let path = team.backend().document_file(team.dir(), document);
+    let path = team.document_file(document);
     let kept = match rooms.files.keep_copy(&path, keep).map_err(Failure::internal)? {
         Mend::Kept(place) => format!("kept as {}", place.display()),
         Mend::Done | Mend::Changed => return Ok(Mended::Done("it is gone".to_owned())),

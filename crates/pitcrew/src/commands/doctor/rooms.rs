@@ -85,6 +85,6 @@ impl TeamView {
 
 /// Whether a process of ours runs the team.
 pub(super) async fn is_led(team: &Team) -> Result<bool, Failure> {
-    let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await;
+    let holder = team.lease_holder(&LeaseName::Run).await;
     Ok(holder.map_err(Failure::internal)?.is_some())
 }

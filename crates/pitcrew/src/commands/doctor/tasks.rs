@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     let team = &view.team;
-    let tasks = team.backend().tasks(team.dir()).await.map_err(Failure::internal)?;
+    let tasks = team.all_tasks().await.map_err(Failure::internal)?;
     let mut faults = Vec::new();
     for circle in circles(&tasks) {
         let ids = circle.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");

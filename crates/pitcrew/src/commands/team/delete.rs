@@ -124,7 +124,7 @@ impl Delete {
         let (team, is_whole) = match &opened {
             Ok(team) => (team.clone(), true),
             // A team whose config can be read is another one, whose name falls on the same folder.
-            Err(error) if teams.backend().team(&TeamDir::of(self.team.name())).await.is_ok() => {
+            Err(error) if teams.config_in(&TeamDir::of(self.team.name())).await.is_ok() => {
                 return Err(error.clone().into());
             }
             Err(_) => (teams.at(&TeamDir::of(self.team.name()))?, false),
@@ -230,7 +230,7 @@ async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> R
 
 /// Stops all that runs for a team that nobody runs; whether there is a team to speak of.
 async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
-    let holder = match team.backend().lease_holder(team.dir(), &LeaseName::Run).await {
+    let holder = match team.lease_holder(&LeaseName::Run).await {
         Ok(holder) => holder,
         Err(StoreError::NoTeam { .. }) => return Ok(false),
         // Nobody holds what is no file, and nothing of ours is to be found behind a link.

@@ -94,9 +94,9 @@ impl Lead {
 
 async fn led(context: &Context, team: Option<&str>) -> Result<Led, Failure> {
     let team = selection::open(context, team, Purpose::Look).await?;
-    let (backend, run) = (team.backend(), LeaseName::Run);
-    let holder = backend.lease_holder(team.dir(), &run).await.map_err(Failure::internal)?;
-    let last = backend.last_holder(team.dir(), &run).await.map_err(Failure::internal)?;
+    let run = LeaseName::Run;
+    let holder = team.lease_holder(&run).await.map_err(Failure::internal)?;
+    let last = team.last_holder(&run).await.map_err(Failure::internal)?;
     let alive =
         holder.as_ref().is_some_and(|holder| ProcessIdentity::from(holder.process()).is_alive());
     let run_by = Running::of(&team, team.config().await?.as_ref()).await?;

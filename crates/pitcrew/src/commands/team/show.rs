@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::TeamConfig;
-use pitcrew_store::{ArchivedTeam, LeaseHolder, LeaseName};
+use pitcrew_store::{ArchivedTeam, LeaseHolder, LeaseName, Paths};
 use pitcrew_team::TaskListView;
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
@@ -54,7 +54,7 @@ impl Show {
         let team = match selection::open_or_archived(context, name).await? {
             Chosen::Live(team) => team,
             Chosen::Archived(archived) => {
-                let shown = ShownArchived::of(*archived, name);
+                let shown = ShownArchived::of(*archived, &Paths::new(&context.root), name);
                 return context.output.answer(&shown, ShownArchived::text);
             }
         };
@@ -66,11 +66,7 @@ impl Show {
             team: config.as_ref().clone(),
             team_file_path: team.file(),
             tasks: TaskListView::of(&team.tasks().await?),
-            run_by: team
-                .backend()
-                .lease_holder(team.dir(), &LeaseName::Run)
-                .await
-                .map_err(Failure::internal)?,
+            run_by: team.lease_holder(&LeaseName::Run).await.map_err(Failure::internal)?,
         };
         context.output.answer(&shown, Shown::text)
     }
@@ -96,10 +92,10 @@ struct InArchive {
 
 impl ShownArchived {
     /// What is shown of it; it was asked for by `name`, which resumes it as well.
-    fn of(archived: ArchivedTeam, name: Option<&str>) -> Self {
+    fn of(archived: ArchivedTeam, paths: &Paths, name: Option<&str>) -> Self {
         Self {
             resume: name.unwrap_or(archived.config.name.as_str()).to_owned(),
-            team_file_path: archived.place.join("team/config.json"),
+            team_file_path: paths.archived(&archived.name).join("team/config.json"),
             tasks: TaskListView::of(&archived.tasks),
             archive: InArchive {
                 id: archived.name.to_string(),

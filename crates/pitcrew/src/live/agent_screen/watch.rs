@@ -59,7 +59,7 @@ pub(crate) async fn watch(
     mut signals: Signals,
     questions: Option<Questions>,
 ) -> Result<Watched, Failure> {
-    let mut changes = team.backend().watch(team.dir()).await.map_err(Failure::internal)?;
+    let mut changes = team.watch().await.map_err(Failure::internal)?;
     let agent_view = AgentView::new(agent.clone(), team.name().to_string());
     let questions = questions.unwrap_or_else(|| Questions::open().1);
     let terminal = Terminal::enter().map_err(Failure::internal)?;

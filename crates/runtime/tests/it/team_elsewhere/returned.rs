@@ -63,7 +63,7 @@ pub(crate) async fn abandoned_with(
     let record = Started {
         process: Some(ProcessRef { pid: process.pid, start_ticks: process.start_ticks }),
         pane: Some(PanePlace { host: PaneHost::of("pane"), id: started.id.0.clone() }),
-        program: "claude".to_owned(),
+        program: "claude".to_owned().into(),
         bounds: Some(bounds_of(setting, &member)),
         owner: ProcessRef { pid: 1, start_ticks: 1 },
         at_ms: 0,

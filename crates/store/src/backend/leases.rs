@@ -1,0 +1,104 @@
+//! Leases: what one process holds alone for as long as it lives.
+
+use async_trait::async_trait;
+use pitcrew_protocol::{AgentName, InboxFile, ProcessRef, TeamDir};
+use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+
+/// The leases of teams.
+#[async_trait]
+pub trait LeaseStore: Send + Sync {
+    /// Takes a lease; it ends with the process. `Err(holder)` inside: somebody has it.
+    async fn take_lease(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<Result<Lease, LeaseHolder>, StoreError>;
+
+    /// Says anew who holds a lease, which this backend has taken and which is still held. Watchers are told.
+    async fn name_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<(), StoreError>;
+
+    /// Who holds a lease now.
+    async fn lease_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError>;
+
+    /// Who took a lease last, whether it still holds it or not.
+    async fn last_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+    ) -> Result<Option<LeaseHolder>, StoreError>;
+}
+
+/// What a process can hold alone for as long as it lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeaseName {
+    /// Running the team.
+    Run,
+    /// Being the member whose mail is in this inbox, in a process of its own.
+    Member(InboxFile),
+}
+
+impl std::fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Run => f.write_str("the lease of the run"),
+            Self::Member(inbox) => write!(f, "the lease of {inbox}"),
+        }
+    }
+}
+
+impl LeaseName {
+    /// The lease of a member.
+    #[must_use]
+    pub fn of_member(name: &AgentName) -> Self {
+        Self::Member(name.inbox_file())
+    }
+}
+
+/// Who holds a lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseHolder {
+    /// Its process id.
+    pub pid: u32,
+    /// The start of that process in clock ticks since boot, to tell it from a later one with the same id.
+    pub start_ticks: u64,
+    /// When it took the lease, in milliseconds since 1970.
+    pub since_ms: i64,
+    /// The public key by which the frames of the team's lead are told from forged ones; absent when it signs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify_key: Option<String>,
+    /// The holder of the run's lease still writes what is to bound the members: nobody leads them yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prepares: bool,
+}
+
+impl LeaseHolder {
+    /// The process that holds the lease.
+    #[must_use]
+    pub fn process(&self) -> ProcessRef {
+        ProcessRef { pid: self.pid, start_ticks: self.start_ticks }
+    }
+}
+
+/// A lease; given up when dropped.
+pub struct Lease(
+    #[expect(dead_code, reason = "held for its drop")]
+    pub(crate)  Box<dyn std::any::Any + Send + Sync>,
+);
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Lease")
+    }
+}

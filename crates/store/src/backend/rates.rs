@@ -1,0 +1,48 @@
+//! Rates: how often something may be done, counted over all processes.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pitcrew_protocol::{Rate, TeamDir};
+
+use crate::StoreError;
+
+/// The counters of rates.
+#[async_trait]
+pub trait RateStore: Send + Sync {
+    /// Takes one slot of a rate, counted over all processes.
+    async fn take_slot(
+        &self,
+        scope: &RateScope,
+        rate: Rate,
+        now_ms: i64,
+    ) -> Result<Slot, StoreError>;
+}
+
+/// What a rate is counted over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RateScope {
+    /// Teams made under the root.
+    TeamCreation,
+    /// Calls under the root.
+    Calls,
+    /// Spawns into a team.
+    Spawns(TeamDir),
+    /// Tasks made in a team.
+    TaskCreation(TeamDir),
+    /// Broadcasts in a team.
+    Broadcasts(TeamDir),
+}
+
+/// The answer to [`RateStore::take_slot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Slot {
+    /// Taken.
+    Taken,
+    /// None is free for that long.
+    Full {
+        /// When the next one comes free.
+        retry_after: Duration,
+    },
+}

@@ -1,0 +1,125 @@
+//! The journal as a file: lines appended, read on from a position, and searched from the end.
+
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+
+use pitcrew_protocol::{MessageId, TeamDir};
+
+use super::backend::Files;
+use super::checkpoint::{CHECKPOINT, Checkpoint};
+use super::disk::{Disk, failed, is_absent};
+use super::lines::{self, Force};
+use crate::journal::{is_on_way_of, texts_on_way_of};
+use crate::{Event, JournalEntry, JournalSummary, StoreError};
+
+impl Files {
+    /// The checkpoint of a team's journal.
+    fn checkpoint(&self, team: &TeamDir) -> Checkpoint<'_> {
+        Checkpoint::new(&self.disk, self.paths.journal(team), self.paths.document(team, CHECKPOINT))
+    }
+
+    pub(crate) fn record(
+        &self,
+        team: &TeamDir,
+        entries: &[JournalEntry],
+    ) -> Result<(), StoreError> {
+        let path = self.paths.journal(team);
+        let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
+        let lines = lines.map_err(|e| failed("write", &path)(e.into()))?;
+        // A dead message is marked as read next, and then nothing else tells of it.
+        let is_last_word =
+            entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
+        let force = if is_last_word { Force::Now } else { Force::Later };
+        let appended = self.append_lines(team, &path, &lines, force);
+        let appended = appended.inspect_err(|error| {
+            // A team that is gone took its journal with it.
+            if !matches!(error, StoreError::NoTeam { .. }) {
+                self.disk.tell_unrecorded(error);
+            }
+        })?;
+        self.checkpoint(team).follow(&appended);
+        Ok(())
+    }
+
+    pub(crate) fn journal_since(
+        &self,
+        team: &TeamDir,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+        self.must_exist(team)?;
+        let (lines, end) = lines::read_since(&self.disk, &self.paths.journal(team), position)?;
+        Ok((entries(&lines), end))
+    }
+
+    pub(crate) fn message_journal(
+        &self,
+        team: &TeamDir,
+        id: &MessageId,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
+        self.must_exist(team)?;
+        about(&self.disk, &self.paths.journal(team), id)
+    }
+
+    pub(crate) fn journal_summary(
+        &self,
+        team: &TeamDir,
+    ) -> Result<(JournalSummary, u64), StoreError> {
+        self.must_exist(team)?;
+        self.checkpoint(team).summary()
+    }
+
+    pub(crate) fn append_lines(
+        &self,
+        team: &TeamDir,
+        path: &Path,
+        lines: &[String],
+        force: Force,
+    ) -> Result<Range<u64>, StoreError> {
+        match lines::append(&self.disk, path, lines, force) {
+            Err(StoreError::Io { source, .. }) if is_absent(&source) => {
+                self.must_exist(team)?;
+                self.make_ours(team)?;
+                lines::append(&self.disk, path, lines, force)
+            }
+            other => other,
+        }
+    }
+}
+
+/// The entries about one message, in the journal at `path`.
+pub(crate) fn about(
+    disk: &Disk,
+    path: &Path,
+    id: &MessageId,
+) -> Result<Vec<JournalEntry>, StoreError> {
+    let mut found = Vec::new();
+    let mut is_sent = false;
+    lines::search_back(disk, path, &texts_on_way_of(id), |step| {
+        for line in step {
+            let Some(entry) = entry_of(line) else { continue };
+            if is_on_way_of(id, &entry.event) {
+                is_sent |= matches!(entry.event, Event::MessagePersisted { .. });
+                found.push(entry);
+            }
+        }
+        // A receiver may note that it has a message a moment before its sender notes that it sent it; never steps before.
+        if is_sent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    found.reverse();
+    Ok(found)
+}
+
+/// The entries of a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.
+fn entries(lines: &[String]) -> Vec<JournalEntry> {
+    lines.iter().filter_map(|line| entry_of(line)).collect()
+}
+
+/// Reads an entry's two parts one after the other: to take them apart in one go, serde keeps every field of a line aside.
+pub(super) fn entry_of(line: &str) -> Option<JournalEntry> {
+    #[derive(serde::Deserialize)]
+    struct At {
+        at_ms: i64,
+    }
+    let At { at_ms } = serde_json::from_str(line).ok()?;
+    Some(JournalEntry { at_ms, event: serde_json::from_str(line).ok()? })
+}
