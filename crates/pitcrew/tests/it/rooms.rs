@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("panes", &["process", "protocol"]),
     ("runtime", &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"]),
     // A fold of the runtime's events has the models' usage and the team's members in it.
-    ("view", &["model", "protocol", "runtime", "store", "team"]),
+    ("view", &["model", "protocol", "runtime", "team"]),
     (
         "pitcrew",
         &[
