@@ -1,7 +1,7 @@
 //! Why something cannot be shown.
 
 use pitcrew_protocol::{ApiError, TeamDir};
-use pitcrew_store::StoreError;
+use pitcrew_team::store::StoreError;
 
 /// Why a team cannot be looked at.
 #[derive(Debug, thiserror::Error)]

@@ -2,8 +2,8 @@
 
 use pitcrew_protocol::{ApiError, TeamName};
 use pitcrew_runtime::control_socket::{ControlRequest, KnockError, LEAD_VERSION, control_request};
-use pitcrew_store::LeaseName;
 use pitcrew_team::Team;
+use pitcrew_team::store::LeaseName;
 use serde_json::Value;
 
 use crate::error::ViewError;

@@ -3,7 +3,7 @@
 
 use pitcrew_protocol::{LEAD_NAME, LeadProcess, TeamConfig};
 use pitcrew_runtime::identity::{ProcessIdentity, own_pid_space};
-use pitcrew_store::LeaseName;
+use pitcrew_team::store::LeaseName;
 use pitcrew_team::{SpawnRecord, Team};
 use serde::Serialize;
 

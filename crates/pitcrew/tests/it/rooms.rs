@@ -10,6 +10,7 @@ use serde_json::Value;
 /// Each crate with the crates of this workspace that it uses.
 const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &[]),
+    // Prices and context windows as settings write them.
     ("model", &["protocol"]),
     ("store", &["protocol"]),
     ("team", &["protocol", "store"]),
@@ -19,21 +20,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("permission", &["process", "protocol"]),
     ("tools", &["agent", "permission", "process", "protocol"]),
     ("panes", &["process", "protocol"]),
-    ("runtime", &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"]),
     (
-        "pitcrew",
-        &[
-            "agent",
-            "model",
-            "panes",
-            "permission",
-            "process",
-            "protocol",
-            "runtime",
-            "team",
-            "tools",
-        ],
+        "runtime",
+        &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"],
     ),
+    ("view", &["model", "protocol", "runtime", "team"]),
+    ("pitcrew", &["model", "protocol", "runtime", "team", "view"]),
     // It drives the binary, and uses no type of the product.
     ("chaos", &[]),
 ];
@@ -46,7 +38,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("seccompiler", &["process"]),
     ("grep-regex", &["tools"]),
     ("grep-searcher", &["tools"]),
-    ("globset", &["tools"]),
+    ("globset", &["model", "tools"]),
     ("clap", &["chaos", "pitcrew"]),
     ("crossterm", &["pitcrew"]),
     ("comfy-table", &["pitcrew"]),
