@@ -26,12 +26,26 @@ pub enum RunEvent {
         /// How far.
         stage: LaunchStage,
     },
-    /// A teammate of ours in a process of its own did something; of those here other events tell more.
-    DoneElsewhere {
+    /// A model call of an agent ended, and its answer is not known here; else it is [`RunEvent::Answered`].
+    TurnEnded {
         /// The agent.
         agent: AgentName,
-        /// What it did.
-        activity: RemoteActivity,
+        /// What the call took.
+        spending: Spending,
+    },
+    /// An agent made or changed a task by a call that is not known here; else the call is a [`RunEvent::ToolEnded`].
+    TaskChanged {
+        /// The agent.
+        agent: AgentName,
+        /// The task.
+        task: TaskId,
+        /// `created`, `updated`, `claimed`, `completed`, `released` or `deleted`.
+        change: String,
+    },
+    /// An agent handed in a plan by a call that is not known here.
+    PlanHandedIn {
+        /// The agent.
+        agent: AgentName,
     },
     /// An agent's state changed.
     AgentChanged {
@@ -149,22 +163,6 @@ pub enum RunEvent {
 #[must_use]
 pub fn waiting_for_model(reason: &str, delay: Duration) -> String {
     format!("waits {:.0} s for the model: {reason}", delay.as_secs_f64().ceil())
-}
-
-/// What is known of a teammate's work that goes on in another process.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RemoteActivity {
-    /// It called its model.
-    TurnEnded(Spending),
-    /// It made or changed a task.
-    TaskChanged {
-        /// The task.
-        task: TaskId,
-        /// `created`, `updated`, `claimed`, `completed`, `released` or `deleted`.
-        change: String,
-    },
-    /// It handed in a plan.
-    PlanHandedIn,
 }
 
 /// What one model call took.

@@ -5,9 +5,7 @@
 use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{AgentName, Color, Member, Status, Task, TaskStatus, TeamConfig};
 use pitcrew_runtime::agent::Role;
-use pitcrew_runtime::events::{
-    AgentStarted, Answered, RemoteActivity, RunEvent, RunStarted, Spending, ToolEnded,
-};
+use pitcrew_runtime::events::{AgentStarted, Answered, RunEvent, RunStarted, Spending, ToolEnded};
 use pitcrew_runtime::run::{AgentSummary, RunOutcome};
 use pitcrew_team::{KnownMode, SpawnRecord};
 use serde_json::Value;
@@ -63,7 +61,12 @@ fn fold_run(state: &mut TeamState, event: &RunEvent) {
         }
         RunEvent::Answered(answered) => answer_ended(state, answered),
         RunEvent::Compacted(it) => spend(state, &it.agent, it.usage, it.cost_usd, 0),
-        RunEvent::DoneElsewhere { agent, activity } => done_elsewhere(state, agent, activity),
+        RunEvent::TurnEnded { agent, spending } => {
+            let Spending { usage, cost_usd, tool_calls, .. } = spending;
+            spend(state, agent, *usage, *cost_usd, *tool_calls);
+        }
+        RunEvent::TaskChanged { change, .. } => count_task(state, change),
+        RunEvent::PlanHandedIn { .. } => state.counts.plans += 1,
         RunEvent::TextDelta { agent, .. }
         | RunEvent::ModelWaits { agent, .. }
         | RunEvent::ModelSilent { agent, .. }
@@ -177,17 +180,11 @@ fn spend(
     agent.has_price &= cost_usd.is_some();
 }
 
-fn done_elsewhere(state: &mut TeamState, name: &AgentName, activity: &RemoteActivity) {
-    match activity {
-        RemoteActivity::TurnEnded(Spending { usage, cost_usd, tool_calls, .. }) => {
-            spend(state, name, *usage, *cost_usd, *tool_calls);
-        }
-        RemoteActivity::TaskChanged { change, .. } => match change.as_str() {
-            "created" => state.counts.tasks_made += 1,
-            "completed" => state.counts.tasks_completed += 1,
-            _ => {}
-        },
-        RemoteActivity::PlanHandedIn => state.counts.plans += 1,
+fn count_task(state: &mut TeamState, change: &str) {
+    match change {
+        "created" => state.counts.tasks_made += 1,
+        "completed" => state.counts.tasks_completed += 1,
+        _ => {}
     }
 }
 

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{AgentName, Status};
-use pitcrew_runtime::events::{
-    AgentStarted, Answered, Compacted, RemoteActivity, RunEvent, RunStarted, ToolEnded,
-};
+use pitcrew_runtime::events::{AgentStarted, Answered, Compacted, RunEvent, RunStarted, ToolEnded};
 
 use crate::fold::{ViewEvent, fold};
 use crate::state::TeamState;
@@ -62,14 +60,15 @@ pub fn remarks(before: &TeamState, event: &RunEvent) -> Vec<Remark> {
         RunEvent::AgentLaunched { agent, stage } => {
             vec![Remark::of(agent, format!("in its pane: {}", stage.as_str()))]
         }
-        RunEvent::DoneElsewhere { agent, activity } => {
-            done_elsewhere(activity).into_iter().map(|text| Remark::of(agent, text)).collect()
+        RunEvent::TaskChanged { agent, task, change } => {
+            vec![Remark::of(agent, format!("{change} task #{task}"))]
         }
+        RunEvent::PlanHandedIn { agent } => vec![Remark::of(agent, "hands in a plan".to_owned())],
         RunEvent::AgentChanged { agent, status, detail } => {
             let text = changed(before, agent, *status, detail.as_deref());
             text.into_iter().map(|text| Remark::of(agent, text)).collect()
         }
-        RunEvent::TextDelta { .. } => Vec::new(),
+        RunEvent::TextDelta { .. } | RunEvent::TurnEnded { .. } => Vec::new(),
         RunEvent::Compacted(it) => vec![Remark::of(&it.agent, compacted(it))],
         RunEvent::ToolEnded(it) => tool_failed(it).into_iter().collect(),
         RunEvent::MailDelivered { agent, from, .. } => vec![Remark::of(agent, mail(from))],
@@ -106,14 +105,6 @@ fn agent_started(started: &AgentStarted) -> String {
     let part = if started.parent_call.is_some() { "as a subagent" } else { "as a teammate" };
     let agent_type = started.agent_type.as_deref().unwrap_or("agent");
     format!("joins {part} ({agent_type}, {}, mode {})", started.model, started.mode)
-}
-
-fn done_elsewhere(activity: &RemoteActivity) -> Option<String> {
-    match activity {
-        RemoteActivity::TurnEnded(_) => None,
-        RemoteActivity::TaskChanged { task, change } => Some(format!("{change} task #{task}")),
-        RemoteActivity::PlanHandedIn => Some("hands in a plan".to_owned()),
-    }
 }
 
 fn changed(

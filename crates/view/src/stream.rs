@@ -9,9 +9,7 @@ use pitcrew_protocol::{
     AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, StreamEvent, SystemInit,
     TeamEvent, UserEvent,
 };
-use pitcrew_runtime::events::{
-    AgentStarted, Answered, Compacted, RemoteActivity, RunEvent, Spending, ToolEnded,
-};
+use pitcrew_runtime::events::{AgentStarted, Answered, Compacted, RunEvent, Spending, ToolEnded};
 use serde_json::{Map, Value, json};
 
 use crate::result::stream_usage;
@@ -55,7 +53,9 @@ impl Stream {
             RunEvent::ToolEnded(ended) => self.tool_ended(state, ended).into_iter().collect(),
             RunEvent::AgentStarted(_)
             | RunEvent::AgentLaunched { .. }
-            | RunEvent::DoneElsewhere { .. }
+            | RunEvent::TurnEnded { .. }
+            | RunEvent::TaskChanged { .. }
+            | RunEvent::PlanHandedIn { .. }
             | RunEvent::AgentChanged { .. }
             | RunEvent::TextDelta { .. }
             | RunEvent::ModelWaits { .. }
@@ -155,10 +155,11 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
         RunEvent::AgentLaunched { agent, stage } => {
             of("agent_launched", agent, json!({"stage": stage.as_str()}))
         }
-        RunEvent::DoneElsewhere { agent, activity } => {
-            let (name, data) = done_elsewhere(activity);
-            of(name, agent, data)
+        RunEvent::TurnEnded { agent, spending } => of("turn_ended", agent, spent(spending)),
+        RunEvent::TaskChanged { agent, task, change } => {
+            of("task_changed", agent, json!({"task": task, "change": change}))
         }
+        RunEvent::PlanHandedIn { agent } => of("plan_handed_in", agent, json!({})),
         RunEvent::AgentChanged { agent, status, detail } => {
             of("agent_changed", agent, json!({"status": status.as_str(), "detail": detail}))
         }
@@ -225,14 +226,6 @@ fn compacted(it: &Compacted) -> Value {
     })
 }
 
-fn done_elsewhere(activity: &RemoteActivity) -> (&'static str, Value) {
-    match activity {
-        RemoteActivity::TurnEnded(Spending { model, usage, cost_usd, .. }) => {
-            ("turn_ended", json!({"model": model, "usage": usage, "cost_usd": cost_usd}))
-        }
-        RemoteActivity::TaskChanged { task, change } => {
-            ("task_changed", json!({"task": task, "change": change}))
-        }
-        RemoteActivity::PlanHandedIn => ("plan_handed_in", json!({})),
-    }
+fn spent(it: &Spending) -> Value {
+    json!({"model": it.model, "usage": it.usage, "cost_usd": it.cost_usd})
 }

@@ -23,7 +23,9 @@ pub fn doing(event: &RunEvent) -> Option<String> {
         RunEvent::Started(_)
         | RunEvent::AgentStarted(_)
         | RunEvent::AgentLaunched { .. }
-        | RunEvent::DoneElsewhere { .. }
+        | RunEvent::TurnEnded { .. }
+        | RunEvent::TaskChanged { .. }
+        | RunEvent::PlanHandedIn { .. }
         | RunEvent::AgentChanged { .. }
         | RunEvent::Answered(_)
         | RunEvent::Compacted(_)

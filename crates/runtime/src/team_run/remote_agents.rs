@@ -20,7 +20,7 @@ use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use crate::agent::Event;
 use crate::driver::{output_file, task_notification};
-use crate::events::{RemoteActivity, RunEvent, Spending};
+use crate::events::{RunEvent, Spending};
 use crate::tools::ToolOutcome;
 
 /// The document that holds the command line's own layer of settings.
@@ -137,32 +137,27 @@ impl TeamLoop {
             self.run_context.sink.tell(RunEvent::AllowedAlways { agent, what }).await;
             return Vec::new();
         }
-        let Some((agent, activity)) = self.activity(entry.event).await else { return Vec::new() };
-        let inputs = match &activity {
-            RemoteActivity::TurnEnded(spending) => {
-                let mut inputs = self.count(&agent, spending);
-                inputs.extend(self.client_used_up(&agent, spending.tool_calls));
-                inputs
-            }
-            RemoteActivity::TaskChanged { .. } | RemoteActivity::PlanHandedIn => Vec::new(),
-        };
-        self.run_context.sink.tell(RunEvent::DoneElsewhere { agent, activity }).await;
+        let Some(done) = self.done_elsewhere(entry.event).await else { return Vec::new() };
+        let mut inputs = Vec::new();
+        if let RunEvent::TurnEnded { agent, spending } = &done {
+            inputs.extend(self.count(agent, spending));
+            inputs.extend(self.client_used_up(agent, spending.tool_calls));
+        }
+        self.run_context.sink.tell(done).await;
         inputs
     }
 
-    /// What a teammate elsewhere did, by the journal. Mail that it read is told as that of everybody.
-    async fn activity(&mut self, event: Noted) -> Option<(AgentName, RemoteActivity)> {
+    /// The event of an entry in the journal about a teammate elsewhere.
+    async fn done_elsewhere(&mut self, event: Noted) -> Option<RunEvent> {
         if let Noted::TurnEnded(turn) = event {
             let spending = spending_of(&turn);
             let is_counted = self.agents.is_counted_by_journal(&turn.member);
-            return is_counted.then_some((turn.member, RemoteActivity::TurnEnded(spending)));
+            return is_counted.then_some(RunEvent::TurnEnded { agent: turn.member, spending });
         }
         if let Noted::TaskChanged { task, by, change, .. } = event {
             let agent = AgentName::foreign(&by);
-            return self
-                .agents
-                .keeps_journal(&agent)
-                .then_some((agent, RemoteActivity::TaskChanged { task, change }));
+            let is_elsewhere = self.agents.keeps_journal(&agent);
+            return is_elsewhere.then_some(RunEvent::TaskChanged { agent, task, change });
         }
         if let Noted::MessagePersisted { id, from, to, frame } = event {
             if self.agents.keeps_journal(&to) {
@@ -173,8 +168,8 @@ impl TeamLoop {
             }
             let is_plan = frame.as_deref() == Some(PlanApprovalRequest::TYPE);
             let agent = AgentName::foreign(&from);
-            return (is_plan && self.agents.keeps_journal(&agent))
-                .then_some((agent, RemoteActivity::PlanHandedIn));
+            let is_elsewhere = self.agents.keeps_journal(&agent);
+            return (is_plan && is_elsewhere).then_some(RunEvent::PlanHandedIn { agent });
         }
         if let Noted::MessageInjected { id, to: agent } = event
             && self.agents.keeps_journal(&agent)
@@ -182,10 +177,7 @@ impl TeamLoop {
             let running = self.agents.running_mut(&agent);
             let from = running.and_then(|running| running.senders.remove(&id));
             let from = vec![from.unwrap_or_default()];
-            self.run_context
-                .sink
-                .tell(RunEvent::MailDelivered { agent, from, ids: vec![id] })
-                .await;
+            return Some(RunEvent::MailDelivered { agent, from, ids: vec![id] });
         }
         None
     }

@@ -2,7 +2,7 @@
 
 use pitcrew_protocol::{Status, TaskId};
 use pitcrew_runtime::agent::Role;
-use pitcrew_runtime::events::{RemoteActivity, RunEvent};
+use pitcrew_runtime::events::RunEvent;
 use pitcrew_view::Counts;
 use pitcrew_view::state::Denial;
 use serde_json::json;
@@ -13,8 +13,8 @@ fn check_line(script: &[RunEvent], line: &str) {
     assert_eq!(agent_after("bob", script).line(), line, "{script:?}");
 }
 
-fn elsewhere(activity: RemoteActivity) -> RunEvent {
-    RunEvent::DoneElsewhere { agent: name("bob"), activity }
+fn turn_ended(tool_calls: u32) -> RunEvent {
+    RunEvent::TurnEnded { agent: name("bob"), spending: spending(tool_calls, Some(0.25)) }
 }
 
 #[test]
@@ -85,14 +85,7 @@ fn turns_tool_calls_tokens_and_cost_add_up_wherever_the_agent_lives() {
             answers("bob", Vec::new(), Some(0.25)),
         ],
     );
-    let there = agent_after(
-        "bob",
-        &[
-            joins("bob", None),
-            elsewhere(RemoteActivity::TurnEnded(spending(2, Some(0.25)))),
-            elsewhere(RemoteActivity::TurnEnded(spending(0, Some(0.25)))),
-        ],
-    );
+    let there = agent_after("bob", &[joins("bob", None), turn_ended(2), turn_ended(0)]);
     assert_eq!((here.turns, here.tool_calls, here.usage), (2, 2, usage(2_000, 200)));
     assert_eq!(here.line(), "pending                         2.2k tokens  $0.50");
     assert_eq!(here, there);
@@ -135,7 +128,8 @@ fn an_agent_that_never_started_is_not_made_up() {
 fn tasks_mail_and_plans_are_counted_wherever_the_agent_lives() {
     let completes = json!({"statusChange": {"from": "in_progress", "to": "completed"}});
     let starts = json!({"statusChange": {"from": "pending", "to": "in_progress"}});
-    let task = |change: &str| RemoteActivity::TaskChanged {
+    let task = |change: &str| RunEvent::TaskChanged {
+        agent: name("bob"),
         task: TaskId::from_number(1),
         change: change.to_owned(),
     };
@@ -154,10 +148,10 @@ fn tasks_mail_and_plans_are_counted_wherever_the_agent_lives() {
         tool_ends("ann", "TaskUpdate", starts, false),
         tool_ends("ann", "TaskUpdate", completes, false),
         tool_ends("ann", "ExitPlanMode", json!({}), false),
-        elsewhere(task("created")),
-        elsewhere(task("claimed")),
-        elsewhere(task("completed")),
-        elsewhere(RemoteActivity::PlanHandedIn),
+        task("created"),
+        task("claimed"),
+        task("completed"),
+        RunEvent::PlanHandedIn { agent: name("bob") },
         mail,
     ]);
     let counts =

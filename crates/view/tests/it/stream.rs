@@ -2,7 +2,7 @@
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{Status, TeamEvent};
-use pitcrew_runtime::events::{RemoteActivity, RunEvent};
+use pitcrew_runtime::events::RunEvent;
 use pitcrew_view::stream::Stream;
 use pitcrew_view::{TeamState, ViewEvent, fold};
 use serde_json::{Value, json};
@@ -51,10 +51,7 @@ fn the_stream_has_the_turns_of_the_lead_and_of_its_subagents_only() {
 
 #[test]
 fn what_an_agent_elsewhere_does_is_a_team_event_as_if_it_were_here() {
-    let elsewhere = RunEvent::DoneElsewhere {
-        agent: name("bob"),
-        activity: RemoteActivity::TurnEnded(spending(2, Some(0.25))),
-    };
+    let elsewhere = RunEvent::TurnEnded { agent: name("bob"), spending: spending(2, Some(0.25)) };
     let script = [
         started(),
         joins("bob", None),

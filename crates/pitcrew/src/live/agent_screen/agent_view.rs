@@ -98,7 +98,9 @@ impl AgentView {
             RunEvent::Started(_)
             | RunEvent::AgentStarted(_)
             | RunEvent::AgentLaunched { .. }
-            | RunEvent::DoneElsewhere { .. }
+            | RunEvent::TurnEnded { .. }
+            | RunEvent::TaskChanged { .. }
+            | RunEvent::PlanHandedIn { .. }
             | RunEvent::AgentChanged { .. }
             | RunEvent::TextDelta { .. }
             | RunEvent::ModelWaits { .. }
