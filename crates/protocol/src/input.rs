@@ -1,7 +1,8 @@
 //! Reading a tool's input: every fault is collected, so that a model can mend its call in one go.
 //!
 //! Source of the texts: the refused call in `fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`; it shows a
-//! missing parameter, the other faults are worded alike. Which parameters a tool has is `tools`'.
+//! missing parameter, the other faults are worded alike. Which parameters a team tool has is `tools`'; the plain tools are
+//! checked against their schemas.
 
 use std::fmt;
 
@@ -48,6 +49,11 @@ pub enum InputFault {
         /// Its name.
         parameter: String,
     },
+    /// The input as a whole cannot be read.
+    Unreadable {
+        /// Why.
+        problem: String,
+    },
 }
 
 impl InputFault {
@@ -59,6 +65,7 @@ impl InputFault {
             | Self::WrongType { parameter, .. }
             | Self::Invalid { parameter, .. }
             | Self::Unknown { parameter } => parameter,
+            Self::Unreadable { .. } => "",
         }
     }
 
@@ -89,6 +96,11 @@ impl InputFault {
                 "path": [],
                 "message": format!("Unrecognized key: \"{parameter}\""),
             }),
+            Self::Unreadable { problem } => json!({
+                "code": "custom",
+                "path": path,
+                "message": problem,
+            }),
         }
     }
 }
@@ -109,6 +121,7 @@ impl fmt::Display for InputFault {
                 write!(f, "The parameter `{parameter}` must be {expected}")
             }
             Self::Unknown { parameter } => write!(f, "The parameter `{parameter}` is not known"),
+            Self::Unreadable { problem } => f.write_str(problem),
         }
     }
 }
@@ -142,10 +155,13 @@ impl InputError {
     /// The same error with parameters called as `name_of` says; `None` leaves a name as it is.
     pub(crate) fn renamed(mut self, name_of: impl Fn(&str) -> Option<&'static str>) -> Self {
         for fault in &mut self.faults {
-            let (InputFault::Missing { parameter, .. }
-            | InputFault::WrongType { parameter, .. }
-            | InputFault::Invalid { parameter, .. }
-            | InputFault::Unknown { parameter }) = fault;
+            let parameter = match fault {
+                InputFault::Missing { parameter, .. }
+                | InputFault::WrongType { parameter, .. }
+                | InputFault::Invalid { parameter, .. }
+                | InputFault::Unknown { parameter } => parameter,
+                InputFault::Unreadable { .. } => continue,
+            };
             if let Some(name) = name_of(parameter) {
                 name.clone_into(parameter);
             }
@@ -157,6 +173,66 @@ impl InputError {
 impl Serialize for InputError {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.data())
+    }
+}
+
+/// Checks an input against the schema of a tool: its parameters, their types and choices, at the top.
+///
+/// # Errors
+/// [`InputError`] with every fault.
+pub fn check_input(tool: &str, schema: &Value, input: &Value) -> Result<(), InputError> {
+    let error = |faults| InputError { tool: tool.to_owned(), faults };
+    let Value::Object(given) = input else {
+        return Err(error(vec![wrong_type("", "object", input)]));
+    };
+    let no_parameters = Map::new();
+    let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_parameters);
+    let mut faults = Vec::new();
+    for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+        if let Some(name) = name.as_str()
+            && !given.contains_key(name)
+        {
+            let expected = known.get(name).map_or("object", expected_type);
+            faults.push(InputFault::Missing { parameter: name.to_owned(), expected });
+        }
+    }
+    let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+    for (name, value) in given {
+        match known.get(name) {
+            Some(property) => faults.extend(mismatch(name, property, value)),
+            None if is_closed => faults.push(InputFault::Unknown { parameter: name.clone() }),
+            None => {}
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(error(faults)) }
+}
+
+fn mismatch(name: &str, property: &Value, value: &Value) -> Option<InputFault> {
+    let named = property.get("type").and_then(Value::as_str)?;
+    let fits = match named {
+        "integer" => value.is_i64() || value.is_u64(),
+        other => type_of(value) == other,
+    };
+    if !fits {
+        return Some(wrong_type(name, expected_type(property), value));
+    }
+    let choices = property.get("enum").and_then(Value::as_array)?;
+    if choices.contains(value) {
+        return None;
+    }
+    let choices: Vec<_> = choices.iter().filter_map(Value::as_str).collect();
+    Some(invalid(name, &format!("one of `{}`", choices.join("`, `"))))
+}
+
+/// The JSON type that a property names; `object` for one that names none.
+fn expected_type(property: &Value) -> &'static str {
+    match property.get("type").and_then(Value::as_str) {
+        Some("string") => "string",
+        Some("number") => "number",
+        Some("integer") => "integer",
+        Some("boolean") => "boolean",
+        Some("array") => "array",
+        Some(_) | None => "object",
     }
 }
 
@@ -297,13 +373,68 @@ pub(crate) fn invalid(parameter: &str, expected: &str) -> InputFault {
 }
 
 fn wrong_type(parameter: &str, expected: &'static str, value: &Value) -> InputFault {
-    let received = match value {
+    let received = type_of(value);
+    InputFault::WrongType { parameter: parameter.to_owned(), expected, received }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    };
-    InputFault::WrongType { parameter: parameter.to_owned(), expected, received }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: Value) -> String {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "limit": {"type": "number"},
+                "mode": {"type": "string", "enum": ["a", "b"]},
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+        });
+        match check_input("Probe", &schema, &input) {
+            Ok(()) => "fine".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_good_input_passes() {
+        assert_eq!(check(json!({"path": "x", "limit": 2.5, "mode": "a"})), "fine");
+    }
+
+    #[test]
+    fn a_missing_parameter_is_named_as_recorded() {
+        insta::assert_snapshot!(check(json!({})), @r"
+        Probe failed due to the following issue:
+        The required parameter `path` is missing
+        ");
+    }
+
+    #[test]
+    fn every_problem_is_told_at_once() {
+        insta::assert_snapshot!(check(json!({"file": 1, "limit": "3", "mode": "c"})), @r"
+        Probe failed due to the following issues:
+        The required parameter `path` is missing
+        The parameter `file` is not known
+        The parameter `limit` must be of type number, not string
+        The parameter `mode` must be one of `a`, `b`
+        ");
+    }
+
+    #[test]
+    fn an_input_that_is_no_object_is_refused() {
+        assert!(check(json!("path")).contains("The input must be of type object, not string"));
+    }
 }

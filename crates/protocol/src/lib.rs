@@ -53,7 +53,7 @@ pub use graph::{CircleError, TaskGraph, open_blockers, ready};
 pub use inject::{
     Injected, attribute, is_invisible, is_unseen, neutralised, parse as parse_injected, render,
 };
-pub use input::{InputError, InputFault};
+pub use input::{InputError, InputFault, check_input};
 pub use limits::{Limits, Rate};
 pub use message::{Message, MessageId, message_ids};
 pub use model_settings::{

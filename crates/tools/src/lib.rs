@@ -28,7 +28,6 @@ pub use edit::Edit;
 pub use edit::edited;
 pub use glob::Glob;
 pub use grep::Grep;
-pub use input::check_input;
 pub use read::Read;
 pub use read_log::{PathLocks, ReadLog};
 pub use shells::{LeftRunningLog, Shell, ShellError, ShellId, ShellState, Shells};

@@ -1,21 +1,14 @@
 //! TaskStop: stops a background shell.
 
 use async_trait::async_trait;
-use serde::Deserialize;
+use pitcrew_protocol::TaskStopInput;
 use serde_json::{Value, json};
 
-use super::input::parse;
 use super::{ShellId, Tool, ToolContext, ToolOutcome};
 
 /// Stops a background shell of this agent, with everything it started.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TaskStop;
-
-#[derive(Debug, Deserialize)]
-pub(super) struct Input {
-    task_id: Option<String>,
-    shell_id: Option<String>,
-}
 
 #[async_trait]
 impl Tool for TaskStop {
@@ -44,17 +37,11 @@ impl Tool for TaskStop {
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
-        let input = match parse::<Input>(self, input) {
-            Ok(input) => input,
-            Err(outcome) => return outcome,
+        let task_id = match TaskStopInput::parse(input) {
+            Ok(input) => input.task_id,
+            Err(error) => return ToolOutcome::malformed(&error),
         };
-        let Some(id) = input.task_id.or(input.shell_id) else {
-            return ToolOutcome::refused(
-                "InputValidationError: TaskStop failed due to the following issue:\n\
-                 The required parameter `task_id` is missing",
-            );
-        };
-        match context.shells.stop(&ShellId::from(id)).await {
+        match context.shells.stop(&ShellId::from(task_id)).await {
             Ok(shell) => ToolOutcome::done(
                 format!("Stopped {} ({}).", shell.id, shell.command),
                 json!({

@@ -1,6 +1,6 @@
 //! What a tool is: the trait, what a call is given and what it answers.
 
-use pitcrew_protocol::PermissionMode;
+use pitcrew_protocol::{InputError, PermissionMode};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +148,11 @@ impl ToolOutcome {
             data: Value::String(format!("Error: {reason}")),
             is_error: true,
         }
+    }
+
+    /// Tells of an input that cannot be read, in the recorded words.
+    pub fn malformed(error: &InputError) -> Self {
+        Self { text: error.text(), data: Value::String(error.data()), is_error: true }
     }
 
     /// Tells of a call that ended because the agent was interrupted.

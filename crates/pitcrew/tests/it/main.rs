@@ -13,6 +13,7 @@ mod bounds;
 mod crashes;
 mod damage;
 mod demo;
+mod dependencies;
 mod doctor;
 mod drift;
 mod earlier_binary;

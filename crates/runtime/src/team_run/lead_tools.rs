@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::subagents::Sending;
 use super::wake::{LeadRequest, LoopHandle};
-use crate::team_tools::malformed;
 use crate::tools::{TaskStop, Tool, ToolContext, ToolOutcome};
 
 /// The lead's own tools.
@@ -94,7 +93,7 @@ impl Tool for LeadTool {
             Some(Ok(_)) | None => {
                 return ToolOutcome::refused(format_args!("{} takes no such call", self.name));
             }
-            Some(Err(error)) => return malformed(&error),
+            Some(Err(error)) => return ToolOutcome::malformed(&error),
         };
         answered(&self.loop_handle, lead_request, context).await
     }
@@ -200,7 +199,7 @@ impl Tool for SubagentTool {
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
         let input = match SpawnInput::parse(input) {
             Ok(input) => input,
-            Err(error) => return malformed(&error),
+            Err(error) => return ToolOutcome::malformed(&error),
         };
         let teammates = self.teammates;
         if input.name.is_some() {

@@ -8,7 +8,7 @@ use pitcrew_protocol::{AgentName, TeamCall, tool_schema};
 use pitcrew_team::{Actor, Team};
 use serde_json::{Value, json};
 
-use super::tool::{malformed, refusal};
+use super::tool::refusal;
 use crate::dropped::as_member;
 use crate::given_file::read_plain;
 use crate::tools::{Tool, ToolContext, ToolOutcome};
@@ -117,7 +117,7 @@ impl Tool for ExitPlanMode {
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
         if let Some(Err(error)) = TeamCall::parse(EXIT_PLAN_MODE, input.clone()) {
-            return malformed(&error);
+            return ToolOutcome::malformed(&error);
         }
         let plan = match plan_of(&input, &self.plan_file, context.limits.file_bytes).await {
             Ok(plan) => plan,

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pitcrew_protocol::{
-    ApiError, InputError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised,
-    tool_schema,
+    ApiError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised, tool_schema,
 };
 use pitcrew_team::{Actor, Team, task_times};
 use serde_json::{Value, json};
@@ -93,7 +92,7 @@ impl Tool for TeamTool {
                     Err(error) => refusal(&error),
                 }
             }
-            Some(Err(error)) => malformed(&error),
+            Some(Err(error)) => ToolOutcome::malformed(&error),
             None => ToolOutcome::refused(format_args!("{} is no tool of the team", self.name)),
         }
     }
@@ -151,9 +150,4 @@ pub(crate) fn refusal(error: &ApiError) -> ToolOutcome {
     }
     let data = serde_json::to_value(error).unwrap_or(Value::Null);
     ToolOutcome { text: format!("<tool_use_error>{text}</tool_use_error>"), data, is_error: true }
-}
-
-/// A malformed input as the outcome of a tool, in the recorded words.
-pub(crate) fn malformed(error: &InputError) -> ToolOutcome {
-    ToolOutcome { text: error.text(), data: Value::String(error.data()), is_error: true }
 }

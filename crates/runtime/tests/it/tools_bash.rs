@@ -246,7 +246,7 @@ async fn bad_input_is_told_in_the_recorded_words() {
     insta::assert_snapshot!(text, @r"
     <tool_use_error>InputValidationError: Bash failed due to the following issues:
     The required parameter `command` is missing
-    An unexpected parameter `cmd` was provided</tool_use_error>
+    The parameter `cmd` is not known</tool_use_error>
     ");
     let text = setting.refused("Shell", json!({})).await;
     insta::assert_snapshot!(text, @"<tool_use_error>Error: No such tool available: Shell. There are: Bash, Read, Write, Edit, Glob, Grep, TaskStop</tool_use_error>");
