@@ -32,6 +32,8 @@ mod stream_ours;
 mod suggest;
 mod task;
 mod tolerant;
+pub mod tool_name;
+mod tool_table;
 mod tools;
 #[macro_use]
 mod wire;
@@ -66,7 +68,7 @@ pub use results::{
     TaskUpdated, TeamCreated, TeamDeleted,
 };
 pub use sandbox_profile::SandboxProfile;
-pub use schemas::{TEAM_TOOLS, subagent_schema, tool_schema};
+pub use schemas::{subagent_schema, tool_schema};
 pub use send::SendMessageInput;
 pub use status::Status;
 pub use stream::{
@@ -78,6 +80,10 @@ pub use stream_ours::{EventIds, RunSummary};
 pub use suggest::nearest;
 pub use task::{Task, TaskId, TaskStatus};
 pub use tolerant::{ParseError, from_text};
+pub use tool_table::{
+    CallEffect, CallView, FileParameter, ResultForm, RuleScope, ToolDescriptor, ToolKind, ToolSet,
+    ToolTraits, canonical_tool,
+};
 pub use tools::{
     ExitPlanModeInput, SpawnInput, StatusChange, TaskCreateInput, TaskGetInput, TaskStopInput,
     TaskUpdateInput, TeamCall, TeamCreateInput, TeamDeleteInput,

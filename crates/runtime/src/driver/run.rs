@@ -6,7 +6,9 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{ApiError, ErrorCode, MessageId, PermissionMode, Status, chain};
+use pitcrew_protocol::{
+    ApiError, CallEffect, ErrorCode, MessageId, PermissionMode, Status, ToolTraits, chain,
+};
 use pitcrew_team::store::StoreError;
 use pitcrew_team::{Actor, AnswerFound, IdleNotice, IdleReason, PermissionAsk};
 use serde_json::Value;
@@ -27,7 +29,7 @@ use crate::dropped::as_member;
 use crate::events::{RunEvent, ToolEnded};
 use crate::gate::Gate;
 use crate::question::Digest;
-use crate::team_tools::{EXIT_PLAN_MODE, plan_of};
+use crate::team_tools::plan_of;
 use crate::transcript::{Grant, Step, ToolCall};
 
 /// Events the crew may have sent that an agent has not taken yet. They are few: answers, notices, a stop. They are boxed,
@@ -121,7 +123,7 @@ enum Outcome {
 
 /// A call of ExitPlanMode with the plan in its input, for whoever is to read it.
 async fn with_plan(agent_context: &AgentContext, mut call: ToolCall) -> ToolCall {
-    if call.tool == EXIT_PLAN_MODE
+    if ToolTraits::of(&call.tool).effect == CallEffect::SubmitsPlan
         && let Ok(plan) =
             plan_of(&call.input, &agent_context.plan_file, agent_context.context.limits.file_bytes)
                 .await
@@ -342,7 +344,7 @@ impl Driver {
                 self.running.clear();
                 Outcome::Done
             }
-            Effect::Run(call, profile) => {
+            Effect::Run(call, profile, _means) => {
                 let (gate, judged) = (self.gate.clone(), self.judged.remove(&call.id));
                 self.begin(calls::run(agent_context, gate, mode, call, profile, judged))
             }
@@ -607,7 +609,7 @@ impl Driver {
 
     async fn report_call(&mut self, call: &ToolCall, ending: Ending) -> Outcome {
         self.log.note(&calls::in_words(call, &ending));
-        if call.tool == "TaskUpdate"
+        if ToolTraits::of(&call.tool).effect == CallEffect::ChangesTask
             && !ending.is_error
             && call.input.get("status") == Some(&"completed".into())
         {

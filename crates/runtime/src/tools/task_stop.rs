@@ -1,6 +1,7 @@
 //! TaskStop: stops a background shell.
 
 use async_trait::async_trait;
+use pitcrew_protocol::tool_name;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,11 +20,11 @@ pub(super) struct Input {
 
 #[async_trait]
 impl Tool for TaskStop {
-    fn name(&self) -> &'static str {
-        "TaskStop"
+    fn name(&self) -> &str {
+        tool_name::TASK_STOP
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Stops a command that runs in the background, with everything it started. Takes the id that Bash \
          gave when it started the command."
     }
@@ -37,10 +38,6 @@ impl Tool for TaskStop {
             },
             "additionalProperties": false,
         })
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
