@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{EventIds, FailedAgent, ResultEvent, RunSummary, Status, StreamUsage};
+use pitcrew_protocol::{
+    CallEffect, EventIds, FailedAgent, ResultEvent, RunSummary, Status, StreamUsage, ToolTraits,
+};
 use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::{RemoteActivity, RunEvent, ToolEnded};
 use pitcrew_runtime::run::{AgentSummary, MAX_OUTPUT_TOKENS, ModelTotal, RunEnd, RunOutcome};
@@ -102,13 +104,22 @@ impl Tally {
     }
 
     fn count(&mut self, ended: &ToolEnded) {
-        match ended.tool.as_str() {
-            "TaskCreate" => self.sums.tasks_made += 1,
-            "TaskUpdate" if ended.data.pointer("/statusChange/to") == Some(&json!("completed")) => {
+        match ToolTraits::of(&ended.tool).effect {
+            CallEffect::CreatesTask => self.sums.tasks_made += 1,
+            CallEffect::ChangesTask
+                if ended.data.pointer("/statusChange/to") == Some(&json!("completed")) =>
+            {
                 self.sums.tasks_completed += 1;
             }
-            "ExitPlanMode" => self.sums.plans += 1,
-            _ => {}
+            CallEffect::SubmitsPlan => self.sums.plans += 1,
+            CallEffect::None
+            | CallEffect::WritesFile
+            | CallEffect::EditsFile
+            | CallEffect::SendsMessage
+            | CallEffect::StartsAgent
+            | CallEffect::ChangesTask
+            | CallEffect::ChecksTasks
+            | CallEffect::EndsTeam => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! Calls of Bash: every part of the command must be allowed, and one denied part denies it all.
 
-use pitcrew_protocol::PermissionMode;
+use pitcrew_protocol::{PermissionMode, ToolKind, tool_name};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,6 @@ use super::shell::{
     is_own_variable, is_safe_variable, written,
 };
 use super::steps::{Step, each, expand, look_through};
-use super::tools::ToolKind;
 use crate::sandbox::Profile;
 
 /// How many folders a command may be in at once, for all its `cd`s may or may not have run.
@@ -79,7 +78,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     if is_asked {
         return case.ask();
     }
-    let names_all = |rule: &Rule| rule.names_tool("Bash") || rule.is_exactly(&squeeze(command));
+    let names_all =
+        |rule: &Rule| rule.names_tool(tool_name::BASH) || rule.is_exactly(&squeeze(command));
     if case.allowing().any(names_all) {
         return Verdict::freely();
     }
@@ -307,7 +307,7 @@ impl<'a> Case<'a> {
 
     /// Whether a deny or ask rule speaks of any part of the command.
     fn is_met_by(&self, rule: &Rule) -> bool {
-        if rule.names_tool("Bash") || rule.matches_command(&squeeze(self.command)) {
+        if rule.names_tool(tool_name::BASH) || rule.matches_command(&squeeze(self.command)) {
             return true;
         }
         let mut met = false;
