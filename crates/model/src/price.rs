@@ -2,25 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use pitcrew_protocol::{Price, PriceError, longest_named, prices_from};
+use serde::Serialize;
 
 use crate::Usage;
-
-/// Prices of one model, in US dollars per million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Price {
-    /// Input that the cache has no part in.
-    pub input: f64,
-    /// Output.
-    pub output: f64,
-    /// Input written to the cache.
-    #[serde(default)]
-    pub cache_write: f64,
-    /// Input read from the cache.
-    #[serde(default)]
-    pub cache_read: f64,
-}
 
 /// Where a price comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -39,20 +24,6 @@ pub const LISTED_IN: &str = "2026-11";
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceTable {
     prices: BTreeMap<String, (Price, PriceSource)>,
-}
-
-/// A price table cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PriceError {
-    /// It has not the form `{"MODEL": {"input": 1.0, "output": 2.0, "cache_write": 1.25, "cache_read": 0.1}}`.
-    #[error("the price table cannot be read")]
-    Form(#[source] serde_json::Error),
-    /// A price is negative or no number.
-    #[error("the price of {model:?} is not a positive number")]
-    Number {
-        /// The model.
-        model: String,
-    },
 }
 
 /// List prices of [`LISTED_IN`] for prompts of usual length: name, input, output, cache write (5 minutes), cache read.
@@ -114,15 +85,7 @@ impl PriceTable {
     /// # Errors
     /// When the JSON is not an object of prices, or a price is negative; the table is unchanged then.
     pub fn override_with(&mut self, json: &serde_json::Value) -> Result<(), PriceError> {
-        let prices: BTreeMap<String, Price> =
-            BTreeMap::deserialize(json).map_err(PriceError::Form)?;
-        let valid = |price: &Price| {
-            let all = [price.input, price.output, price.cache_write, price.cache_read];
-            all.iter().all(|number| number.is_finite() && *number >= 0.0)
-        };
-        if let Some((model, _)) = prices.iter().find(|(_, price)| !valid(price)) {
-            return Err(PriceError::Number { model: model.clone() });
-        }
+        let prices = prices_from(json)?;
         self.prices
             .extend(prices.into_iter().map(|(name, price)| (name, (price, PriceSource::Settings))));
         Ok(())
@@ -153,23 +116,6 @@ impl PriceTable {
         let dollars = parts.iter().map(|(tokens, price)| *tokens as f64 * price / 1e6).sum();
         Some(dollars)
     }
-}
-
-/// Finds the entry of a table that a model's name means: the longest name that begins it, tried with its vendor first.
-pub(crate) fn longest_named<'a, T>(
-    table: impl Iterator<Item = (&'a str, T)> + Clone,
-    model: &str,
-) -> Option<T> {
-    let suffixes = std::iter::successors(Some(model), |name| Some(name.split_once('/')?.1));
-    suffixes.into_iter().find_map(|model| {
-        let fits = |name: &str| {
-            model
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']))
-        };
-        let fitting = table.clone().filter(|(name, _)| fits(name));
-        fitting.max_by_key(|(name, _)| name.len()).map(|(_, entry)| entry)
-    })
 }
 
 impl Default for PriceTable {

@@ -4,13 +4,9 @@
 //! its own counts as what it is without. Ollama's servers give a model as much as fits their memory, and cut what is
 //! longer without a word, so its models have no entry and are taken for small.
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
-use serde_json::Value;
+use pitcrew_protocol::{ContextWindows, longest_named};
 
 use crate::Model;
-use crate::price::longest_named;
 
 /// The window of a model that nobody knows. Too small a guess costs a summary more, and too large a one is corrected by the
 /// server, which refuses what does not fit.
@@ -18,9 +14,6 @@ pub const UNKNOWN_WINDOW: u64 = 128_000;
 
 /// The window of a model of an Ollama server. There too large a guess would lose the beginning of the conversation.
 pub(crate) const OLLAMA_WINDOW: u64 = 32_768;
-
-/// The smallest window that settings may name: what the instructions and tools of an agent take alone.
-const SMALLEST_WINDOW: u64 = 1_000;
 
 const LIST: [(&str, u64); 20] = [
     ("claude", 200_000),
@@ -50,68 +43,14 @@ pub fn known_window(model: &str) -> Option<u64> {
     longest_named(LIST.iter().map(|(name, tokens)| (*name, *tokens)), model)
 }
 
-/// What the settings say about windows: one for all models, or one by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ContextWindows {
-    all: Option<u64>,
-    named: BTreeMap<String, u64>,
-}
-
-/// The settings name a window that is none.
-#[derive(Debug, thiserror::Error)]
-pub enum WindowError {
-    /// It has neither form, `100000` or `{"MODEL": 100000}`.
-    #[error("a context window is a number of tokens, or such a number for each model")]
-    Form(#[source] serde_json::Error),
-    /// It is too small to work in.
-    #[error("a context window of {tokens} tokens is too small; {SMALLEST_WINDOW} is the least")]
-    TooSmall {
-        /// What was named.
-        tokens: u64,
-    },
-}
-
-impl ContextWindows {
-    /// Reads the setting: a number, or an object of numbers by the names that begin those of models.
-    ///
-    /// # Errors
-    /// When it is neither, or a window is too small to work in.
-    pub fn from_setting(setting: &Value) -> Result<Self, WindowError> {
-        let windows = if setting.is_object() {
-            Self { all: None, named: BTreeMap::deserialize(setting).map_err(WindowError::Form)? }
-        } else {
-            Self {
-                all: Some(u64::deserialize(setting).map_err(WindowError::Form)?),
-                named: BTreeMap::new(),
-            }
-        };
-        match windows
-            .all
-            .iter()
-            .chain(windows.named.values())
-            .find(|tokens| **tokens < SMALLEST_WINDOW)
-        {
-            Some(tokens) => Err(WindowError::TooSmall { tokens: *tokens }),
-            None => Ok(windows),
-        }
-    }
-
-    /// Returns the window that the settings name for a model.
-    pub fn named(&self, model: &str) -> Option<u64> {
-        let named =
-            longest_named(self.named.iter().map(|(name, tokens)| (name.as_str(), *tokens)), model);
-        named.or(self.all)
-    }
-
-    /// Returns the window of a model: as the settings say, else as it is known, else [`UNKNOWN_WINDOW`].
-    pub fn of(&self, model: &dyn Model) -> u64 {
-        self.named(model.id()).or_else(|| model.context_window()).unwrap_or(UNKNOWN_WINDOW)
-    }
+/// Returns the window of a model: as the settings say, else as it is known, else [`UNKNOWN_WINDOW`].
+pub fn window_of(windows: &ContextWindows, model: &dyn Model) -> u64 {
+    windows.named(model.id()).or_else(|| model.context_window()).unwrap_or(UNKNOWN_WINDOW)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::{Request, ResponseStream};
@@ -134,7 +73,10 @@ mod tests {
 
     #[track_caller]
     fn check(setting: Value, model: &'static str, tokens: u64) {
-        assert_eq!(ContextWindows::from_setting(&setting).unwrap().of(&Named(model)), tokens);
+        assert_eq!(
+            window_of(&ContextWindows::from_setting(&setting).unwrap(), &Named(model)),
+            tokens
+        );
     }
 
     #[test]

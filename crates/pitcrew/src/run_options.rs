@@ -342,7 +342,7 @@ fn agent_options(
         machine: context.machine(),
         home: context.home.clone(),
         session_id: new_session_id(),
-        open_model: opener(endpoints, settings.model_patience()),
+        open_model: opener(endpoints, settings.model_patience().unwrap_or(RetryPolicy::PATIENCE)),
         models: Vec::new(),
         append_system_prompt: None,
         prices: prices(&settings)?,

@@ -17,6 +17,7 @@ mod inject;
 mod input;
 mod limits;
 mod message;
+mod model_settings;
 mod names;
 mod pane_host;
 mod permission_mode;
@@ -57,6 +58,9 @@ pub use inject::{
 pub use input::{InputError, InputFault};
 pub use limits::{Limits, Rate};
 pub use message::{Message, MessageId, message_ids};
+pub use model_settings::{
+    ContextWindows, Price, PriceError, WindowError, longest_named, prices_from,
+};
 pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName, same_name};
 pub use pane_host::PaneHost;
 pub use permission_mode::PermissionMode;

@@ -11,22 +11,20 @@ pub mod definitions;
 mod driver;
 mod dropped;
 pub mod events;
-pub mod gate;
 pub mod hooks;
 pub mod hosting;
 pub mod panes;
 pub mod prompts;
 pub mod question;
 pub mod run;
-pub mod settings;
 mod solo;
 pub mod supervision;
 mod team_run;
 mod team_tools;
-pub mod tools;
-pub mod trust;
 
 pub use pitcrew_agent::{self as agent, transcript};
+pub use pitcrew_permission::{gate, settings, trust};
 pub use pitcrew_process::{
     given_file, handle, identity, job as process, protected, sandbox, worktree,
 };
+pub use pitcrew_tools as tools;

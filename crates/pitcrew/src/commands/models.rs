@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use pitcrew_model::{
-    ALIASES, Endpoints, LISTED_IN, ModelSpec, Price, PriceSource, PriceTable, known_window,
+    ALIASES, Endpoints, LISTED_IN, ModelSpec, PriceSource, PriceTable, known_window,
 };
+use pitcrew_protocol::Price;
 use pitcrew_runtime::settings::Settings;
 use serde::Serialize;
 

@@ -1,21 +1,16 @@
 //! All definitions there are: built in, the user's, the project's; the last of a name wins.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pitcrew_protocol::tool_name::{BASH, GLOB, GREP, READ};
 use serde_json::Map;
 use sha2::{Digest as _, Sha256};
 
-use super::agent::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
-use crate::given_file::{Given, Refused};
+use pitcrew_permission::agent_files::{AgentDefinition, AgentFiles, DefinitionError, Origin};
+use pitcrew_process::given_file::Given;
+
 use crate::prompts::Prompt;
-
-/// No honest definition is longer.
-const FILE_LIMIT_BYTES: u64 = 512 * 1024;
-
-/// No honest folder has more definitions.
-const MOST_FILES: usize = 500;
 
 /// The tools of the built-in types that only read.
 const READING_TOOLS: [&str; 4] = [READ, GLOB, GREP, BASH];
@@ -86,48 +81,6 @@ impl Definitions {
     fn add(&mut self, agents: impl IntoIterator<Item = AgentDefinition>) {
         self.by_name.extend(agents.into_iter().map(|agent| (agent.name.clone(), agent)));
     }
-}
-
-/// The definitions in one folder.
-#[derive(Debug, Default)]
-pub struct AgentFiles {
-    pub(crate) agents: Vec<AgentDefinition>,
-    pub(crate) warnings: Vec<DefinitionError>,
-}
-
-impl AgentFiles {
-    /// Reads every definition of a folder, sorted by file.
-    pub(crate) fn read(given: Given<'_>, folder: &Path, origin: fn(PathBuf) -> Origin) -> Self {
-        let mut found = Self::default();
-        let (files, has_more) = match given.list(folder, "md", MOST_FILES) {
-            Ok(listed) => listed,
-            Err(refused) => {
-                found.warn(folder, refused.into());
-                return found;
-            }
-        };
-        if has_more {
-            found.warn(folder, DefinitionFault::TooMany(MOST_FILES));
-        }
-        for path in files {
-            let parsed = read(given, &path)
-                .and_then(|text| AgentDefinition::parse(&text, origin(path.clone())));
-            match parsed {
-                Ok(agent) => found.agents.push(agent),
-                Err(fault) => found.warn(&path, fault),
-            }
-        }
-        found
-    }
-
-    fn warn(&mut self, path: &Path, fault: DefinitionFault) {
-        self.warnings.push(DefinitionError { path: path.to_path_buf(), fault });
-    }
-}
-
-fn read(given: Given<'_>, path: &Path) -> Result<String, DefinitionFault> {
-    let gone = || Refused::Io(std::io::ErrorKind::NotFound.into());
-    Ok(given.read_text(path, FILE_LIMIT_BYTES)?.ok_or_else(gone)?)
 }
 
 fn built_in() -> [AgentDefinition; 3] {

@@ -3,11 +3,12 @@
 //! `agent` is one definition and its file form, `catalog` finds and looks them up, `instructions` reads
 //! `CLAUDE.md` and `AGENTS.md`. Spawning is done elsewhere.
 
-mod agent;
 mod catalog;
 mod instructions;
 
-pub use agent::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
 pub(crate) use catalog::definitions_digest;
-pub use catalog::{AgentFiles, Definitions, UnknownAgentType};
+pub use catalog::{Definitions, UnknownAgentType};
 pub use instructions::{Instruction, InstructionSources, Instructions};
+pub use pitcrew_permission::agent_files::{
+    AgentDefinition, AgentFiles, DefinitionError, DefinitionFault, Origin,
+};

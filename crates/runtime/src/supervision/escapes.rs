@@ -4,12 +4,14 @@
 //! `kill -9` its parent is init, and only the record tells that an agent started it. It is reported then, never signalled.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, ApiError, ProcessRef};
 use pitcrew_team::{Escaped, Team};
 
 use crate::identity::{Entry, ProcessIdentity};
 use crate::process::left_by;
+use crate::tools::LeftRunningLog;
 use pitcrew_process::strays::untagged_strays;
 
 /// How many characters of a command are recorded or shown.
@@ -35,6 +37,19 @@ impl EscapeLog {
     /// For commands of `member`.
     pub(crate) fn new(team: Team, member: AgentName) -> Self {
         Self { team, member }
+    }
+
+    /// This record as a set of background commands takes it.
+    pub(crate) fn into_log(self) -> LeftRunningLog {
+        Arc::new(move |command, tagged| {
+            let log = self.clone();
+            Box::pin(async move {
+                let left = log.after(&command, &tagged).await;
+                left.iter()
+                    .map(|left| format!("pid {} ({})", left.record.process.pid, left.line))
+                    .collect()
+            })
+        })
     }
 
     /// Records what runs on after a command: `tagged`, which is known by our tags, and what has none. Answers with what of

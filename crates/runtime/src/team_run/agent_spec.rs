@@ -185,7 +185,7 @@ impl RunContext {
                 reads: ReadLog::new(self.locks.clone()),
                 shells: Shells::recorded(
                     self.shells_folder(&spec.name),
-                    EscapeLog::new(self.team.clone(), spec.name.clone()),
+                    EscapeLog::new(self.team.clone(), spec.name.clone()).into_log(),
                 ),
                 limits: ToolLimits::default(),
             },

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_model::{ContextWindows, Model, PriceTable, UNKNOWN_WINDOW, known_window};
-use pitcrew_protocol::{AgentName, LEAD_NAME, PermissionMode, Status};
+use pitcrew_model::{Model, PriceTable, UNKNOWN_WINDOW, known_window, window_of};
+use pitcrew_protocol::{AgentName, ContextWindows, LEAD_NAME, PermissionMode, Status};
 use pitcrew_team::store::{Event as Noted, LogName, Turn};
 use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, watch};
@@ -166,7 +166,9 @@ impl RunContext {
             model_name: model,
             prices: Arc::new(agent_options.prices),
             windows: settings.context_windows(),
-            compact_at_percent: settings.compact_at_percent(),
+            compact_at_percent: settings
+                .compact_at_percent()
+                .unwrap_or(ContextBound::SHARE_PERCENT),
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: agent_options.mode,
@@ -232,7 +234,7 @@ impl RunContext {
     /// How many tokens a conversation with the model of that name may hold.
     pub(crate) fn window_of(&mut self, name: &str) -> u64 {
         match self.model(name) {
-            Ok(model) => self.windows.of(model.as_ref()),
+            Ok(model) => window_of(&self.windows, model.as_ref()),
             // One of another client, or of an earlier run.
             Err(_) => {
                 self.windows.named(name).or_else(|| known_window(name)).unwrap_or(UNKNOWN_WINDOW)
@@ -242,7 +244,7 @@ impl RunContext {
 
     /// How much a model can read.
     pub(super) fn context_of(&self, model: &dyn Model) -> ContextBound {
-        ContextBound::of(self.windows.of(model), self.compact_at_percent)
+        ContextBound::of(window_of(&self.windows, model), self.compact_at_percent)
     }
 
     /// Notes the state of a member in the journal.

@@ -1,0 +1,350 @@
+//! The rules that would allow a call, for whoever is asked about it. Each was tried: with it the gate allows the call.
+
+use pitcrew_protocol::tool_name::{BASH, EDIT, READ};
+use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool};
+use serde_json::Value;
+
+use super::files::named_file;
+use super::judge::{Call, Gate, Verdict};
+use super::paths::Target;
+use super::rules::{Rule, squeeze};
+use super::shell::{Script, ShellWord};
+use super::tools::kind_of;
+use crate::settings::{Layer, SourcedRule};
+use pitcrew_process::sandbox::Profile;
+
+/// Programs that run, send or destroy whatever they are told: no prefix of them says what is allowed.
+const NO_PREFIX: [&str; 46] = [
+    "sh", "bash", "dash", "zsh", "fish", "ksh", "csh", "env", "sudo", "doas", "su", "xargs",
+    "parallel", "nohup", "time", "timeout", "nice", "exec", "eval", "source", ".", "command",
+    "builtin", "watch", "find", "awk", "sed", "perl", "python", "python3", "ruby", "node", "deno",
+    "bun", "php", "lua", "rm", "dd", "shred", "chmod", "chown", "curl", "wget", "ssh", "scp", "nc",
+];
+
+/// The most prefixes of one command that are tried.
+const PREFIXES_TRIED: usize = 4;
+
+/// Second words that run what the third one names.
+const RUNNERS: [&str; 4] = ["run", "exec", "dlx", "x"];
+
+/// The rules that would allow a call in the mode `default`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowingRules {
+    /// The rule for this very call.
+    pub exact: Option<String>,
+    /// The rule for calls that begin like it, or are about the same file or folder, or of the same tool.
+    pub wider: Option<String>,
+    /// Whether the mode `acceptEdits` would allow it.
+    pub accept_edits: bool,
+}
+
+impl AllowingRules {
+    /// The narrowest rule.
+    #[must_use]
+    pub fn narrowest(&self) -> Option<&str> {
+        self.exact.as_deref().or(self.wider.as_deref())
+    }
+
+    /// How the call could have been allowed without asking.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self.narrowest() {
+            Some(rule) => format!("{} would have allowed it", allow_flag(rule)),
+            None => "there is no rule for --allow that is about such a call".to_owned(),
+        }
+    }
+}
+
+impl Gate {
+    /// The rules that would allow a call which this gate does not allow freely; none for one that it denies.
+    #[must_use]
+    pub fn allowing_rules(&self, call: &Call<'_>) -> AllowingRules {
+        match self.judge(PermissionMode::Default, call) {
+            // Another client runs its own commands, which nothing holds to less: it asks for these too.
+            Verdict::Ask { .. } | Verdict::Allow { profile: Profile::Read | Profile::Work } => {}
+            Verdict::Allow { profile: Profile::Free } | Verdict::Deny { .. } => {
+                return AllowingRules::default();
+            }
+        }
+        let tried =
+            |rules: Vec<String>| rules.into_iter().find(|rule| self.would_allow(rule, call));
+        let (exact, wider) = candidates(self, call);
+        AllowingRules {
+            exact: tried(exact),
+            wider: tried(wider),
+            accept_edits: matches!(
+                self.judge(PermissionMode::AcceptEdits, call),
+                Verdict::Allow { .. }
+            ),
+        }
+    }
+
+    fn would_allow(&self, rule: &str, call: &Call<'_>) -> bool {
+        let sourced = SourcedRule {
+            text: rule.to_owned(),
+            layer: Layer::Cli,
+            origin: String::new(),
+            base: None,
+        };
+        let Ok(parsed) = Rule::parse(&sourced, self.home.as_deref()) else { return false };
+        let mut gate = self.clone();
+        gate.rules.allow.push(parsed);
+        gate.allows_freely(call)
+    }
+
+    /// The ask rule because of which the call is asked about, by its text and its layer; none where it would be asked about, or
+    /// denied, without one.
+    #[must_use]
+    pub fn asking_rule(&self, call: &Call<'_>) -> Option<String> {
+        if self.rules.ask.is_empty() {
+            return None;
+        }
+        let mut gate = self.clone();
+        let rules = std::mem::take(&mut gate.rules.ask);
+        let everything = SourcedRule {
+            text: canonical_tool(call.tool).to_owned(),
+            layer: Layer::Cli,
+            origin: String::new(),
+            base: None,
+        };
+        gate.rules.allow.extend(Rule::parse(&everything, self.home.as_deref()).ok());
+        let is_asked =
+            |gate: &Self| matches!(gate.judge(PermissionMode::Default, call), Verdict::Ask { .. });
+        if is_asked(&gate) {
+            return None;
+        }
+        let asks = |rule: &&Rule| {
+            gate.rules.ask = vec![Rule::clone(rule)];
+            is_asked(&gate)
+        };
+        rules.iter().find(asks).map(Rule::cite)
+    }
+
+    /// How the call could have been allowed without asking, or why no rule for that is of use.
+    #[must_use]
+    pub fn how_to_allow(&self, call: &Call<'_>) -> String {
+        match self.asking_rule(call) {
+            Some(rule) => format!("the ask {rule} wants it asked, whatever --allow says"),
+            None => self.allowing_rules(call).in_words(),
+        }
+    }
+
+    /// Whether the gate allows a call in the mode `default`, and bounds it by nothing.
+    pub fn allows_freely(&self, call: &Call<'_>) -> bool {
+        matches!(
+            self.judge(PermissionMode::Default, call),
+            Verdict::Allow { profile: Profile::Free }
+        )
+    }
+}
+
+/// The rules to try for this very call, and for more than it.
+fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
+    match kind_of(call.tool) {
+        ToolKind::Shell => {
+            let command =
+                call.input.get("command").and_then(Value::as_str).unwrap_or_default().trim();
+            (exact_command(command), prefixes(command))
+        }
+        ToolKind::Reader => {
+            let Some(path) = named_file(gate, call).and_then(|target| written_out(&target)) else {
+                return <_>::default();
+            };
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let exact =
+                if call.tool == READ { vec![format!("{READ}(/{path})")] } else { Vec::new() };
+            (exact, vec![format!("{READ}(/{folder}/**)"), format!("{READ}(/{path}/**)")])
+        }
+        ToolKind::Writer => {
+            let path = named_file(gate, call).and_then(|target| written_out(&target));
+            (Vec::new(), path.map(|path| format!("{EDIT}(/{path})")).into_iter().collect())
+        }
+        ToolKind::Spawn
+        | ToolKind::Talk
+        | ToolKind::TeamControl
+        | ToolKind::ExitPlan
+        | ToolKind::Output
+        | ToolKind::Other => (Vec::new(), vec![canonical_tool(call.tool).to_owned()]),
+    }
+}
+
+/// The rule that is this command; none where the text of a rule would mean more than it.
+fn exact_command(command: &str) -> Vec<String> {
+    let is_plain =
+        squeeze(command) == command && !command.contains('*') && command.chars().all(is_seen);
+    if is_plain { vec![format!("{BASH}({command})")] } else { Vec::new() }
+}
+
+/// The flag of the command line that allows what a rule speaks of, as a shell takes it.
+#[must_use]
+pub fn allow_flag(rule: &str) -> String {
+    format!("--allow '{}'", rule.replace('\'', r"'\''"))
+}
+
+fn is_seen(c: char) -> bool {
+    !c.is_control() && !pitcrew_protocol::is_invisible(c)
+}
+
+/// The prefixes of the command's parts. One is enough for a command whose other parts are allowed anyway; one with many
+/// different parts hardly is such a command.
+fn prefixes(command: &str) -> Vec<String> {
+    let mut prefixes: Vec<String> = Vec::new();
+    for prefix in Script::parse(command).parts.iter().filter_map(|part| prefix(&part.words)) {
+        if prefixes.len() < PREFIXES_TRIED && !prefixes.contains(&prefix) {
+            prefixes.push(prefix);
+        }
+    }
+    prefixes
+}
+
+fn prefix(words: &[ShellWord]) -> Option<String> {
+    let word = |at: usize| words.get(at).map(|word| word.raw.as_str());
+    let name = word(0).filter(|name| is_name(name))?;
+    let second = word(1).filter(|second| is_subcommand(second));
+    if NO_PREFIX.contains(&name.rsplit('/').next().unwrap_or(name)) {
+        return None;
+    }
+    match second {
+        None => Some(format!("{BASH}({name}:*)")),
+        Some(second) if RUNNERS.contains(&second) => {
+            let third = word(2).filter(|third| is_subcommand(third));
+            third.map(|third| format!("{BASH}({name} {second} {third}:*)"))
+        }
+        Some(second) => Some(format!("{BASH}({name} {second}:*)")),
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '/'))
+}
+
+fn is_subcommand(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_lowercase())
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':'))
+}
+
+/// The absolute path of a file, where it says nothing else in a rule.
+fn written_out(target: &Target) -> Option<String> {
+    let path = target.resolved.as_ref().unwrap_or(&target.written).to_str()?;
+    let is_plain =
+        path.starts_with('/') && path.chars().all(|c| is_seen(c) && !"*?[]{}!\\()".contains(c));
+    is_plain.then(|| path.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn rules(tool: &str, input: Value) -> (Option<String>, Option<String>, bool) {
+        let call = Call { tool, input: &input, cwd: Path::new("/work/here"), plan_file: None };
+        let AllowingRules { exact, wider, accept_edits } = Gate::default().allowing_rules(&call);
+        (exact, wider, accept_edits)
+    }
+
+    fn of_command(command: &str) -> (Option<String>, Option<String>) {
+        let (exact, wider, _) = rules("Bash", json!({"command": command}));
+        (exact, wider)
+    }
+
+    #[test]
+    fn a_command_is_allowed_by_its_own_rule_and_by_its_prefix() {
+        for (command, exact, wider) in [
+            ("npm test", Some("Bash(npm test)"), Some("Bash(npm test:*)")),
+            (
+                "npm run build --all",
+                Some("Bash(npm run build --all)"),
+                Some("Bash(npm run build:*)"),
+            ),
+            ("make -j4", Some("Bash(make -j4)"), Some("Bash(make:*)")),
+            (
+                "cd sub && npm test | tail -5",
+                Some("Bash(cd sub && npm test | tail -5)"),
+                Some("Bash(npm test:*)"),
+            ),
+            // Two parts that both need a rule have no one prefix.
+            ("npm test && make", Some("Bash(npm test && make)"), None),
+            ("python3 x.py", Some("Bash(python3 x.py)"), None),
+            ("/usr/bin/curl example.org", Some("Bash(/usr/bin/curl example.org)"), None),
+            // In a rule these would mean more than they say.
+            ("touch *.rs", None, Some("Bash(touch:*)")),
+            ("make a\nmake b", None, Some("Bash(make a:*)")),
+            ("touch 'a  b'", Some("Bash(touch 'a  b')"), Some("Bash(touch:*)")),
+            ("touch  a", None, Some("Bash(touch a:*)")),
+        ] {
+            let (given_exact, given_wider) = of_command(command);
+            assert_eq!(given_exact.as_deref(), exact, "{command}");
+            if command != "make a\nmake b" {
+                assert_eq!(given_wider.as_deref(), wider, "{command}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_that_needs_no_rule_or_that_none_helps_has_none() {
+        assert_eq!(rules("TaskList", json!({})), (None, None, false));
+        let mut gate = Gate::default();
+        let ask = json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "make:*"}], "behavior": "ask"});
+        gate.apply(&ask).unwrap();
+        let input = json!({"command": "make it"});
+        let call =
+            Call { tool: "Bash", input: &input, cwd: Path::new("/work/here"), plan_file: None };
+        assert_eq!(gate.allowing_rules(&call), AllowingRules::default());
+        assert_eq!(
+            gate.how_to_allow(&call),
+            "the ask rule `Bash(make:*)` of the session wants it asked, whatever --allow says"
+        );
+    }
+
+    #[test]
+    fn the_ask_rule_that_decides_is_named_and_no_other() {
+        let mut gate = Gate::default();
+        for rule in ["Bash(make:*)", "Edit(secret/**)", "Read(//etc/**)", "WebFetch"] {
+            let (tool, content) = rule.trim_end_matches(')').split_once('(').unwrap_or((rule, ""));
+            let named = if content.is_empty() {
+                json!({"toolName": tool})
+            } else {
+                json!({"toolName": tool, "ruleContent": content})
+            };
+            gate.apply(&json!({"type": "addRules", "rules": [named], "behavior": "ask"})).unwrap();
+        }
+        for (tool, input, rule) in [
+            ("Bash", json!({"command": "make it"}), Some("Bash(make:*)")),
+            ("Bash", json!({"command": "touch x"}), None),
+            (
+                "Edit",
+                json!({"file_path": "secret/a", "old_string": "a", "new_string": "b"}),
+                Some("Edit(secret/**)"),
+            ),
+            ("Write", json!({"file_path": "secret/a", "content": "a"}), Some("Edit(secret/**)")),
+            ("Write", json!({"file_path": "a", "content": "a"}), None),
+            ("WebFetch", json!({"url": "x"}), Some("WebFetch")),
+        ] {
+            let call = Call { tool, input: &input, cwd: Path::new("/work/here"), plan_file: None };
+            let said = rule.map(|rule| format!("rule `{rule}` of the session"));
+            assert_eq!(gate.asking_rule(&call), said, "{tool} {input}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_allowed_by_its_path_and_another_tool_by_its_name() {
+        let some = |rule: &str| Some(rule.to_owned());
+        assert_eq!(
+            rules("Edit", json!({"file_path": "a.rs", "old_string": "a", "new_string": "b"})),
+            (None, some("Edit(//work/here/a.rs)"), true)
+        );
+        assert_eq!(
+            rules("Write", json!({"file_path": "/x/a.rs"})),
+            (None, some("Edit(//x/a.rs)"), false)
+        );
+        assert_eq!(
+            rules("Read", json!({"file_path": "/x/y/a.rs"})),
+            (some("Read(//x/y/a.rs)"), some("Read(//x/y/**)"), false)
+        );
+        assert_eq!(rules("mcp__hub__list", json!({})), (None, some("mcp__hub__list"), false));
+        assert_eq!(rules("Write", json!({"file_path": "/x/*.rs"})), (None, None, false));
+    }
+}

@@ -1,0 +1,696 @@
+//! Calls of Bash: every part of the command must be allowed, and one denied part denies it all.
+
+use pitcrew_protocol::{PermissionMode, ToolKind, tool_name};
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::copies::landings;
+use super::git_programs::named_program;
+use super::guarded::{Whose, refusal};
+use super::history::Place;
+use super::judge::{Call, Gate, Verdict, denied_by, edit_suggestions, hard_limit};
+use super::need::{Need, most};
+use super::paths::{CONFIG_FOLDER, Target, expand_home};
+use super::programs::{is_of_the_project, may_leave_repository};
+use super::rules::{Access, Rule, squeeze};
+use super::shell::{
+    Effect, Reach, Reading, Redirect, Scope, Script, ShellWord, Written, effect, history,
+    is_own_variable, is_safe_variable, written,
+};
+use super::steps::{Step, each, expand, look_through};
+use pitcrew_process::sandbox::Profile;
+
+/// How many folders a command may be in at once, for all its `cd`s may or may not have run.
+const FOLDER_LIMIT: usize = 16;
+
+/// Files that take everything and keep nothing.
+const SINKS: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
+
+/// What the shell does itself, and what changes nothing and reads nothing.
+const BUILTINS: [&str; 5] = [":", "echo", "false", "pwd", "true"];
+
+/// Files that anybody may read, wherever they are.
+const SOURCES: [&str; 5] = ["/dev/null", "/dev/stdin", "/dev/zero", "/dev/urandom", "/dev/fd/63"];
+
+pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdict {
+    if let Some(verdict) = hard_limit(mode, ToolKind::Shell, call.tool) {
+        return verdict;
+    }
+    let Some(command) = call.input.get("command").and_then(Value::as_str) else {
+        return Verdict::deny("Bash names no command");
+    };
+    let case = Case::read(gate, call, command);
+    if let Some((path, whose)) = case.guarded_write() {
+        return refusal(&path, whose);
+    }
+    if mode == PermissionMode::Plan
+        && let Some(fault) = case.fault_in_plan_mode()
+    {
+        return Verdict::deny(format!(
+            "in plan mode only commands that surely read are run: {fault}"
+        ));
+    }
+    if let Some(rule) = gate.rules.deny.iter().find(|rule| case.is_met_by(rule)) {
+        return denied_by(rule);
+    }
+    let shown = gate.rules.deny.iter().find(|rule| case.may_show_history_of(rule));
+    if mode == PermissionMode::BypassPermissions {
+        return shown.map_or_else(Verdict::freely, |rule| {
+            Verdict::deny(format!(
+                "git would also show files that are denied by {}: name the files to show",
+                rule.cite()
+            ))
+        });
+    }
+    let asks = |rule: &Rule| case.is_met_by(rule) || case.may_show_history_of(rule);
+    let is_asked = shown.is_some() || gate.rules.ask.iter().any(asks);
+    if mode == PermissionMode::Plan && case.is_unproven() {
+        // Nobody is asked, as what is answered with yes runs freely.
+        return match case.unasked(mode).filter(|_| !is_asked) {
+            Some(profile) => Verdict::Allow { profile },
+            None => Verdict::deny(
+                "in plan mode only commands that surely read are run: an option is not known",
+            ),
+        };
+    }
+    if is_asked {
+        return case.ask();
+    }
+    let names_all =
+        |rule: &Rule| rule.names_tool(tool_name::BASH) || rule.is_exactly(&squeeze(command));
+    if case.allowing().any(names_all) {
+        return Verdict::freely();
+    }
+    let unasked =
+        case.unasked(mode).or_else(|| case.is_left_to_work(mode).then_some(Profile::Work));
+    unasked.map_or_else(|| case.ask(), |profile| Verdict::Allow { profile })
+}
+
+/// A command with everything that was found out about it.
+struct Case<'a> {
+    gate: &'a Gate,
+    call: &'a Call<'a>,
+    command: &'a str,
+    steps: Vec<Step>,
+    doubts: Vec<String>,
+    /// The folders its parts may run in.
+    folders: Vec<PathBuf>,
+    moves: bool,
+    /// What its words become.
+    scope: Scope,
+    /// It says that it changes something that decides what agents may do.
+    decides: bool,
+    /// What of the repository's configuration names a program that git would run.
+    git_program: OnceCell<Option<String>>,
+}
+
+impl<'a> Case<'a> {
+    fn read(gate: &'a Gate, call: &'a Call<'a>, command: &'a str) -> Self {
+        let mut doubts = Vec::new();
+        let steps = look_through(Script::parse(command), 0, &mut doubts);
+        let folders = vec![call.cwd.to_path_buf()];
+        let scope = Scope::new(&[]);
+        let mut case = Self {
+            gate,
+            call,
+            command,
+            steps,
+            doubts,
+            folders,
+            moves: false,
+            scope,
+            decides: false,
+            git_program: OnceCell::new(),
+        };
+        case.follow_moves();
+        case.expand();
+        case.decides = case.change(|_, target| target.decides().then_some(())).is_some();
+        case
+    }
+
+    fn follow_moves(&mut self) {
+        let mut moves = Vec::new();
+        let mut repeated = false;
+        each(&self.steps, &mut |step| {
+            if let Effect::Enters(folder) = effect(step.innermost()) {
+                repeated |= step.part.repeated;
+                moves.push(folder.and_then(|word| word.exact().map(str::to_owned)));
+            }
+        });
+        self.moves = !moves.is_empty();
+        for folder in moves {
+            let Some(folder) = folder.filter(|_| !repeated) else {
+                self.doubts.push("it goes to a folder that is not known".to_owned());
+                return;
+            };
+            let further: Vec<PathBuf> = self
+                .folders
+                .iter()
+                .filter_map(|from| self.gate.target(from, &folder).resolved)
+                .collect();
+            self.folders.extend(further);
+            if self.folders.len() > FOLDER_LIMIT {
+                self.doubts.push("it goes to too many folders".to_owned());
+                return;
+            }
+        }
+    }
+
+    /// Finds out what the words become.
+    fn expand(&mut self) {
+        let mut makes_files = false;
+        each(&self.steps, &mut |step| {
+            let redirects = &step.part.redirects;
+            makes_files |= redirects
+                .iter()
+                .any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
+            makes_files |=
+                matches!(effect(step.innermost()), Effect::Touches(_) | Effect::Copies { .. });
+        });
+        let mut scope = Scope::new(if makes_files { &[] } else { &self.folders });
+        each(&self.steps, &mut |step| {
+            step.part.assigned.iter().for_each(|assigned| scope.assign(assigned))
+        });
+        self.scope = scope.clone();
+        expand(&mut self.steps, scope);
+    }
+
+    fn fault_in_plan_mode(&self) -> Option<String> {
+        if let Some(doubt) = self.doubts.first() {
+            return Some(doubt.clone());
+        }
+        if self.leaves_sandbox() {
+            return Some("it asks to leave the sandbox".to_owned());
+        }
+        let mut fault = None;
+        each(&self.steps, &mut |step| {
+            let writes = step
+                .part
+                .redirects
+                .iter()
+                .any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
+            let reads =
+                step.effects().all(|effect| matches!(effect, Effect::Reads(_) | Effect::Enters(_)));
+            let known = (step.script.is_some() || reads)
+                && self.runs_known_programs(step)
+                && has_safe_variables(step);
+            if let Some(key) = self.git_program(step) {
+                fault.get_or_insert(format!(
+                    "git would run what `{key}` of the repository's configuration names"
+                ));
+            } else if writes {
+                fault.get_or_insert("it writes to a file".to_owned());
+            } else if !known {
+                let name =
+                    step.part.words.first().map_or("an assignment", |word| word.raw.as_str());
+                fault.get_or_insert(format!("`{name}` may change something"));
+            }
+        });
+        fault
+    }
+
+    /// Something guarded that the command says it changes, and whose it is.
+    fn guarded_write(&self) -> Option<(String, Whose)> {
+        let guarded = &self.gate.guarded;
+        self.change(|change, target| {
+            let is_whole = matches!(change, Written::Whole(_)) && change.word().exact().is_some();
+            guarded.holds(target).or_else(|| guarded.lies_below(target).filter(|_| is_whole))
+        })
+    }
+
+    /// What the first change finds that the command says it makes, with the word that says it.
+    fn change<T>(&self, find: impl Fn(Written<'_>, &Target) -> Option<T>) -> Option<(String, T)> {
+        let mut found = None;
+        each(&self.steps, &mut |step| {
+            let redirected = step.part.redirects.iter().filter_map(|redirect| match redirect {
+                Redirect::Write(word) => Some(Written::Into(word)),
+                Redirect::Read(_) => None,
+            });
+            let tails = step.forms.iter().flat_map(|form| {
+                let depth = if step.hidden { form.len() } else { 1 };
+                (0..depth).flat_map(|from| written(form.get(from..).unwrap_or_default()))
+            });
+            let mut changes = redirected.chain(tails);
+            let first = || {
+                changes.find_map(|it| {
+                    let found =
+                        self.targets(it.word()).iter().find_map(|target| find(it, target))?;
+                    Some((it.word().raw.clone(), found))
+                })
+            };
+            found = found.take().or_else(first);
+        });
+        found
+    }
+
+    /// The files and folders that a word may name.
+    fn targets(&self, word: &ShellWord) -> Vec<Target> {
+        let Some(known) = self.gate.guarded.known_part(word, self.gate.home.as_deref()) else {
+            return Vec::new();
+        };
+        // `--output=x` and `of=x` name their file after the sign.
+        let paths = [Some(known.as_str()), known.split_once('=').map(|(_, path)| path)];
+        let paths = paths.into_iter().flatten().filter(|path| !path.is_empty());
+        paths
+            .flat_map(|path| self.folders.iter().map(move |from| self.gate.target(from, path)))
+            .collect()
+    }
+
+    /// The rules that may allow the command. What decides what agents may do, only a rule opens that says so.
+    fn allowing(&self) -> impl Iterator<Item = &'a Rule> {
+        self.gate.rules.allow.iter().filter(|rule| !self.decides || rule.spells_out(CONFIG_FOLDER))
+    }
+
+    /// What of the repository's configuration names a program, where the step runs git: it may run that whenever it is to
+    /// tell what changed.
+    fn git_program(&self, step: &Step) -> Option<&str> {
+        let mut names = step.forms.iter().chain(&step.expanded).filter_map(|form| form.first());
+        let is_git = names.any(|name| base_name(name) == "git");
+        if !is_git {
+            return None;
+        }
+        self.git_program
+            .get_or_init(|| named_program(self.call.cwd, self.gate.home.as_deref()))
+            .as_deref()
+    }
+
+    /// Whether its programs are the system's, and git is in the repository of the working folder and asks no program that
+    /// this one names.
+    fn runs_known_programs(&self, step: &Step) -> bool {
+        let is_foreign =
+            |name: &str| is_of_the_project(self.gate, self.call.cwd, &self.folders, name);
+        let names =
+            || step.forms.iter().chain(&step.expanded).filter_map(|form| form.first()?.exact());
+        let is_git = names().any(|name| name == "git");
+        let may_leave = || is_git && may_leave_repository(self.call.cwd, &self.folders, self.moves);
+        !(names().any(is_foreign) || may_leave() || self.git_program(step).is_some())
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { gate: self.gate, cwd: self.call.cwd, folders: &self.folders }
+    }
+
+    /// Whether git may show something of the past that a rule keeps from being read.
+    fn may_show_history_of(&self, rule: &Rule) -> bool {
+        let mut shows = false;
+        each(&self.steps, &mut |step| {
+            for form in step.forms.iter().chain(&step.expanded) {
+                let git = form.first().filter(|name| base_name(name) == "git");
+                let history = git.and_then(|_| history(form.get(1..).unwrap_or_default()));
+                shows |= history.is_some_and(|history| self.place().may_show(rule, &history));
+            }
+        });
+        shows
+    }
+
+    /// Whether a deny or ask rule speaks of any part of the command.
+    fn is_met_by(&self, rule: &Rule) -> bool {
+        if rule.names_tool(tool_name::BASH) || rule.matches_command(&squeeze(self.command)) {
+            return true;
+        }
+        let mut met = false;
+        each(&self.steps, &mut |step| met |= self.step_is_met_by(step, rule));
+        met || !self.doubts.is_empty() && self.text_is_met_by(rule)
+    }
+
+    fn step_is_met_by(&self, step: &Step, rule: &Rule) -> bool {
+        if rule.is_about_commands() {
+            let tails = |form: &Vec<ShellWord>| {
+                let depth = if step.hidden { form.len() } else { 1 };
+                (0..depth)
+                    .any(|from| matches_any_spelling(rule, form.get(from..).unwrap_or_default()))
+            };
+            return step.forms.iter().chain(&step.expanded).any(tails);
+        }
+        let redirected = step.part.redirects.iter().any(|redirect| match redirect {
+            Redirect::Read(word) => {
+                self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Read, it))
+            }
+            Redirect::Write(word) => {
+                self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Write, it))
+            }
+        });
+        redirected
+            || self.arguments_are_met_by(step.innermost(), rule)
+            || step.expanded.iter().any(|words| self.arguments_are_met_by(words, rule))
+    }
+
+    /// The words that a redirect's word may become.
+    fn becomes(&self, word: &ShellWord) -> Vec<ShellWord> {
+        self.scope.forms(std::slice::from_ref(word)).concat()
+    }
+
+    fn arguments_are_met_by(&self, words: &[ShellWord], rule: &Rule) -> bool {
+        let speaks_only = matches!(
+            words.first().and_then(ShellWord::exact),
+            Some("echo" | "printf" | "true" | "pwd")
+        );
+        if speaks_only {
+            return false;
+        }
+        let (paths, reach, writes) = match effect(words) {
+            Effect::Reads(reading) => (reading.paths, reading.reach, reading.unproven),
+            Effect::Enters(_) => (Vec::new(), Reach::Named, false),
+            Effect::Touches(_) | Effect::Copies { .. } | Effect::Unknown => {
+                (Vec::new(), Reach::Named, true)
+            }
+        };
+        let args = words.get(1..).unwrap_or_default();
+        let is_git = words.first().is_some_and(|name| base_name(name) == "git");
+        if is_git
+            && rule.is_about(Access::Read)
+            && args.iter().any(|word| self.place().names(rule, word))
+        {
+            return true;
+        }
+        args.iter().chain(&paths).any(|word| {
+            self.word_is_met_by(rule, Access::Read, word)
+                || writes && self.word_is_met_by(rule, Access::Write, word)
+        }) || reach == Reach::Tree
+            && paths.is_empty()
+            && self.path_is_met_by(rule, Access::Read, ".")
+    }
+
+    fn word_is_met_by(&self, rule: &Rule, access: Access, word: &ShellWord) -> bool {
+        let value = word.text.split_once('=').map(|(_, value)| value);
+        // A value may be joined to a flag, and that to others.
+        let is_short = word.text.starts_with('-') && !word.text.starts_with("--");
+        let joined = word
+            .text
+            .char_indices()
+            .skip(2)
+            .filter(|_| is_short)
+            .map(|(at, _)| word.text.get(at..));
+        let spellings = [Some(word.text.as_str()), value].into_iter().chain(joined);
+        spellings
+            .flatten()
+            .filter(|path| !path.is_empty())
+            .any(|path| self.path_is_met_by(rule, access, path))
+    }
+
+    fn path_is_met_by(&self, rule: &Rule, access: Access, path: &str) -> bool {
+        if !rule.is_about(access) {
+            return false;
+        }
+        let meets =
+            |from: &PathBuf| rule.touches(access, self.call.cwd, &self.gate.target(from, path));
+        self.folders.iter().any(meets)
+    }
+
+    /// Judges the letters alone, for a command that was not understood: better too much than too little.
+    fn text_is_met_by(&self, rule: &Rule) -> bool {
+        let segments = self.command.split([';', '|', '&', '\n', '(', ')', '{', '}', '`']);
+        let tokens =
+            self.command.split(|c: char| c.is_whitespace() || ";|&(){}`<>'\"=$".contains(c));
+        let runs = |segment: &str| {
+            let words: Vec<&str> = segment.split_whitespace().collect();
+            (0..words.len())
+                .any(|from| rule.matches_command(&words.get(from..).unwrap_or_default().join(" ")))
+        };
+        let touches = |token: &str| {
+            self.path_is_met_by(rule, Access::Read, token)
+                || self.path_is_met_by(rule, Access::Write, token)
+        };
+        if rule.is_about_commands() {
+            return segments.into_iter().any(runs);
+        }
+        tokens.filter(|token| !token.is_empty()).any(touches)
+    }
+
+    /// The profile in which it may run without anybody being asked, as far as this machine holds it.
+    fn unasked(&self, mode: PermissionMode) -> Option<Profile> {
+        let needed = self.need(mode).filter(|_| !self.leaves_sandbox())?;
+        let is_held = |profile| self.gate.sandbox.support_in(profile, self.call.cwd).is_held();
+        if needed.unproven {
+            // The kernel makes sure that it only reads, but knows no ask rules.
+            let asks = self.gate.rules.ask.iter().any(|rule| rule.is_about(Access::Read));
+            let may_run = needed.profile == Profile::Read && !asks && !self.is_left_to_work(mode);
+            return (may_run && is_held(Profile::Read)).then_some(Profile::Read);
+        }
+        match needed.profile {
+            Profile::Free => Some(Profile::Free),
+            Profile::Read | Profile::Work
+                if (mode == PermissionMode::AcceptEdits || self.is_left_to_work(mode))
+                    && is_held(Profile::Work) =>
+            {
+                Some(Profile::Work)
+            }
+            Profile::Read if is_held(Profile::Read) => Some(Profile::Read),
+            // What runs unheld is what the shell itself does, with the words as they stand.
+            Profile::Read if self.is_builtins_alone() => Some(Profile::Free),
+            Profile::Read | Profile::Work => None,
+        }
+    }
+
+    /// Whether the user leaves all commands to *work* (`--sandbox`), which bounds what nobody is asked about.
+    fn is_left_to_work(&self, mode: PermissionMode) -> bool {
+        let is_left = match mode {
+            PermissionMode::Default | PermissionMode::AcceptEdits | PermissionMode::DontAsk => {
+                self.gate.runs_sandboxed
+            }
+            PermissionMode::Plan | PermissionMode::Delegate | PermissionMode::BypassPermissions => {
+                false
+            }
+        };
+        is_left
+            && !self.leaves_sandbox()
+            && self.gate.sandbox.support_in(Profile::Work, self.call.cwd).is_held()
+    }
+
+    /// Whether it asks to run outside of the sandbox.
+    fn leaves_sandbox(&self) -> bool {
+        self.call.input.get("dangerouslyDisableSandbox").and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    fn is_builtins_alone(&self) -> bool {
+        let is_plain = |step: &Step| {
+            let names_builtin = step
+                .part
+                .words
+                .first()
+                .and_then(ShellWord::exact)
+                .is_some_and(|it| BUILTINS.contains(&it));
+            let is_exact = step.part.words.iter().all(|word| word.exact().is_some());
+            names_builtin
+                && is_exact
+                && step.part.redirects.is_empty()
+                && step.part.assigned.is_empty()
+        };
+        self.doubts.is_empty() && self.steps.iter().all(is_plain)
+    }
+
+    /// What the command needs, where it does nothing that somebody must be asked about.
+    fn need(&self, mode: PermissionMode) -> Option<Need> {
+        if !self.doubts.is_empty() {
+            return None;
+        }
+        most(self.steps.iter().map(|step| self.step_need(mode, step)))
+    }
+
+    /// Whether a part of it is a reader with options that are not known.
+    fn is_unproven(&self) -> bool {
+        let mut is_unproven = false;
+        each(&self.steps, &mut |step| is_unproven |= step.is_unproven());
+        is_unproven
+    }
+
+    fn step_need(&self, mode: PermissionMode, step: &Step) -> Option<Need> {
+        let redirects = most(step.part.redirects.iter().map(|redirect| match redirect {
+            Redirect::Read(word) => {
+                most(self.becomes(word).iter().map(|word| self.may_read(word, Reach::Named)))
+            }
+            Redirect::Write(word) if is_sink(word) => Some(Need::READ),
+            Redirect::Write(word) => self.may_write(mode, word.exact()?),
+        }))
+        .filter(|_| has_safe_variables(step))?;
+        // In plan mode a rule allows only commands that surely read.
+        let heeds_rules = mode != PermissionMode::Plan || !step.is_unproven();
+        let by_rule = |form: &Vec<ShellWord>| {
+            heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)))
+        };
+        if step.forms.first().is_some_and(by_rule) {
+            return Some(Need::FREE);
+        }
+        if !self.runs_known_programs(step) {
+            return None;
+        }
+        if !step.hidden && step.forms.iter().any(by_rule) {
+            return Some(Need::FREE);
+        }
+        let itself = match &step.script {
+            Some(script) => most(script.iter().map(|step| self.step_need(mode, step))),
+            None => most(step.effects().map(|effect| self.effect_need(mode, effect))),
+        };
+        Some(redirects.and(itself?))
+    }
+
+    fn effect_need(&self, mode: PermissionMode, effect: Effect) -> Option<Need> {
+        match effect {
+            Effect::Reads(reading) => self.may_read_all(&reading),
+            Effect::Enters(folder) => self.may_read(&folder?, Reach::Named),
+            Effect::Touches(paths) => most(paths.iter().map(|path| self.may_write(mode, path))),
+            Effect::Copies { sources, target } => {
+                most(sources.iter().map(|source| self.may_copy(mode, source, &target)))
+            }
+            Effect::Unknown => None,
+        }
+    }
+
+    fn may_read_all(&self, reading: &Reading) -> Option<Need> {
+        let Reading { paths, reach, mentioned, unproven } = reading;
+        let here = ShellWord::literal(".");
+        let implied = if *reach == Reach::Tree && paths.is_empty() { Some(&here) } else { None };
+        let exists = |word: &&ShellWord| {
+            let is_there = |from: &PathBuf| {
+                !word.text.is_empty() && from.join(&word.text).symlink_metadata().is_ok()
+            };
+            self.folders.iter().any(is_there)
+        };
+        let named = most(paths.iter().chain(implied).map(|word| self.may_read(word, *reach)))?;
+        let mentioned =
+            most(mentioned.iter().filter(exists).map(|word| self.may_read(word, Reach::Named)))?;
+        Some(named.and(mentioned).and(Need { unproven: *unproven, ..Need::READ }))
+    }
+
+    /// What it takes to read what the word names, in whichever folder the command is by then.
+    fn may_read(&self, word: &ShellWord, reach: Reach) -> Option<Need> {
+        let rules = &self.gate.rules;
+        let path = word.exact()?;
+        if SOURCES.contains(&path) {
+            return Some(Need::READ);
+        }
+        let cwd = self.call.cwd;
+        most(self.folders.iter().map(|from| {
+            let target = self.gate.target(from, path);
+            let keeping = || rules.deny.iter().chain(&rules.ask);
+            let is_kept = reach == Reach::Tree
+                && keeping().any(|rule| rule.may_lie_below(Access::Read, cwd, &target));
+            let unproven = reach == Reach::Linked
+                && target.resolved.as_ref().is_some_and(|path| path.is_dir());
+            let is_allowed = || self.allowing().any(|rule| rule.covers(Access::Read, cwd, &target));
+            let read = self.gate.is_inside(cwd, &target).then_some(Need { unproven, ..Need::READ });
+            read.or_else(|| is_allowed().then_some(Need { unproven, ..Need::FREE }))
+                .filter(|_| !is_kept)
+        }))
+    }
+
+    fn may_write(&self, mode: PermissionMode, path: &str) -> Option<Need> {
+        let cwd = self.call.cwd;
+        most(self.folders.iter().map(|from| {
+            let target = self.gate.target(from, path);
+            let free = mode == PermissionMode::AcceptEdits
+                && !target.steers_tools()
+                && self.gate.is_inside(cwd, &target);
+            let allowed = || self.allowing().any(|rule| rule.covers(Access::Write, cwd, &target));
+            free.then_some(Need::WORK).or_else(|| allowed().then_some(Need::FREE))
+        }))
+    }
+
+    /// What it takes to write every file that a copy makes, wherever it lands.
+    fn may_copy(&self, mode: PermissionMode, source: &str, target: &str) -> Option<Need> {
+        let home = self.gate.home.as_deref();
+        let named = most([source, target].into_iter().map(|path| self.may_write(mode, path)));
+        let landed = most(self.folders.iter().map(|from| {
+            let all = landings(
+                &from.join(expand_home(source, home)),
+                &from.join(expand_home(target, home)),
+            )?;
+            most(all.iter().map(|path| self.may_write(mode, &path.to_string_lossy())))
+        }));
+        Some(named?.and(landed?))
+    }
+
+    fn ask(&self) -> Verdict {
+        let described = self
+            .call
+            .input
+            .get("description")
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty());
+        let mut folders: Vec<PathBuf> = Vec::new();
+        let parent = |path: &str| {
+            self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf)
+        };
+        each(&self.steps, &mut |step| {
+            match effect(step.innermost()) {
+                Effect::Touches(paths) => {
+                    folders.extend(paths.iter().filter_map(|path| parent(path)))
+                }
+                Effect::Copies { sources, target } => {
+                    folders.extend(sources.iter().chain([&target]).filter_map(|path| parent(path)));
+                }
+                Effect::Reads(_) | Effect::Enters(_) | Effect::Unknown => {}
+            }
+            for redirect in &step.part.redirects {
+                if let Redirect::Write(word) = redirect
+                    && !is_sink(word)
+                {
+                    folders.extend(word.exact().and_then(parent));
+                }
+            }
+        });
+        folders.sort();
+        folders.dedup();
+        let described = described.unwrap_or(self.command);
+        let mut program = None;
+        each(&self.steps, &mut |step| {
+            program = program.take().or_else(|| self.git_program(step).map(str::to_owned))
+        });
+        Verdict::Ask {
+            description: match (self.leaves_sandbox(), program) {
+                (true, _) => format!("{described} (outside of the sandbox)"),
+                (false, Some(key)) => {
+                    format!(
+                        "{described} (git would run what {key} of the repository's configuration names)"
+                    )
+                }
+                (false, None) => described.to_owned(),
+            },
+            suggestions: if folders.is_empty() || self.decides {
+                Vec::new()
+            } else {
+                edit_suggestions(&folders)
+            },
+        }
+    }
+}
+
+fn has_safe_variables(step: &Step) -> bool {
+    let alone = step.part.words.is_empty();
+    step.part
+        .assigned
+        .iter()
+        .map(|assigned| assigned.name.as_str())
+        .all(|name| is_safe_variable(name) || alone && is_own_variable(name))
+}
+
+fn is_sink(word: &ShellWord) -> bool {
+    word.exact().is_some_and(|path| SINKS.contains(&path))
+}
+
+/// A program's name without its folder.
+fn base_name(name: &ShellWord) -> &str {
+    name.text.rsplit('/').next().unwrap_or(&name.text)
+}
+
+/// The command's text for an allow rule: as written, word by word.
+fn plain_text(words: &[ShellWord]) -> String {
+    let raw: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
+    raw.join(" ")
+}
+
+/// Whether the rule speaks of the command as written, without quotes, or without its folder.
+fn matches_any_spelling(rule: &Rule, words: &[ShellWord]) -> bool {
+    let Some((name, args)) = words.split_first() else {
+        return false;
+    };
+    let unquoted: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    let bare: Vec<&str> = std::iter::once(base_name(name))
+        .chain(args.iter().map(|word| word.text.as_str()))
+        .collect();
+    rule.matches_command(&plain_text(words))
+        || rule.matches_command(&unquoted.join(" "))
+        || rule.matches_command(&bare.join(" "))
+}

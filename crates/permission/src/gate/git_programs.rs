@@ -1,0 +1,311 @@
+//! A repository's own configuration, as far as it names programs: git runs these for whoever asks what changed.
+//!
+//! It is read here and not by git, which would wait for a FIFO, and obey what it reads. Includes count whatever their
+//! condition says, and what cannot be understood counts as a program.
+
+use std::fs;
+use std::iter::Peekable;
+use std::path::{Path, PathBuf};
+use std::str::Chars;
+
+use super::git_index::{self, Entry};
+use super::paths::expand_home;
+use pitcrew_process::given_file::read_git_config;
+use pitcrew_process::sandbox::git_folder::GitFolder;
+
+/// How long a configuration can be that is read.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// How deeply configurations may include each other, as in git.
+const MOST_INCLUDES: usize = 10;
+
+/// How deeply repositories may lie in each other.
+const MOST_NESTED: usize = 4;
+
+/// Ends of names whose value is a program, or a command line of one.
+const PROGRAMS: &[&str] = &[
+    "askpass", "cmd", "command", "driver", "editor", "helper", "hook", "pager", "program",
+    "textconv",
+];
+
+/// Such names in one section, where no end tells.
+const PROGRAMS_OF: &[(&str, &[&str])] = &[
+    ("core", &["fsmonitor", "gitproxy", "virtualfilesystem"]),
+    ("diff", &["external"]),
+    ("filter", &["clean", "smudge", "process"]),
+    ("interactive", &["difffilter"]),
+    ("imap", &["tunnel"]),
+    ("protocol", &["allow"]),
+    ("remote", &["receivepack", "uploadpack", "vcs"]),
+    ("browser", &["path"]),
+    ("difftool", &["path"]),
+    ("man", &["path"]),
+    ("mergetool", &["path"]),
+    ("sendemail", &["smtpserver"]),
+];
+
+/// A setting of a configuration; section and name in small letters.
+#[derive(Debug, PartialEq, Eq)]
+struct GitSetting {
+    section: String,
+    subsection: Option<String>,
+    name: String,
+    /// None stands for a name alone, which means yes.
+    value: Option<String>,
+}
+
+/// What of the configuration of the repository that a folder lies in, or of one in it, names a program.
+pub(super) fn named_program(folder: &Path, home: Option<&Path>) -> Option<String> {
+    in_repository(folder, home, MOST_NESTED)
+}
+
+fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<String> {
+    let Some(git) = GitFolder::as_git_sees(folder) else {
+        let borrows = |top: &&Path| top.join(".git/commondir").symlink_metadata().is_ok();
+        return folder.ancestors().find(borrows).map(|_| "commondir".to_owned());
+    };
+    if !leads_to(&git.own, &git.common) {
+        return Some("commondir".to_owned());
+    }
+    let mut files = vec![git.common.join("config"), git.own.join("config.worktree")];
+    let mut depth = 0;
+    while !files.is_empty() {
+        if depth > MOST_INCLUDES {
+            return Some("include.path".to_owned());
+        }
+        let mut included = Vec::new();
+        for file in &files {
+            let Some(settings) = settings(file) else { return Some(file.display().to_string()) };
+            if let Some(program) = settings.iter().find(|setting| setting.names_program()) {
+                return Some(program.key());
+            }
+            let paths = settings
+                .iter()
+                .filter(|setting| setting.includes())
+                .filter_map(|it| it.value.as_deref());
+            let beside = file.parent().unwrap_or(file);
+            included.extend(paths.map(|path| beside.join(expand_home(path, home))));
+        }
+        files = included;
+        depth += 1;
+    }
+    in_nested(&git, home, nested)
+}
+
+/// The same of the repositories that are kept in this one as submodules: git asks in each of them what changed.
+fn in_nested(git: &GitFolder, home: Option<&Path>, nested: usize) -> Option<String> {
+    let links = match git_index::entries(&git.own) {
+        Ok(entries) => entries.into_iter().filter(Entry::is_repository),
+        Err(problem) => return Some(problem.to_string()),
+    };
+    // Without a `.git` of its own git would find the outer repository.
+    let checked_out = |path: &PathBuf| path.join(".git").symlink_metadata().is_ok();
+    let mut places = links.map(|link| git.top.join(link.path)).filter(checked_out);
+    places.find_map(|place| match nested {
+        0 => Some("submodules".to_owned()),
+        _ => in_repository(&place, home, nested - 1),
+    })
+}
+
+/// Whether git finds the common folder where we do: `commondir` says so to it.
+fn leads_to(own: &Path, common: &Path) -> bool {
+    let file = own.join("commondir");
+    if file.symlink_metadata().is_err() {
+        return own == common;
+    }
+    let Some(text) = read_git_config(&file, MOST_BYTES) else { return false };
+    fs::canonicalize(own.join(text.trim_end_matches('\n'))).is_ok_and(|folder| folder == common)
+}
+
+impl GitSetting {
+    fn key(&self) -> String {
+        let subsection = self.subsection.as_ref().map(|it| format!("{it}.")).unwrap_or_default();
+        format!("{}.{subsection}{}", self.section, self.name)
+    }
+
+    fn includes(&self) -> bool {
+        matches!(self.section.as_str(), "include" | "includeif") && self.name == "path"
+    }
+
+    fn names_program(&self) -> bool {
+        let value = self.value.as_deref().unwrap_or("true");
+        let is_switch = matches!(
+            value.to_ascii_lowercase().as_str(),
+            "" | "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1" | "never"
+        );
+        // An alias stands for no command that is known to read.
+        if is_switch || self.section == "alias" {
+            return false;
+        }
+        let is_address = self.section == "url" || matches!(self.name.as_str(), "url" | "pushurl");
+        let address = self.subsection.as_deref().filter(|_| self.section == "url").unwrap_or(value);
+        PROGRAMS.iter().any(|end| self.name.ends_with(end))
+            || PROGRAMS_OF
+                .iter()
+                .any(|(section, names)| self.section == *section && names.contains(&&*self.name))
+            || self.section == "pager"
+            || self.section == "include" && value.contains("%(")
+            || value.starts_with('!')
+            || is_address && address.contains("::")
+    }
+}
+
+/// The settings of a file; none when it cannot be read or is none. One that is not there has no settings.
+fn settings(file: &Path) -> Option<Vec<GitSetting>> {
+    match fs::metadata(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
+        Ok(_) | Err(_) => parse(&read_git_config(file, MOST_BYTES)?),
+    }
+}
+
+fn parse(text: &str) -> Option<Vec<GitSetting>> {
+    let text = text.replace("\r\n", "\n");
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(&text).chars().peekable();
+    let mut settings = Vec::new();
+    let mut section: Option<(String, Option<String>)> = None;
+    while let Some(c) = rest.next() {
+        match c {
+            c if c.is_whitespace() => {}
+            '#' | ';' => while rest.next_if(|c| *c != '\n').is_some() {},
+            '[' => section = Some(heading(&mut rest)?),
+            c if c.is_ascii_alphabetic() => {
+                let (section, subsection) = section.clone()?;
+                let mut name = c.to_ascii_lowercase().to_string();
+                while let Some(c) = rest.next_if(|c| c.is_ascii_alphanumeric() || *c == '-') {
+                    name.push(c.to_ascii_lowercase());
+                }
+                while rest.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+                let value = match rest.next() {
+                    None | Some('\n') => None,
+                    Some('=') => Some(value(&mut rest)?),
+                    Some(_) => return None,
+                };
+                settings.push(GitSetting { section, subsection, name, value });
+            }
+            _ => return None,
+        }
+    }
+    Some(settings)
+}
+
+/// `[section]`, `[section "subsection"]` or `[section.subsection]`, behind the bracket.
+fn heading(rest: &mut Peekable<Chars<'_>>) -> Option<(String, Option<String>)> {
+    let mut section = String::new();
+    loop {
+        match rest.next()? {
+            ']' => break,
+            c if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') => {
+                section.push(c.to_ascii_lowercase())
+            }
+            ' ' | '\t' => {
+                while rest.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+                return (rest.next()? == '"')
+                    .then_some(())
+                    .and_then(|()| quoted(rest))
+                    .map(|subsection| (section, Some(subsection)));
+            }
+            _ => return None,
+        }
+    }
+    Some(match section.split_once('.') {
+        Some((section, subsection)) => (section.to_owned(), Some(subsection.to_owned())),
+        None => (section, None),
+    })
+}
+
+/// A subsection behind its first quote, and the bracket behind its last.
+fn quoted(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
+    let mut text = String::new();
+    loop {
+        match rest.next()? {
+            '"' => return (rest.next()? == ']').then_some(text),
+            '\\' => text.push(rest.next()?),
+            '\n' => return None,
+            c => text.push(c),
+        }
+    }
+}
+
+/// A value, to the end of its line or lines.
+fn value(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
+    let mut text = String::new();
+    let mut is_quoted = false;
+    while let Some(c) = rest.next() {
+        match c {
+            '\n' if is_quoted => return None,
+            '\n' => break,
+            '#' | ';' if !is_quoted => while rest.next_if(|c| *c != '\n').is_some() {},
+            '"' => is_quoted = !is_quoted,
+            '\\' => match rest.next()? {
+                '\n' => {}
+                't' => text.push('\t'),
+                'n' => text.push('\n'),
+                'b' => text.push('\u{8}'),
+                c @ ('\\' | '"') => text.push(c),
+                _ => return None,
+            },
+            c => text.push(c),
+        }
+    }
+    (!is_quoted).then(|| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn programs(text: &str) -> Option<Vec<String>> {
+        Some(parse(text)?.iter().filter(|it| it.names_program()).map(GitSetting::key).collect())
+    }
+
+    #[test]
+    fn every_way_to_write_a_program_is_read() {
+        for (text, key) in [
+            ("[core]\n\tfsmonitor = ./x\n", "core.fsmonitor"),
+            ("[CORE]FsMonitor=./x", "core.fsmonitor"),
+            ("\u{feff}[core] # c\n ; d\n fsmonitor = \"./x\"\r\n", "core.fsmonitor"),
+            ("[a][diff \"e]v\\\"\"] textconv = x", "diff.e]v\".textconv"),
+            ("[diff.ev]\ntextconv = x", "diff.ev.textconv"),
+            ("[filter \"ev\"]\nclean = a\\\n b", "filter.ev.clean"),
+            ("[filter \"ev\"]\nprocess = a", "filter.ev.process"),
+            ("[gpg]\nprogram = a", "gpg.program"),
+            ("[gpg \"ssh\"]\ndefaultKeyCommand = a", "gpg.ssh.defaultkeycommand"),
+            ("[diff]\nexternal = a", "diff.external"),
+            ("[submodule \"a\"]\nupdate = !x", "submodule.a.update"),
+            ("[remote \"o\"]\nurl = ext::sh -c x", "remote.o.url"),
+            ("[remote \"o\"]\nuploadpack = x", "remote.o.uploadpack"),
+            ("[url \"ext::sh\"]\ninsteadOf = https", "url.ext::sh.insteadof"),
+            ("[core]\nsshCommand = x\n", "core.sshcommand"),
+            ("[hook \"a\"]\ncommand = x", "hook.a.command"),
+            ("[pager]\nlog = x", "pager.log"),
+            ("[credential]\nhelper = x", "credential.helper"),
+            ("[merge \"x\"]\ndriver = x", "merge.x.driver"),
+        ] {
+            assert_eq!(programs(text), Some(vec![key.to_owned()]), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_ordinary_configuration_names_none() {
+        let text = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tfsmonitor = true\n\thooksPath = .husky/_\n\
+            [remote \"origin\"]\n\turl = https://x/a.git ; c\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
+            [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n[alias]\n\tl = !git log\n[pager]\n\tlog = false\n\
+            [user]\n\tname = \"A # B\"\n[gc]\n\tauto\n[log]\n\tshowSignature = true\n[diff \"x\"]\n\txfuncname = \"a\\tb\"\n";
+        assert_eq!(programs(text), Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_git_refuses_is_not_understood() {
+        for text in [
+            "[a",
+            "x = 1",
+            "[a]\nb ! c",
+            "[a]\nb = \"x\n",
+            "[a]\nb = \\q",
+            "[a \"b]\nc = d",
+            "[a]\n= b",
+        ] {
+            assert_eq!(programs(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The team's own folders and the user's settings of a root, which no agent changes by its tools, in any mode and whatever
+//! the rules say.
+//!
+//! What is seen here is refused with words that help. Commands can hide what they do; for those there is `sandbox`.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::judge::Verdict;
+use super::paths::{Target, lexical, resolve};
+use super::shell::ShellWord;
+use crate::trust::FILE as TRUST;
+use pitcrew_process::sandbox::{OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW};
+
+/// What of a root is guarded.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Guarded {
+    root: PathBuf,
+    kept: Vec<Kept>,
+    /// Folders in what is guarded that agents work in.
+    open: Vec<Kept>,
+}
+
+/// A folder or file that is guarded.
+#[derive(Clone, Debug)]
+struct Kept {
+    whose: Whose,
+    written: PathBuf,
+    /// As written and with its links resolved, in small letters.
+    spellings: Vec<PathBuf>,
+}
+
+/// Who alone changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The team's own operations.
+    Team,
+    /// The user.
+    User,
+}
+
+impl Guarded {
+    pub(super) fn of_root(root: &Path) -> Self {
+        let of_teams =
+            OF_TEAMS.iter().chain(&OF_PITCREW).map(|name| Kept::new(Whose::Team, root, name));
+        let of_the_user =
+            OF_THE_USER.iter().chain([&TRUST]).map(|name| Kept::new(Whose::User, root, name));
+        let open = OPEN_OF_PITCREW.iter().map(|name| Kept::new(Whose::Team, root, name));
+        Self {
+            root: root.to_path_buf(),
+            kept: of_the_user.chain(of_teams).collect(),
+            open: open.collect(),
+        }
+    }
+
+    /// Whose the path is that lies in something guarded, or is it. Letters of either case are the same, as on some systems,
+    /// and a folder or file is known by its number too, whatever other names it has.
+    pub(super) fn holds(&self, target: &Target) -> Option<Whose> {
+        let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
+        let by_name = |kept: &&Kept| {
+            kept.spellings.iter().any(|it| paths.iter().any(|path| path.starts_with(it)))
+        };
+        // A link out of an open folder leads elsewhere: each spelling has to lie in one.
+        let is_open = |path: &PathBuf| {
+            self.open.iter().flat_map(|it| &it.spellings).any(|it| path.starts_with(it))
+        };
+        if paths.iter().all(is_open) {
+            return None;
+        }
+        let found = self.kept.iter().find(by_name).map(|kept| kept.whose);
+        found.or_else(|| self.holds_by_number(target))
+    }
+
+    /// Whose the path is that something guarded is below, or is it: then it may not be moved or removed.
+    pub(super) fn lies_below(&self, target: &Target) -> Option<Whose> {
+        let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
+        let is_below = |kept: &&Kept| {
+            kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)))
+        };
+        // Of the whole root the team's files are named, which come last: the way to write to a teammate helps more.
+        self.kept.iter().rfind(is_below).map(|kept| kept.whose)
+    }
+
+    fn holds_by_number(&self, target: &Target) -> Option<Whose> {
+        let number =
+            |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+        let guarded: Vec<_> = self
+            .kept
+            .iter()
+            .filter_map(|kept| Some((number(&kept.written)?, kept.whose)))
+            .collect();
+        let path = target.resolved.as_ref().filter(|_| !guarded.is_empty())?;
+        let whose =
+            |number| guarded.iter().find(|(kept, _)| *kept == number).map(|(_, whose)| *whose);
+        path.ancestors().filter_map(number).find_map(whose)
+    }
+
+    /// The beginning of a word's path that is known before the shell expands the rest. Variables that say where the home
+    /// and the root are count as known.
+    pub(super) fn known_part(&self, word: &ShellWord, home: Option<&Path>) -> Option<String> {
+        if word.exact().is_some() || !word.text.is_empty() {
+            return Some(word.text.clone());
+        }
+        let raw: String = word.raw.chars().filter(|c| !matches!(c, '"' | '\'')).collect();
+        let variables = [("HOME", home), ("CLAUDE_CONFIG_DIR", Some(self.root.as_path()))];
+        let expanded = variables.into_iter().find_map(|(name, value)| {
+            let rest = raw
+                .strip_prefix(&format!("${name}"))
+                .or_else(|| raw.strip_prefix(&format!("${{{name}}}")))?;
+            let known = rest.split(['$', '*', '?', '[', '{', '`']).next().unwrap_or_default();
+            let whole = rest.is_empty() || rest.starts_with('/');
+            value.filter(|_| whole).map(|value| format!("{}{known}", value.display()))
+        });
+        expanded.filter(|path| !path.is_empty())
+    }
+}
+
+impl Kept {
+    fn new(whose: Whose, root: &Path, name: &str) -> Self {
+        let written = root.join(name);
+        let paths = [Some(lexical(root, &written)), resolve(root, &written)];
+        Self {
+            whose,
+            spellings: paths.iter().flatten().map(|path| folded(path)).collect(),
+            written,
+        }
+    }
+}
+
+/// What the model is told, with what to do instead.
+pub(super) fn refusal(path: &str, whose: Whose) -> Verdict {
+    Verdict::deny(match whose {
+        Whose::Team => format!(
+            "{path} belongs to the team's own files, which are not changed by hand: write to a teammate with SendMessage, \
+             and make and change tasks with TaskCreate and TaskUpdate. Reading there is allowed"
+        ),
+        Whose::User => format!(
+            "{path} belongs to the user's settings, which decide what agents may do: only the user changes them. Say what \
+             should stand there, and the user can put it in. Reading there is allowed"
+        ),
+    })
+}
+
+fn spellings(target: &Target) -> impl Iterator<Item = &PathBuf> {
+    [Some(&target.written), target.resolved.as_ref()].into_iter().flatten()
+}
+
+fn folded(path: &Path) -> PathBuf {
+    PathBuf::from(path.to_string_lossy().to_lowercase())
+}

@@ -1,0 +1,94 @@
+//! What git shows of files that rules keep from being read: no file system refuses it there.
+
+use std::path::Path;
+
+use super::git_index;
+use super::judge::Gate;
+use super::paths::Target;
+use super::rules::{Access, Rule};
+use super::shell::{History, ShellWord, git_path, is_blob};
+use pitcrew_process::sandbox::git_folder::GitFolder;
+
+/// How many folders above the working one may be the top of a repository.
+const TOPS: usize = 16;
+
+/// Where a command is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) gate: &'a Gate,
+    pub(super) cwd: &'a Path,
+    /// The folders the command may run in.
+    pub(super) folders: &'a [std::path::PathBuf],
+}
+
+impl Place<'_> {
+    /// Whether the word names something kept by git that the rule speaks of, whatever folder its path begins in.
+    pub(super) fn names(&self, rule: &Rule, word: &ShellWord) -> bool {
+        // A path may have colons in it.
+        let behind = word.text.match_indices(':').filter_map(|(at, _)| word.text.get(at + 1..));
+        let paths: Vec<&str> =
+            behind.chain(git_path(&word.text)).filter(|path| !path.is_empty()).collect();
+        let tops = self.folders.iter().flat_map(|folder| folder.ancestors().take(TOPS));
+        let touches = |top: &Path, path: &&str| {
+            rule.touches(Access::Read, self.cwd, &self.gate.target(top, path))
+        };
+        tops.into_iter().any(|top| paths.iter().any(|path| touches(top, path)))
+    }
+
+    /// Whether what is shown may hold something that the rule speaks of.
+    pub(super) fn may_show(&self, rule: &Rule, history: &History) -> bool {
+        if !rule.is_about(Access::Read) {
+            return false;
+        }
+        if history.copies {
+            return self.tracks(rule);
+        }
+        if !history.limits.is_empty() {
+            return history.limits.iter().any(|limit| self.may_lie_in(rule, limit));
+        }
+        let is_file = |word: &ShellWord| {
+            let exists =
+                |folder: &std::path::PathBuf| folder.join(&word.text).symlink_metadata().is_ok();
+            word.exact().is_some_and(|text| !text.is_empty()) && self.folders.iter().any(exists)
+        };
+        let (blobs, others): (Vec<&ShellWord>, Vec<&ShellWord>) =
+            history.operands.iter().partition(|word| is_blob(word));
+        let (files, revisions): (Vec<&ShellWord>, Vec<&ShellWord>) =
+            others.into_iter().partition(|word| is_file(word));
+        if !files.is_empty() {
+            return files.into_iter().any(|file| self.may_lie_in(rule, file));
+        }
+        if !revisions.is_empty() || blobs.is_empty() {
+            return true;
+        }
+        blobs.into_iter().any(|blob| self.names(rule, blob))
+    }
+
+    /// Whether the repository tracks something that the rule speaks of, as far as can be told.
+    fn tracks(&self, rule: &Rule) -> bool {
+        let Some(pattern) = rule.path_pattern() else { return true };
+        let bases = pattern.bases(self.cwd);
+        let repositories = self.folders.iter().filter_map(|folder| GitFolder::as_git_sees(folder));
+        repositories.into_iter().any(|git| match git_index::entries(&git.own) {
+            Ok(entries) => {
+                entries.iter().any(|entry| pattern.speaks_of(&bases, &git.top.join(&entry.path)))
+            }
+            Err(_unknown) => true,
+        })
+    }
+
+    fn may_lie_in(&self, rule: &Rule, limit: &ShellWord) -> bool {
+        let Some(path) = limit.exact().filter(|path| !path.contains(['*', '?', '[', ':', '\\']))
+        else {
+            return true;
+        };
+        self.folders.iter().any(|folder| {
+            let target: Target = self.gate.target(folder, path);
+            let is_file = target.resolved.as_ref().is_some_and(|path| path.is_file());
+            match is_file {
+                true => rule.touches(Access::Read, self.cwd, &target),
+                false => rule.may_lie_below(Access::Read, self.cwd, &target),
+            }
+        })
+    }
+}

@@ -1,0 +1,470 @@
+//! Paths as the system will see them, and gitignore-like patterns over them.
+//!
+//! Resolving reads the file system (symbolic links) and changes nothing.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use pitcrew_process::pieces;
+
+use pitcrew_process::protected::{LOOSE_REPOSITORY, PROTECTED};
+use pitcrew_process::worktree::BELOW_ROOT;
+
+/// How many symbolic links one path may go through, as in the kernel.
+const LINK_LIMIT: usize = 40;
+
+/// The folder of a project's settings.
+pub(crate) const CONFIG_FOLDER: &str = ".claude";
+
+/// What in it decides what agents may do, or is run with all rights.
+const DECIDING: [&str; 4] = ["settings.json", "settings.local.json", "agents", "hooks"];
+
+/// A name no pattern spells out: it stands for "anything inside this folder".
+const ANY_CHILD: &str = "\u{1}";
+
+/// Resolves a path the way the system would open it: `.`, `..` and every symbolic link, also a
+/// dangling one; what does not exist yet is kept as written. None when the links go in a circle.
+pub fn resolve(cwd: &Path, path: &Path) -> Option<PathBuf> {
+    let mut todo: VecDeque<OsString> = pieces(&cwd.join(path)).collect();
+    let mut resolved = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(piece) = todo.pop_front() {
+        if piece == ".." {
+            resolved.pop();
+            continue;
+        }
+        let next = resolved.join(&piece);
+        let Ok(target) = fs::read_link(&next) else {
+            resolved = next;
+            continue;
+        };
+        links += 1;
+        if links > LINK_LIMIT {
+            return None;
+        }
+        if target.is_absolute() {
+            resolved = PathBuf::from("/");
+        }
+        for piece in pieces(&target).collect::<Vec<_>>().into_iter().rev() {
+            todo.push_front(piece);
+        }
+    }
+    Some(resolved)
+}
+
+/// Makes a path absolute and takes `.` and `..` out of it by their letters alone.
+pub(crate) fn lexical(cwd: &Path, path: &Path) -> PathBuf {
+    let mut flat = PathBuf::from("/");
+    for piece in pieces(&cwd.join(path)) {
+        if piece == ".." {
+            flat.pop();
+        } else {
+            flat.push(piece);
+        }
+    }
+    flat
+}
+
+/// Expands a leading `~/`; other tildes stay as they are.
+pub fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
+    match (path.strip_prefix('~'), home) {
+        (Some(""), Some(home)) => home.to_path_buf(),
+        (Some(rest), Some(home)) if rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
+        _ => PathBuf::from(path),
+    }
+}
+
+/// A path pattern of a rule: a folder to start from and a gitignore line under it.
+#[derive(Clone, Debug)]
+pub(crate) struct PathPattern {
+    base: Base,
+    matcher: Gitignore,
+}
+
+#[derive(Clone, Debug)]
+enum Base {
+    /// This folder below the working folder of the call.
+    Cwd(PathBuf),
+    Fixed(PathBuf),
+}
+
+/// Says what is wrong with a path pattern.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    #[error("the pattern is empty")]
+    Empty,
+    #[error("the pattern may not start with `!`")]
+    Negated,
+    #[error("the pattern may not hold a control character")]
+    Control,
+    #[error("`..` may only stand at the start of the pattern")]
+    Parent,
+    #[error("`~` needs a home folder and none is known")]
+    NoHome,
+    #[error("`/path` needs the settings file's folder and none is known")]
+    NoFolder,
+    #[error("the pattern does not parse")]
+    Glob(#[source] ignore::Error),
+}
+
+impl PathPattern {
+    /// Parses `//absolute`, `~/home`, `/relative to the settings`, `./` or bare relative patterns.
+    pub(crate) fn parse(
+        text: &str,
+        settings_folder: Option<&Path>,
+        home: Option<&Path>,
+    ) -> Result<Self, PatternError> {
+        if text.is_empty() {
+            return Err(PatternError::Empty);
+        }
+        if text.starts_with('!') {
+            return Err(PatternError::Negated);
+        }
+        if text.chars().any(char::is_control) {
+            return Err(PatternError::Control);
+        }
+        let (base, rest, anchored) = Self::split(text, settings_folder, home)?;
+        if rest.split('/').any(|piece| piece == "..") {
+            return Err(PatternError::Parent);
+        }
+        let (base, line) = if anchored { sink_literals(base, &rest) } else { (base, rest) };
+        let mut builder = GitignoreBuilder::new("/");
+        builder.add_line(None, &line).map_err(PatternError::Glob)?;
+        let matcher = builder.build().map_err(PatternError::Glob)?;
+        Ok(Self { base, matcher })
+    }
+
+    fn split(
+        text: &str,
+        settings_folder: Option<&Path>,
+        home: Option<&Path>,
+    ) -> Result<(Base, String, bool), PatternError> {
+        if let Some(rest) = text.strip_prefix("//") {
+            return Ok((Base::Fixed(PathBuf::from("/")), rest.to_owned(), true));
+        }
+        if let Some(rest) = text.strip_prefix("~/") {
+            let home = home.ok_or(PatternError::NoHome)?;
+            return Ok((Base::Fixed(home.to_path_buf()), rest.to_owned(), true));
+        }
+        if let Some(rest) = text.strip_prefix('/') {
+            let folder = settings_folder.ok_or(PatternError::NoFolder)?;
+            return Ok((Base::Fixed(folder.to_path_buf()), rest.to_owned(), true));
+        }
+        let mut below = PathBuf::new();
+        let mut rest = text;
+        loop {
+            if let Some(shorter) = rest.strip_prefix("./") {
+                rest = shorter;
+            } else if let Some(shorter) = rest.strip_prefix("../") {
+                below.push("..");
+                rest = shorter;
+            } else {
+                break;
+            }
+        }
+        let rest = if rest == "." || rest.is_empty() { "**" } else { rest };
+        // As in a gitignore file, a slash before the end ties the pattern to its folder.
+        let anchored = text.starts_with('.') && rest.len() < text.len()
+            || rest.trim_end_matches('/').contains('/') && !rest.starts_with("**/");
+        Ok((Base::Cwd(below), rest.to_owned(), anchored))
+    }
+
+    /// Whether the path, written or resolved, may be what the pattern speaks of. For denying.
+    pub(crate) fn touches(&self, cwd: &Path, target: &Target) -> bool {
+        let base = self.base_path(cwd);
+        let bases = [Some(lexical(cwd, &base)), resolve(cwd, &base)];
+        let paths = [Some(&target.written), target.resolved.as_ref()];
+        let below = |path: &Path| {
+            bases
+                .iter()
+                .flatten()
+                .filter_map(|base| path.strip_prefix(base).ok())
+                .any(|rest| self.hits(rest))
+        };
+        paths.into_iter().flatten().any(|path| below(path))
+    }
+
+    /// Whether the path is surely what the pattern speaks of. For allowing.
+    pub(crate) fn covers(&self, cwd: &Path, target: &Target) -> bool {
+        let (Some(base), Some(path)) = (resolve(cwd, &self.base_path(cwd)), &target.resolved)
+        else {
+            return false;
+        };
+        path.strip_prefix(base).is_ok_and(|rest| self.hits(rest))
+    }
+
+    /// Whether something below the folder may match: for searches that walk a whole tree.
+    pub(crate) fn may_lie_below(&self, cwd: &Path, folder: &Target) -> bool {
+        let base = self.base_path(cwd);
+        let bases = [Some(lexical(cwd, &base)), resolve(cwd, &base)];
+        let folders = [Some(&folder.written), folder.resolved.as_ref()];
+        let related = |base: &PathBuf| {
+            folders.iter().flatten().any(|dir| base.starts_with(dir) || dir.starts_with(base))
+        };
+        bases.iter().flatten().any(related)
+    }
+
+    /// Whether a path without links is what the pattern speaks of, whose folders are found already.
+    pub(crate) fn speaks_of(&self, bases: &[PathBuf], path: &Path) -> bool {
+        bases.iter().filter_map(|base| path.strip_prefix(base).ok()).any(|rest| self.hits(rest))
+    }
+
+    /// The folder it starts from, as written and without links.
+    pub(crate) fn bases(&self, cwd: &Path) -> Vec<PathBuf> {
+        let base = self.base_path(cwd);
+        let mut bases = vec![lexical(cwd, &base)];
+        bases.extend(resolve(cwd, &base).filter(|resolved| !bases.contains(resolved)));
+        bases
+    }
+
+    fn base_path(&self, cwd: &Path) -> PathBuf {
+        match &self.base {
+            Base::Cwd(below) => cwd.join(below),
+            Base::Fixed(path) => path.clone(),
+        }
+    }
+
+    fn hits(&self, rest: &Path) -> bool {
+        let path = Path::new("/").join(rest);
+        let matched = |path: &Path, is_dir| {
+            self.matcher.matched_path_or_any_parents(path, is_dir).is_ignore()
+        };
+        matched(&path, false) || matched(&path, true) || matched(&path.join(ANY_CHILD), false)
+    }
+}
+
+/// Moves the leading plain folders of an anchored pattern into its base, so that a symbolic link
+/// among them is resolved like one in a path.
+fn sink_literals(base: Base, rest: &str) -> (Base, String) {
+    let mut pieces: Vec<&str> =
+        rest.split('/').filter(|piece| !piece.is_empty() && *piece != ".").collect();
+    let plain = |piece: &&&str| !piece.contains(['*', '?', '[', '{', '\\', ' ']);
+    let last = pieces.len().saturating_sub(1);
+    let literal = pieces.iter().take(last).take_while(plain).count();
+    let rest: Vec<&str> = pieces.split_off(literal);
+    let deeper: PathBuf = pieces.iter().collect();
+    let tail = if rest.is_empty() { "**".to_owned() } else { rest.join("/") };
+    let base = match base {
+        Base::Cwd(below) => Base::Cwd(below.join(deeper)),
+        Base::Fixed(path) => Base::Fixed(path.join(deeper)),
+    };
+    (base, format!("/{tail}"))
+}
+
+/// A path a call names, as written and as the system would open it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub written: PathBuf,
+    /// None when its links go in a circle.
+    pub resolved: Option<PathBuf>,
+}
+
+impl Target {
+    pub(crate) fn new(cwd: &Path, path: &Path) -> Self {
+        Self { written: lexical(cwd, path), resolved: resolve(cwd, path) }
+    }
+
+    /// Whether a link is part of the path; those above the working folder do not count.
+    pub(crate) fn is_by_link(&self, cwd: &Path) -> bool {
+        let Some(resolved) = &self.resolved else { return true };
+        let below_cwd =
+            || Some(resolve(cwd, Path::new(""))?.join(self.written.strip_prefix(cwd).ok()?));
+        // To join with nothing adds a slash at the end, which is no part of a path.
+        *resolved != self.written
+            && below_cwd().is_none_or(|plain| !plain.iter().eq(resolved.iter()))
+    }
+
+    /// Whether the path lies in one of the folders, links and all.
+    pub(crate) fn is_inside<'a>(
+        &self,
+        cwd: &Path,
+        folders: impl IntoIterator<Item = &'a Path>,
+    ) -> bool {
+        let Some(path) = &self.resolved else {
+            return false;
+        };
+        let holds =
+            |folder: &Path| resolve(cwd, folder).is_some_and(|folder| path.starts_with(folder));
+        folders.into_iter().any(holds)
+    }
+
+    /// Whether the path is or goes through what decides rights or is run by itself: commands in *work* cannot change it
+    /// either. The worktrees that stand below the root are no such folder.
+    pub(crate) fn steers_tools(&self) -> bool {
+        let by_name = self.goes_through(|name, rest| {
+            let is_protected = || PROTECTED.iter().any(|it| name.eq_ignore_ascii_case(it));
+            let is_worktree =
+                || name.eq_ignore_ascii_case(CONFIG_FOLDER) && rest.starts_with(BELOW_ROOT);
+            name.eq_ignore_ascii_case(".git") || is_protected() && !is_worktree()
+        });
+        by_name || self.makes_repository()
+    }
+
+    /// Whether a folder above the path is a repository without a `.git`, or nearly one, once the path is there: git would
+    /// obey its configuration.
+    fn makes_repository(&self) -> bool {
+        [Some(&self.written), self.resolved.as_ref()].into_iter().flatten().any(|path| {
+            path.ancestors().skip(1).any(|folder| {
+                let part = path.strip_prefix(folder).ok().and_then(|rest| rest.iter().next());
+                let has = |name: &str| {
+                    part.is_some_and(|part| part.eq_ignore_ascii_case(name))
+                        || folder.join(name).symlink_metadata().is_ok()
+                };
+                has("HEAD") && LOOSE_REPOSITORY.iter().any(|name| has(name)) && !has(".git")
+            })
+        })
+    }
+
+    /// Whether a later run reads there, of whatever project, what its agents may do; letters of either case are the same.
+    pub(crate) fn decides(&self) -> bool {
+        let is_deciding = |name: &OsStr| DECIDING.iter().any(|it| name.eq_ignore_ascii_case(it));
+        self.goes_through(|name, rest| {
+            name.eq_ignore_ascii_case(CONFIG_FOLDER) && rest.iter().next().is_none_or(is_deciding)
+        })
+    }
+
+    /// Whether a name in the path, written or resolved, is such a one, told with the path that comes after it.
+    fn goes_through(&self, is_such: impl Fn(&OsStr, &Path) -> bool) -> bool {
+        let paths = [Some(&self.written), self.resolved.as_ref()];
+        paths.into_iter().flatten().any(|path| {
+            let mut names = path.iter();
+            std::iter::from_fn(|| Some((names.next()?, names.as_path())))
+                .any(|(name, rest)| is_such(name, rest))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn touches(pattern: &str, cwd: &Path, path: &str) -> bool {
+        let pattern =
+            PathPattern::parse(pattern, Some(Path::new("/settings")), Some(Path::new("/home/me")))
+                .unwrap();
+        pattern.touches(cwd, &Target::new(cwd, Path::new(path)))
+    }
+
+    #[test]
+    fn each_kind_of_pattern_starts_where_it_says() {
+        let cwd = Path::new("/code/app");
+        for (pattern, path, expected) in [
+            ("//etc/**", "/etc/passwd", true),
+            ("//etc/**", "etc/passwd", false),
+            ("~/.ssh/**", "/home/me/.ssh/id", true),
+            ("~/.ssh/**", ".ssh/id", false),
+            ("/src/**", "/settings/src/a", true),
+            ("/src/**", "src/a", false),
+            ("./secrets/**", "secrets/a/b", true),
+            ("./secrets/**", "sub/secrets/a", false),
+            ("secrets/**", "secrets/a", true),
+            ("secrets/**", "secrets", true),
+            ("*.env", "deep/down/x.env", true),
+            (".env", "deep/.env", true),
+            ("./.env", "deep/.env", false),
+            ("../common/*.txt", "/code/common/a.txt", true),
+            ("src", "src/deep/file.rs", true),
+            ("**/key.pem", "a/b/key.pem", true),
+            ("src/**/*.rs", "src/a/b.rs", true),
+            ("src/**/*.rs", "src/a/b.RS", false),
+        ] {
+            assert_eq!(touches(pattern, cwd, path), expected, "{pattern} on {path}");
+        }
+    }
+
+    #[test]
+    fn detours_do_not_slip_by() {
+        let cwd = Path::new("/code/app");
+        for path in [
+            "secrets/../secrets/x",
+            "./././secrets/x",
+            "/code/app/secrets/x",
+            "../app/secrets/x",
+            "a/../secrets//x",
+        ] {
+            assert!(touches("./secrets/**", cwd, path), "{path}");
+        }
+    }
+
+    #[test]
+    fn symbolic_links_are_followed_on_both_sides() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        fs::create_dir_all(real.join("secrets")).unwrap();
+        fs::write(real.join("secrets/key"), "k").unwrap();
+        symlink(&real, dir.path().join("alias")).unwrap();
+        symlink(real.join("secrets"), real.join("innocent")).unwrap();
+        symlink("secrets/not-yet", real.join("dangling")).unwrap();
+        let alias = dir.path().join("alias");
+        for cwd in [&real, &alias] {
+            assert!(touches("./secrets/**", cwd, "innocent/key"));
+            assert!(touches("./secrets/**", cwd, "dangling"));
+            assert!(touches("innocent/**", cwd, "secrets/key"));
+        }
+        let inside = Target::new(&alias, Path::new("secrets/key"));
+        assert!(inside.is_inside(&alias, [real.as_path()]));
+    }
+
+    #[test]
+    fn a_link_in_a_path_is_noticed_but_not_one_above_the_working_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(root.join("real/d")).unwrap();
+        symlink(root.join("real"), root.join("cwd")).unwrap();
+        symlink("d", root.join("real/link")).unwrap();
+        let is_by_link = |path: &str| {
+            Target::new(&root.join("cwd"), Path::new(path)).is_by_link(&root.join("cwd"))
+        };
+        for (path, expected) in [
+            ("d/x", false),
+            ("new/x", false),
+            (".", false),
+            ("link/x", true),
+            ("link", true),
+            ("link/../x", false),
+        ] {
+            assert_eq!(is_by_link(path), expected, "{path}");
+        }
+        let outside = root.join("real/d/x");
+        assert!(!is_by_link(outside.to_str().unwrap()));
+    }
+
+    #[test]
+    fn dots_are_taken_after_the_link_as_the_system_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        symlink(root.join("a/b"), root.join("link")).unwrap();
+        assert_eq!(resolve(&root, Path::new("link/../x")), Some(root.join("a/x")));
+        symlink(root.join("loop"), root.join("loop")).unwrap();
+        assert_eq!(resolve(&root, Path::new("loop/x")), None);
+    }
+
+    #[test]
+    fn bad_patterns_are_refused() {
+        for pattern in ["", "!src", "a/../b", "a\0b"] {
+            assert!(PathPattern::parse(pattern, None, None).is_err(), "{pattern:?}");
+        }
+        assert!(matches!(PathPattern::parse("~/x", None, None), Err(PatternError::NoHome)));
+        assert!(matches!(PathPattern::parse("/x", None, None), Err(PatternError::NoFolder)));
+    }
+
+    #[test]
+    fn a_tree_that_may_hold_a_match_is_told_apart() {
+        let cwd = Path::new("/code/app");
+        let pattern = PathPattern::parse("./secrets/**", None, None).unwrap();
+        let below = |path: &str| pattern.may_lie_below(cwd, &Target::new(cwd, Path::new(path)));
+        assert!(below("."));
+        assert!(below("/"));
+        assert!(below("secrets/deep"));
+        assert!(!below("src"));
+    }
+}

@@ -1,0 +1,294 @@
+//! The git commands that only read, and how much of the files they show.
+
+use super::effect::{Effect, Reach, Reading, reads};
+use super::options::{Arguments, Program};
+use super::shell_word::{Fate, ShellWord};
+
+/// What the operands and options of a command let see of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shows {
+    /// Names alone.
+    Names,
+    /// Contents, if an option asks for them.
+    ContentsIfAsked,
+    /// Contents, unless an option asks for names alone.
+    ContentsUnlessNames,
+    /// Contents, of a pattern that comes first.
+    Matches,
+    /// Contents.
+    Contents,
+}
+
+const COMMANDS: [(Program, Shows); 15] = [
+    (Program::of_git("status", "sbzu?v"), Shows::Names),
+    (Program::of_git("log", "#puszabwWRqU:M?C?B?l:G:S:icmn:FEPgtrL:"), Shows::ContentsIfAsked),
+    (Program::of_git("diff", "#puszabwWRqU:M?C?B?l:G:S:"), Shows::ContentsUnlessNames),
+    (Program::of_git("show", "#puszabwWRqU:M?C?B?l:G:S:cmn:tr"), Shows::Contents),
+    (Program::of_git("rev-parse", "q"), Shows::Names),
+    (Program::of_git("ls-files", "zcdmoisukvtf"), Shows::Names),
+    (Program::of_git("ls-tree", "dtrlz"), Shows::Names),
+    (Program::of_git("blame", "#bltfnsewpcM?C?L:"), Shows::Contents),
+    (Program::of_git("describe", ""), Shows::Names),
+    (Program::of_git("shortlog", "nsecw?"), Shows::Names),
+    (Program::of_git("merge-base", "a"), Shows::Names),
+    (Program::of_git("grep", "#aiIwvhHFEPGnlLzcopWqe:A:B:C:m:"), Shows::Matches),
+    (Program::of_git("rev-list", "#n:"), Shows::Names),
+    (Program::of_git("cat-file", "tsepz"), Shows::Contents),
+    (Program::of_git("name-rev", ""), Shows::Names),
+];
+
+/// Tells what `git ARGS` does.
+pub(super) fn effect(args: &[ShellWord]) -> Effect {
+    let args = match args {
+        [first, rest @ ..]
+            if matches!(first.exact(), Some("--no-pager" | "--no-optional-locks" | "-P")) =>
+        {
+            rest
+        }
+        _ => args,
+    };
+    let Some((verb, args)) = args.split_first() else {
+        return Effect::Unknown;
+    };
+    let Some(verb) = verb.exact() else {
+        return Effect::Unknown;
+    };
+    if let Some((program, shows)) = COMMANDS.iter().find(|(program, _)| program.name == verb) {
+        return program
+            .arguments(args)
+            .map_or(Effect::Unknown, |arguments| shown(*shows, arguments));
+    }
+    let Some(texts) = args.iter().map(ShellWord::exact).collect::<Option<Vec<&str>>>() else {
+        return Effect::Unknown;
+    };
+    let is_reading = match verb {
+        "branch" => lists_branches(&texts),
+        "tag" => {
+            texts.is_empty()
+                || matches!(texts.first(), Some(&("-l" | "--list" | "-n")))
+                    && texts
+                        .iter()
+                        .skip(1)
+                        .all(|text| !text.starts_with('-') || text.starts_with("--sort="))
+        }
+        "remote" => matches!(texts.as_slice(), [] | ["-v" | "--verbose"]),
+        "stash" | "worktree" => matches!(texts.as_slice(), ["list"] | ["list", "--porcelain"]),
+        "reflog" => texts
+            .iter()
+            .all(|text| matches!(*text, "show" | "HEAD" | "--oneline") || is_count(text)),
+        "version" | "--version" => texts.is_empty(),
+        "config" => matches!(
+            texts.as_slice(),
+            ["user.name" | "user.email"] | ["--get", "user.name" | "user.email"]
+        ),
+        _ => false,
+    };
+    if is_reading { reads(Vec::new()) } else { Effect::Unknown }
+}
+
+fn is_count(text: &str) -> bool {
+    text.strip_prefix('-')
+        .is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit()))
+}
+
+/// What the command reads, with how far it goes into the history.
+fn shown(shows: Shows, arguments: Arguments) -> Effect {
+    const PATCHES: [&str; 14] = [
+        "-p",
+        "-u",
+        "--patch",
+        "-U",
+        "--unified",
+        "-W",
+        "--function-context",
+        "--patch-with-stat",
+        "--patch-with-raw",
+        "--cc",
+        "-c",
+        "--binary",
+        "--check",
+        "-m",
+    ];
+    const NAMES: [&str; 8] = [
+        "--stat",
+        "--name-only",
+        "--name-status",
+        "--numstat",
+        "--shortstat",
+        "--summary",
+        "--dirstat",
+        "--compact-summary",
+    ];
+    let has = |names: &[&str]| names.iter().any(|name| arguments.has(name));
+    let asks = has(&PATCHES)
+        || ["--word-diff", "--color-words", "--word-diff-regex"].iter().any(|it| arguments.has(it));
+    // An option that is not known may ask for contents.
+    let contents = arguments.unproven && shows != Shows::Names
+        || match shows {
+            Shows::Names => arguments.has("-v") || arguments.has("--verbose"),
+            Shows::ContentsIfAsked => asks,
+            Shows::ContentsUnlessNames => asks || !has(&NAMES),
+            // Names alone tell what is in them, too.
+            Shows::Matches | Shows::Contents => true,
+        };
+    // `-S` and `-G` tell of contents by what they find, `-L` shows them.
+    let searches = ["-S", "-G", "-L"].iter().any(|it| arguments.has(it));
+    let ranges: Vec<ShellWord> = arguments.values("-L").cloned().collect();
+    let has_pattern = shows == Shows::Matches && !arguments.has("-e");
+    let operands = arguments.operands.iter().skip(usize::from(has_pattern));
+    // What is skipped may be the value of an option that is not known.
+    let skipped = arguments.operands.first().filter(|_| has_pattern && arguments.unproven).cloned();
+    let mut paths: Vec<ShellWord> = arguments.paths.clone();
+    paths.extend(operands.chain(&ranges).cloned());
+    if !paths.iter().all(|word| word.exact().is_some() || word.fate == Fate::Begins) {
+        return Effect::Unknown;
+    }
+    let named = |word: &ShellWord| {
+        named(&word.text)
+            .into_iter()
+            .next()
+            .map_or_else(|| word.clone(), |text| renamed(word, text))
+    };
+    let paths = paths.iter().map(named).collect();
+    let reach = if contents || searches { Reach::History } else { Reach::Named };
+    let mentioned = arguments.mentioned.into_iter().chain(skipped).collect();
+    Effect::Reads(Reading { paths, reach, mentioned, unproven: arguments.unproven })
+}
+
+fn renamed(word: &ShellWord, text: &str) -> ShellWord {
+    ShellWord { text: text.to_owned(), ..word.clone() }
+}
+
+/// The path in `REV:PATH`, `RANGE:PATH` or a pathspec with magic. It may begin at the top of the repository.
+pub(crate) fn named(text: &str) -> Option<&str> {
+    let (_, path) = text.rsplit_once(':')?;
+    let path = path.rsplit_once(')').map_or(path, |(_, path)| path);
+    Some(path.trim_start_matches(['/', '!', '^']))
+}
+
+/// Whether the word is `REV:PATH`; `:/TEXT` is a commit.
+pub(crate) fn is_blob(word: &ShellWord) -> bool {
+    let text = word.exact().filter(|text| !text.starts_with(":/"));
+    text.and_then(named).is_some_and(|path| !path.is_empty())
+}
+
+/// A command that shows contents which git keeps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    /// What it shows, before `--`: revisions, and perhaps files.
+    pub operands: Vec<ShellWord>,
+    /// The files it is limited to, after `--`.
+    pub limits: Vec<ShellWord>,
+    /// It puts all that is tracked into another folder.
+    pub copies: bool,
+}
+
+/// What `git ARGS` shows of contents, if it may show any. For denying, so rather too much than too little.
+pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
+    let mut args = args;
+    while let Some((first, rest)) = args.split_first() {
+        let skipped = match first.text.as_str() {
+            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" => 1,
+            text if text.starts_with('-') => 0,
+            _ => break,
+        };
+        args = rest.get(skipped..).unwrap_or_default();
+    }
+    let (verb, args) = args.split_first()?;
+    let Some((program, shows)) =
+        COMMANDS.iter().find(|(program, _)| Some(program.name) == verb.exact())
+    else {
+        let may_show =
+            verb.exact().is_none_or(|verb| SHOWING.contains(&verb) || shows_in_form(verb, args));
+        return may_show.then(|| {
+            let copies = matches!(verb.exact(), Some("clone" | "worktree"));
+            History { operands: Vec::new(), limits: after_dashes(args), copies }
+        });
+    };
+    let Some(arguments) = program.arguments(args).filter(|arguments| !arguments.unproven) else {
+        // With an option that is not known nothing limits what is shown.
+        return (*shows != Shows::Names).then(History::default);
+    };
+    match shown(*shows, arguments.clone()) {
+        Effect::Reads(Reading { reach: Reach::History, .. }) => {}
+        Effect::Unknown => return Some(History::default()),
+        _ => return None,
+    }
+    let Arguments { mut operands, before_dashes, .. } = arguments;
+    let limits = before_dashes.map(|count| operands.split_off(count.min(operands.len())));
+    let has_pattern = *shows == Shows::Matches;
+    Some(match limits {
+        // What is before the dashes is no file, then.
+        Some(limits) if limits.is_empty() => History::default(),
+        Some(limits) => History { operands, limits, copies: false },
+        None => {
+            let operands = operands.into_iter().skip(usize::from(has_pattern)).collect();
+            History { operands, ..History::default() }
+        }
+    })
+}
+
+/// Whether a command that changes something also shows contents, or puts them where no rule keeps them, with these
+/// arguments.
+fn shows_in_form(verb: &str, args: &[ShellWord]) -> bool {
+    let asks = |long: &[&str], short: &[char]| {
+        args.iter().map(|word| word.text.as_str()).any(|text| match text.strip_prefix("--") {
+            // The beginning of a long option is enough for git.
+            Some(name) => {
+                let name = name.split('=').next().unwrap_or(name);
+                !name.is_empty() && long.iter().any(|it| it.starts_with(name))
+            }
+            None => text.starts_with('-') && text.contains(short),
+        })
+    };
+    match verb {
+        "add" | "checkout" | "commit" | "reset" | "restore" => {
+            asks(&["edit", "interactive", "patch", "verbose"], &['e', 'i', 'p', 'v'])
+        }
+        // It takes all options of `log`.
+        "reflog" => !args.iter().map(ShellWord::exact).all(|text| {
+            text.is_some_and(|text| !text.starts_with('-') || text == "--oneline" || is_count(text))
+        }),
+        "worktree" => args.first().and_then(ShellWord::exact).is_none_or(|verb| verb == "add"),
+        _ => false,
+    }
+}
+
+fn after_dashes(args: &[ShellWord]) -> Vec<ShellWord> {
+    let dashes = args.iter().position(|word| word.text == "--");
+    dashes.and_then(|at| args.get(at + 1..)).unwrap_or_default().to_vec()
+}
+
+/// Further commands that show contents.
+const SHOWING: [&str; 20] = [
+    "clone",
+    "merge-tree",
+    "pack-objects",
+    "archive",
+    "bundle",
+    "cat-file",
+    "checkout-index",
+    "diff-files",
+    "diff-index",
+    "diff-tree",
+    "difftool",
+    "fast-export",
+    "format-patch",
+    "annotate",
+    "range-diff",
+    "request-pull",
+    "stash",
+    "unpack-file",
+    "whatchanged",
+    "send-email",
+];
+
+fn lists_branches(texts: &[&str]) -> bool {
+    let is_listing = texts.iter().any(|text| matches!(*text, "--list" | "-l"));
+    texts.iter().all(|text| match *text {
+        "--list" | "-l" | "-a" | "-r" | "-v" | "-vv" | "--all" | "--remotes" | "--show-current"
+        | "--no-color" => true,
+        text if text.starts_with("--sort=") || text.starts_with("--format=") => true,
+        text => is_listing && !text.starts_with('-'),
+    })
+}

@@ -1,0 +1,561 @@
+//! Reads a command into the parts that run: the grammar of the shell above its words, which `reader` reads.
+//!
+//! What is not surely harmless to read is a doubt; the commands inside it are still collected, so that a deny rule finds
+//! them.
+
+use super::reader::{Document, Reader};
+use super::shell_word::{ShellWord, Unit};
+
+/// A longer command is not looked at: it is a doubt.
+const LENGTH_LIMIT_BYTES: usize = 32 * 1024;
+
+/// A command line taken apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    /// Everything that would run, in the order written.
+    pub parts: Vec<SimpleCommand>,
+    /// What could not be understood.
+    pub doubts: Vec<String>,
+}
+
+/// One simple command, or the redirects of a compound one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimpleCommand {
+    /// The command and its arguments; empty when there are only redirects or assignments.
+    pub words: Vec<ShellWord>,
+    /// The variables it sets.
+    pub assigned: Vec<Assigned>,
+    /// The files its redirects open.
+    pub redirects: Vec<Redirect>,
+    /// Whether it stands in a loop's body or condition.
+    pub repeated: bool,
+    /// Whether it surely runs, in this very shell, before everything written after it.
+    pub certain: bool,
+}
+
+/// A variable that is set.
+#[derive(Clone, Debug)]
+pub(crate) struct Assigned {
+    pub name: String,
+    pub values: Values,
+}
+
+/// What a variable is set to.
+#[derive(Clone, Debug)]
+pub(crate) enum Values {
+    /// This word, which is neither split nor matched with file names.
+    One(ShellWord),
+    /// Each word that one of these becomes, one after the other.
+    Each(Vec<ShellWord>),
+    /// Something not known.
+    Unknown,
+}
+
+/// A file that a redirect opens.
+#[derive(Clone, Debug)]
+pub(crate) enum Redirect {
+    /// Opened to be read.
+    Read(ShellWord),
+    /// Created, cut or appended to.
+    Write(ShellWord),
+}
+
+impl Script {
+    /// Takes a command apart. Never fails: what is not understood becomes a doubt.
+    pub(crate) fn parse(command: &str) -> Self {
+        let mut reader = Reader::new(command);
+        if let Some(doubt) = odd_text(command) {
+            reader.doubt(doubt);
+        }
+        if command.len() <= LENGTH_LIMIT_BYTES {
+            reader.whole();
+        }
+        reader.script
+    }
+}
+
+/// Finds text that shells may read differently.
+fn odd_text(command: &str) -> Option<&'static str> {
+    let odd =
+        |c: char| c.is_control() && c != '\n' && c != '\t' || c.is_whitespace() && !c.is_ascii();
+    if command.len() > LENGTH_LIMIT_BYTES {
+        return Some("it is too long to be read");
+    }
+    if command.chars().any(odd) {
+        return Some("it holds control characters or unusual spaces");
+    }
+    // Shells join lines before they look for tokens, so that `$\`, a new line and `(` are an expansion.
+    let glued = |(at, _): (usize, &str)| {
+        !command.get(..at).is_some_and(|before| before.ends_with([' ', '\t']))
+    };
+    command.match_indices("\\\n").any(glued).then_some("it joins lines within a word")
+}
+
+impl Reader {
+    /// Reads everything there is.
+    pub(super) fn whole(&mut self) {
+        self.list(&[]);
+        while self.peek().is_some() {
+            self.doubt("it has a syntax error");
+            self.skip(1);
+            self.list(&[]);
+        }
+        if !self.documents.is_empty() {
+            self.doubt("it has a here-document without an end");
+        }
+    }
+
+    /// Reads commands up to a closing parenthesis, the end of a case or one of these words. How they are joined is all the
+    /// same: each may run.
+    pub(super) fn list(&mut self, ends: &[&str]) {
+        let mut follows_end = true;
+        loop {
+            self.skip_lines();
+            let is_end = self.bare_word().is_some_and(|word| ends.contains(&word.as_str()));
+            if is_end
+                || matches!(self.peek(), None | Some(')'))
+                || self.starts_with(";;")
+                || self.starts_with(";&")
+            {
+                return;
+            }
+            let before = self.position();
+            let first = self.script.parts.len();
+            let word = self.bare_word().unwrap_or_default();
+            let is_plain =
+                self.peek() != Some('(') && (word == "for" || !RESERVED.contains(&word.as_str()));
+            self.nested(Self::command);
+            if self.position() == before {
+                self.doubt("it has a syntax error");
+            }
+            self.skip_blanks();
+            if self.starts_with(";;")
+                || self.starts_with(";&")
+                || matches!(self.peek(), None | Some(')'))
+            {
+                return;
+            }
+            let is_certain = self.is_top() && is_plain && follows_end;
+            let joined =
+                ["&&", "||", "|&", "|", "&", ";", "\n"].iter().find(|joint| self.take(joint));
+            if joined == Some(&"\n") {
+                self.read_documents();
+            }
+            let ends_command = matches!(joined, Some(&(";" | "\n")));
+            if let Some(part) = self.script.parts.get_mut(first) {
+                let is_list =
+                    matches!(part.assigned.as_slice(), [Assigned { values: Values::Each(_), .. }]);
+                part.certain = is_certain && ends_command && (is_list || part.words.is_empty());
+            }
+            follows_end = ends_command;
+            if joined.is_none() {
+                self.doubt("it has a syntax error");
+            }
+            if self.position() == before {
+                self.skip(1);
+            }
+        }
+    }
+
+    /// Skips blanks and ends of lines.
+    fn skip_lines(&mut self) {
+        loop {
+            self.skip_blanks();
+            if !self.take("\n") {
+                return;
+            }
+            self.read_documents();
+        }
+    }
+
+    fn command(&mut self) {
+        self.skip_blanks();
+        if self.peek() == Some('(') {
+            if self.peek_at(1) == Some('(') {
+                self.doubt("it computes");
+            }
+            self.skip(1);
+            self.list(&[]);
+            self.close(")");
+            return self.redirects();
+        }
+        let word = self.bare_word().unwrap_or_default();
+        let length = word.chars().count();
+        match word.as_str() {
+            "{" => {
+                self.skip(1);
+                self.list(&["}"]);
+                self.close("}");
+                self.redirects();
+            }
+            "!" => {
+                self.skip(length);
+                self.nested(Self::command);
+            }
+            "coproc" => {
+                self.doubt("it holds a coprocess");
+                self.skip(length);
+                self.nested(Self::command);
+            }
+            "if" => self.conditional(),
+            "while" | "until" => {
+                self.skip(length);
+                self.repeated(&["do"]);
+                self.close("do");
+                self.repeated(&["done"]);
+                self.close("done");
+                self.redirects();
+            }
+            "for" | "select" => self.for_loop(&word),
+            "case" => self.case(),
+            "function" => {
+                self.skip(length);
+                self.skip_blanks();
+                self.word();
+                self.skip_blanks();
+                self.function();
+            }
+            "[[" => self.test(),
+            "time" => self.timed(),
+            "then" | "elif" | "else" | "fi" | "do" | "done" | "esac" | "in" | "}" | "]]" => {
+                self.doubt("it holds a reserved word as a command");
+                self.skip(length);
+                self.simple(Vec::new());
+            }
+            _ => self.simple(Vec::new()),
+        }
+    }
+
+    fn repeated(&mut self, ends: &[&str]) {
+        self.loops += 1;
+        self.list(ends);
+        self.loops -= 1;
+    }
+
+    /// Skips what ends a construct.
+    fn close(&mut self, end: &str) {
+        self.skip_lines();
+        let is_there = if end == ")" {
+            self.peek() == Some(')')
+        } else {
+            self.bare_word().as_deref() == Some(end)
+        };
+        if !is_there || !self.take(end) {
+            self.doubt("it has a syntax error");
+        }
+    }
+
+    fn conditional(&mut self) {
+        self.skip("if".len());
+        self.list(&["then"]);
+        self.close("then");
+        loop {
+            self.list(&["elif", "else", "fi"]);
+            match self.bare_word().as_deref() {
+                Some("elif") => {
+                    self.skip("elif".len());
+                    self.list(&["then"]);
+                    self.close("then");
+                }
+                Some("else") => self.skip("else".len()),
+                _ => break,
+            }
+        }
+        self.close("fi");
+        self.redirects();
+    }
+
+    fn for_loop(&mut self, keyword: &str) {
+        self.skip(keyword.len());
+        self.skip_blanks();
+        if keyword == "select" || self.peek() == Some('(') {
+            self.doubt("it holds an unusual loop");
+        }
+        let name = self.word().map(|word| word.raw).unwrap_or_default();
+        if !is_name(&name) {
+            self.doubt("it sets something other than a variable");
+        }
+        self.skip_lines();
+        let mut values = Values::Unknown;
+        if self.bare_word().as_deref() == Some("in") {
+            self.skip("in".len());
+            let mut words = Vec::new();
+            self.skip_blanks();
+            while let Some(word) = self.word() {
+                words.push(word);
+                self.skip_blanks();
+            }
+            values = Values::Each(words);
+        }
+        self.add(SimpleCommand {
+            assigned: vec![Assigned { name, values }],
+            ..SimpleCommand::default()
+        });
+        self.skip_blanks();
+        self.take(";");
+        self.skip_lines();
+        let braced = self.bare_word().as_deref() == Some("{");
+        self.close(if braced { "{" } else { "do" });
+        let end = if braced { "}" } else { "done" };
+        self.repeated(&[end]);
+        self.close(end);
+        self.redirects();
+    }
+
+    fn case(&mut self) {
+        self.doubt("it holds a case");
+        self.skip("case".len());
+        self.skip_blanks();
+        self.word();
+        self.close("in");
+        loop {
+            self.skip_lines();
+            if self.peek().is_none() || self.bare_word().as_deref() == Some("esac") {
+                break;
+            }
+            let before = self.position();
+            self.take("(");
+            while self.word().is_some() || self.take("|") {
+                self.skip_blanks();
+            }
+            self.take(")");
+            self.list(&["esac"]);
+            let _ = self.take(";;&") || self.take(";;") || self.take(";&");
+            if self.position() == before {
+                self.skip(1);
+            }
+        }
+        self.close("esac");
+        self.redirects();
+    }
+
+    /// Reads a function's body, behind its name.
+    fn function(&mut self) {
+        self.doubt("it makes a function");
+        if self.take("(") {
+            self.skip_blanks();
+            self.take(")");
+        }
+        self.skip_lines();
+        self.loops += 1;
+        self.nested(Self::command);
+        self.loops -= 1;
+    }
+
+    fn timed(&mut self) {
+        let mut prefix = Vec::new();
+        while self.bare_word().as_deref() == Some("time")
+            || !prefix.is_empty() && self.bare_word().as_deref() == Some("-p")
+        {
+            prefix.extend(self.word());
+            self.skip_blanks();
+        }
+        let is_compound = self.bare_word().is_some_and(|word| RESERVED.contains(&word.as_str()));
+        if is_compound || self.peek() == Some('(') {
+            self.add(SimpleCommand { words: prefix, ..SimpleCommand::default() });
+            self.nested(Self::command);
+        } else {
+            self.simple(prefix);
+        }
+    }
+
+    fn simple(&mut self, prefix: Vec<ShellWord>) {
+        let bare = prefix.len();
+        let mut part = SimpleCommand { words: prefix, ..SimpleCommand::default() };
+        loop {
+            self.skip_blanks();
+            if self.redirect(&mut part) {
+                continue;
+            }
+            if self.peek() == Some('(') {
+                if part.words.len() == bare + 1 && part.assigned.is_empty() {
+                    return self.function();
+                }
+                self.doubt("it has a parenthesis after a command");
+                self.skip(1);
+                self.list(&[]);
+                self.close(")");
+                continue;
+            }
+            if part.words.len() == bare && self.assignment(&mut part) {
+                continue;
+            }
+            let Some(word) = self.word() else {
+                break;
+            };
+            // `{name}>file` is a redirect, too.
+            if word.raw.starts_with('{') && matches!(self.peek(), Some('<' | '>')) {
+                self.doubt("it has an unusual redirect");
+            }
+            part.words.push(word);
+        }
+        let name = part.words.get(bare).map_or("", |word| word.raw.as_str());
+        if DECLARING.contains(&name) {
+            self.doubt("it declares variables");
+        }
+        if !part.words.is_empty() || !part.assigned.is_empty() || !part.redirects.is_empty() {
+            self.add(part);
+        }
+    }
+
+    /// Reads `name=value`, if that is next.
+    fn assignment(&mut self, part: &mut SimpleCommand) -> bool {
+        let mut length = 0;
+        while self.peek_at(length).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+            length += 1;
+        }
+        let start = self.position();
+        let is_name = length > 0 && !self.peek().is_some_and(|c| c.is_ascii_digit());
+        let (adds, sign) = match (self.peek_at(length), self.peek_at(length + 1)) {
+            (Some('='), _) => (false, 1),
+            (Some('+'), Some('=')) => (true, 2),
+            (Some('['), _) if is_name => {
+                self.doubt("it sets something other than a variable");
+                return false;
+            }
+            _ => return false,
+        };
+        if !is_name {
+            return false;
+        }
+        self.skip(length);
+        let name = self.since(start);
+        self.skip(sign);
+        if self.peek() == Some('(') {
+            self.doubt("it sets an array");
+            self.skip(1);
+            self.list(&[]);
+            self.close(")");
+        }
+        let value = self.word().unwrap_or_default();
+        let values = if adds { Values::Unknown } else { Values::One(value) };
+        part.assigned.push(Assigned { name, values });
+        true
+    }
+
+    /// Reads the redirects of a compound command.
+    fn redirects(&mut self) {
+        let mut part = SimpleCommand::default();
+        self.skip_blanks();
+        while self.redirect(&mut part) {
+            self.skip_blanks();
+        }
+        if !part.redirects.is_empty() {
+            self.add(part);
+        }
+    }
+
+    /// Reads one redirect, if that is next.
+    fn redirect(&mut self, part: &mut SimpleCommand) -> bool {
+        let mut digits = 0;
+        while self.peek_at(digits).is_some_and(|c| c.is_ascii_digit()) {
+            digits += 1;
+        }
+        let is_arrow = |c: Option<char>| matches!(c, Some('<' | '>'));
+        let opens = is_arrow(self.peek_at(digits)) && self.peek_at(digits + 1) != Some('(');
+        if !(opens || digits == 0 && self.starts_with("&>")) {
+            if digits > 0 && is_arrow(self.peek_at(digits)) {
+                self.doubt("it has an unusual redirect");
+            }
+            return false;
+        }
+        self.skip(digits);
+        let operators = ["&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", "<", ">"];
+        let operator =
+            operators.iter().find(|operator| self.take(operator)).copied().unwrap_or_default();
+        self.skip_blanks();
+        let Some(word) = self.word() else {
+            self.doubt("it has a syntax error");
+            return true;
+        };
+        let is_number = || word.raw.trim_end_matches('-').chars().all(|c| c.is_ascii_digit());
+        match operator {
+            "<<<" => {}
+            "<<" | "<<-" => self.announce(&word, operator == "<<-"),
+            "<&" | ">&" if is_number() => {}
+            "<" => part.redirects.push(Redirect::Read(word)),
+            ">" | ">>" | "&>" | "&>>" | ">|" | ">&" => part.redirects.push(Redirect::Write(word)),
+            _ => {
+                self.doubt("it has an unusual redirect");
+                part.redirects.push(Redirect::Write(word));
+            }
+        }
+        true
+    }
+
+    fn announce(&mut self, end: &ShellWord, strips_tabs: bool) {
+        self.doubt("it holds a here-document");
+        let expands = end.units.iter().all(|unit| matches!(unit, Unit::Plain(_)));
+        let letter = |unit: &Unit| match unit {
+            Unit::Plain(c) | Unit::Quoted(c) => Some(*c),
+            Unit::Quotes | Unit::Variable(..) | Unit::Open(_) => None,
+        };
+        let end = end.units.iter().filter_map(letter).collect();
+        self.documents.push(Document { end, expands, strips_tabs });
+    }
+
+    /// `[[ ... ]]`: plain comparisons of plain words.
+    fn test(&mut self) {
+        self.skip("[[".len());
+        let mut computes = false;
+        let mut is_plain = true;
+        loop {
+            self.skip_lines();
+            match self.bare_word().as_deref() {
+                Some("]]") => {
+                    self.skip("]]".len());
+                    break;
+                }
+                Some("=~") => self.doubt("it tests with a pattern"),
+                Some(word) => computes |= ARITHMETIC_TESTS.contains(&word),
+                None => {}
+            }
+            let joins = ["&&", "||", "(", ")", "<", ">"];
+            if !self.starts_with("<(")
+                && !self.starts_with(">(")
+                && joins.iter().any(|joint| self.take(joint))
+            {
+                continue;
+            }
+            match self.word() {
+                Some(word) => {
+                    let is_number = word.raw.chars().all(|c| c.is_ascii_digit());
+                    is_plain &= is_number || ARITHMETIC_TESTS.contains(&word.raw.as_str());
+                }
+                None => {
+                    self.doubt("it has a syntax error");
+                    break;
+                }
+            }
+        }
+        if computes && !is_plain {
+            self.doubt("it computes inside a test");
+        }
+        self.add(SimpleCommand::default());
+        self.redirects();
+    }
+
+    fn add(&mut self, mut part: SimpleCommand) {
+        part.repeated = self.loops > 0;
+        self.script.parts.push(part);
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Words that begin a construct of the shell.
+const RESERVED: [&str; 12] =
+    ["!", "[[", "{", "case", "coproc", "for", "function", "if", "select", "time", "until", "while"];
+
+/// Commands of the shell that set variables in ways of their own.
+const DECLARING: [&str; 7] =
+    ["declare", "export", "local", "readonly", "typeset", "unset", "alias"];
+
+/// Tests that compute: an operand may name an array element and run a command in its index.
+const ARITHMETIC_TESTS: [&str; 8] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! Rules that a person saves: they go into the user's own settings, never into a project's.
+
+use pitcrew_process::own_mode;
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::error::{SettingsError, origin};
+use super::files::read;
+use super::layers::Layer;
+use pitcrew_process::given_file::Given;
+
+/// The rights of a file that was not there.
+const NEW_FILE_MODE: u32 = 0o600;
+
+/// Adds a rule to those that allow in the user's settings, unless it is there, and keeps everything else. The new text is a
+/// temporary file that is renamed over the old one; a symbolic link is followed, not replaced.
+///
+/// # Errors
+/// When the file cannot be read or written, or has no place for a rule; it is then unchanged.
+pub fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), SettingsError> {
+    let name = || origin(Layer::User, Some(file));
+    let value = read(Given::ByUser, file)?.unwrap_or_else(|| Value::Object(Map::new()));
+    let Value::Object(mut fields) = value else {
+        return Err(SettingsError::NotAnObject { origin: name() });
+    };
+    let wrong = |field: &str, expected| SettingsError::Field {
+        origin: name(),
+        field: String::from(field),
+        expected,
+    };
+    let Value::Object(permissions) = fields.entry("permissions").or_insert_with(|| json!({}))
+    else {
+        return Err(wrong("permissions", "an object"));
+    };
+    let Value::Array(allow) = permissions.entry("allow").or_insert_with(|| json!([])) else {
+        return Err(wrong("permissions.allow", "a list"));
+    };
+    if allow.iter().any(|there| there == rule) {
+        return Ok(());
+    }
+    allow.push(rule.into());
+    let text = format!("{:#}\n", Value::Object(fields));
+    replace(file, &text).map_err(|source| SettingsError::Write { path: file.to_path_buf(), source })
+}
+
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let target = match fs::canonicalize(file) {
+        Ok(target) => target,
+        Err(error) if error.kind() == ErrorKind::NotFound => file.to_path_buf(),
+        Err(error) => return Err(error),
+    };
+    let folder = target.parent().unwrap_or(Path::new("."));
+    own_mode::create_folders(folder)?;
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    new.write_all(text.as_bytes())?;
+    let rights = fs::metadata(&target)
+        .map_or(Permissions::from_mode(NEW_FILE_MODE), |metadata| metadata.permissions());
+    new.as_file().set_permissions(rights)?;
+    new.as_file().sync_all()?;
+    new.persist(&target)?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_saved_once_and_everything_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("settings.json");
+        let read =
+            || -> Value { serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap() };
+        save_allowing_rule(&file, "Bash(a)").unwrap();
+        assert_eq!(read(), json!({"permissions": {"allow": ["Bash(a)"]}}));
+        let more =
+            json!({"model": "m", "permissions": {"deny": ["Read(x)"], "allow": ["Bash(a)"]}});
+        fs::write(&file, more.to_string()).unwrap();
+        save_allowing_rule(&file, "Bash(a)").unwrap();
+        save_allowing_rule(&file, "Bash(b:*)").unwrap();
+        let saved = json!({"model": "m", "permissions": {"deny": ["Read(x)"], "allow": ["Bash(a)", "Bash(b:*)"]}});
+        assert_eq!(read(), saved);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_is_followed_and_a_broken_file_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, file) = (dir.path().join("dotfiles.json"), dir.path().join("settings.json"));
+        fs::write(&real, "{}").unwrap();
+        std::os::unix::fs::symlink(&real, &file).unwrap();
+        save_allowing_rule(&file, "Bash(a)").unwrap();
+        assert!(fs::symlink_metadata(&file).unwrap().is_symlink());
+        assert!(fs::read_to_string(&real).unwrap().contains("Bash(a)"));
+        for broken in
+            ["nonsense", "[]", r#"{"permissions": 1}"#, r#"{"permissions": {"allow": "Bash"}}"#]
+        {
+            fs::write(&real, broken).unwrap();
+            save_allowing_rule(&file, "Bash(a)").unwrap_err();
+            assert_eq!(fs::read_to_string(&real).unwrap(), broken);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Typed views of the merged settings: the fields this crate acts on, checked when a layer is read.
+
+use pitcrew_protocol::{ContextWindows, PermissionMode};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::layers::{Layer, Settings, Source};
+use crate::gate::expand_home;
+use pitcrew_process::sandbox;
+use pitcrew_process::worktree::IgnoredFiles;
+
+/// The environment switch of the reference that turns its team tools on or off.
+const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";
+
+/// A permission rule as written, with where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcedRule {
+    /// The rule, such as `Bash(npm run test:*)`.
+    pub text: String,
+    /// The layer it stands in.
+    pub layer: Layer,
+    /// The layer and its file, for error texts.
+    pub origin: String,
+    /// The folder its `/path` starts at, when the layer has one.
+    pub base: Option<PathBuf>,
+}
+
+/// The `permissions` section over all layers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    /// Rules that allow without asking.
+    pub allow: Vec<SourcedRule>,
+    /// Rules that forbid.
+    pub deny: Vec<SourcedRule>,
+    /// Rules that always ask.
+    pub ask: Vec<SourcedRule>,
+    /// Folders that count as the working folder.
+    pub additional_directories: Vec<PathBuf>,
+    /// The mode a session starts in.
+    pub default_mode: Option<PermissionMode>,
+}
+
+impl Settings {
+    /// The `permissions` section, each rule with its layer.
+    #[must_use]
+    pub fn permissions(&self) -> Permissions {
+        let mut permissions = Permissions {
+            allow: self.rules("allow"),
+            deny: self.rules("deny"),
+            ask: self.rules("ask"),
+            ..Permissions::default()
+        };
+        for source in self.sources() {
+            let folders = source.field(&["permissions", "additionalDirectories"]);
+            permissions.additional_directories.extend(strings(folders).map(PathBuf::from));
+            if let Some(mode) = source.field(&["permissions", "defaultMode"]) {
+                permissions.default_mode = PermissionMode::deserialize(mode).ok();
+            }
+        }
+        permissions
+    }
+
+    /// What the machine's policy sets a text to. Nothing overrides it, not even the command line.
+    #[must_use]
+    pub fn policy(&self, field: &[&str]) -> Option<&str> {
+        let managed = self.sources().iter().find(|source| source.layer == Layer::Managed)?;
+        managed.field(field)?.as_str()
+    }
+
+    /// The variables that every agent's processes get.
+    #[must_use]
+    pub fn env(&self) -> BTreeMap<String, String> {
+        let Some(Value::Object(fields)) = self.merged().get("env") else {
+            return BTreeMap::new();
+        };
+        let scalar = |value: &Value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        };
+        fields.iter().filter_map(|(name, value)| Some((name.clone(), scalar(value)?))).collect()
+    }
+
+    /// The model named in the settings.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        self.merged().get("model").and_then(Value::as_str)
+    }
+
+    /// The `hooks` section as written; nothing when the user's `disableAllHooks` is on.
+    #[must_use]
+    pub fn hooks(&self) -> Option<&Value> {
+        if self.users_own(&["disableAllHooks"]) { None } else { self.merged().get("hooks") }
+    }
+
+    /// Whether nobody may work in bypassPermissions: `permissions.disableBypassPermissionsMode` is `disable`. What else stands
+    /// there was meant to forbid too, but for `false`.
+    #[must_use]
+    pub fn disables_bypass(&self) -> bool {
+        let field = ["permissions", "disableBypassPermissionsMode"];
+        let disables = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+        self.sources().iter().any(|source| source.field(&field).is_some_and(disables))
+    }
+
+    /// Whether the team tools are offered: on, unless `pitcrew.teams` is false or the reference's
+    /// switch in `env` says `0` or `false`.
+    #[must_use]
+    pub fn teams_enabled(&self) -> bool {
+        if self.pitcrew("teams") == Some(&Value::Bool(false)) {
+            return false;
+        }
+        let env = self.env();
+        let switch = env.get(TEAMS_SWITCH).map(String::as_str);
+        !matches!(switch, Some("0" | "false"))
+    }
+
+    /// What the settings say of how much models can read: `pitcrew.contextWindow`, in tokens.
+    #[must_use]
+    pub fn context_windows(&self) -> ContextWindows {
+        let setting = self.pitcrew("contextWindow");
+        setting.and_then(|setting| ContextWindows::from_setting(setting).ok()).unwrap_or_default()
+    }
+
+    /// The share of its context that a conversation may fill before it is compacted: `pitcrew.compactAtPercent`.
+    #[must_use]
+    pub fn compact_at_percent(&self) -> Option<u64> {
+        self.pitcrew("compactAtPercent").and_then(Value::as_u64)
+    }
+
+    /// Whether a worktree in which only ignored files are left is kept for them: unless the user sets
+    /// `pitcrew.removeIgnoredFiles`. The project's files are not asked, as agents write them.
+    #[must_use]
+    pub fn ignored_files(&self) -> IgnoredFiles {
+        match self.users_own(&["pitcrew", "removeIgnoredFiles"]) {
+            true => IgnoredFiles::Remove,
+            false => IgnoredFiles::Keep,
+        }
+    }
+
+    /// Whether mail goes through the message sockets of other clients too: unless `pitcrew.clientSockets` is false.
+    #[must_use]
+    pub fn uses_client_sockets(&self) -> bool {
+        self.pitcrew("clientSockets") != Some(&Value::Bool(false))
+    }
+
+    /// How long a call of a model may wait for it: `pitcrew.modelPatience`, in seconds.
+    #[must_use]
+    pub fn model_patience(&self) -> Option<Duration> {
+        self.pitcrew("modelPatience").and_then(patience)
+    }
+
+    /// How long a server may send nothing before a call fails and is made again: `pitcrew.modelSilence`, in seconds.
+    #[must_use]
+    pub fn model_silence(&self) -> Option<Duration> {
+        self.pitcrew("modelSilence").and_then(patience)
+    }
+
+    /// A field of our own `pitcrew` section (`durability`, `limits`, `prices`), as written.
+    #[must_use]
+    pub fn pitcrew(&self, field: &str) -> Option<&Value> {
+        self.merged().get("pitcrew")?.get(field)
+    }
+
+    /// Whether a command may ask to run unconfined (`dangerouslyDisableSandbox`): only when the user says so, in the
+    /// reference's `sandbox.allowUnsandboxedCommands`. The project's files are not asked, as agents write them.
+    #[must_use]
+    pub fn allows_unsandboxed_commands(&self) -> bool {
+        self.users_own(&["sandbox", "allowUnsandboxedCommands"])
+    }
+
+    /// Whether commands run unasked in *work*: the user's `sandbox.autoAllow`, or `--sandbox`.
+    #[must_use]
+    pub fn runs_sandboxed_commands(&self) -> bool {
+        self.users_own(&["sandbox", "autoAllow"])
+    }
+
+    /// Whether other clients may be teammates all the same, whose commands no sandbox of ours holds:
+    /// `sandbox.allowOtherClients`.
+    #[must_use]
+    pub fn allows_unsandboxed_clients(&self) -> bool {
+        self.users_own(&["sandbox", "allowOtherClients"])
+    }
+
+    /// What the user has about the sandbox: `sandbox.read`, `sandbox.write`, `sandbox.network` and
+    /// `sandbox.withheldVariables`.
+    #[must_use]
+    pub fn sandbox(&self, home: Option<&Path>) -> sandbox::Options {
+        let is_users =
+            |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
+        let all = |list: &str| -> Vec<String> {
+            let of_users = self.sources().iter().filter(is_users);
+            of_users
+                .flat_map(|source| strings(source.field(&["sandbox", list])))
+                .map(str::to_owned)
+                .collect()
+        };
+        let folders = |list| {
+            all(list)
+                .iter()
+                .map(|path| expand_home(path, home))
+                .filter(|path| path.is_absolute())
+                .collect()
+        };
+        sandbox::Options {
+            read: folders("read"),
+            write: folders("write"),
+            git: self.git_folders().to_vec(),
+            network: self.users_own(&["sandbox", "network"]),
+            withheld: all("withheldVariables"),
+        }
+    }
+
+    /// Whether the user, and not only a project, switched that on.
+    fn users_own(&self, field: &[&str]) -> bool {
+        let is_users =
+            |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
+        let said = |source: &Source| source.field(field).and_then(Value::as_bool);
+        self.sources().iter().filter(is_users).filter_map(said).next_back().unwrap_or(false)
+    }
+
+    fn rules(&self, list: &str) -> Vec<SourcedRule> {
+        let of_source = |source: &Source| {
+            let rule = |text: &str| SourcedRule {
+                text: text.to_owned(),
+                layer: source.layer,
+                origin: source.origin(),
+                base: source.base().map(PathBuf::from),
+            };
+            strings(source.field(&["permissions", list])).map(rule).collect::<Vec<_>>()
+        };
+        self.sources().iter().flat_map(of_source).collect()
+    }
+}
+
+/// A number of seconds that can be waited.
+pub(super) fn patience(setting: &Value) -> Option<Duration> {
+    setting.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+}
+
+fn strings(value: Option<&Value>) -> impl Iterator<Item = &str> {
+    value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn one(value: Value) -> Settings {
+        Settings::merge(vec![(Layer::Project, value)]).unwrap()
+    }
+
+    #[test]
+    fn rules_keep_the_layer_they_stand_in() {
+        let settings = Settings::merge(vec![
+            (Layer::Managed, json!({"permissions": {"deny": ["Bash(curl *)"]}})),
+            (
+                Layer::User,
+                json!({"permissions": {"deny": ["Read(~/.ssh/**)"], "defaultMode": "plan"}}),
+            ),
+        ])
+        .unwrap();
+        let deny: Vec<_> =
+            settings.permissions().deny.into_iter().map(|rule| (rule.layer, rule.text)).collect();
+        assert_eq!(
+            deny,
+            [
+                (Layer::User, "Read(~/.ssh/**)".to_owned()),
+                (Layer::Managed, "Bash(curl *)".to_owned())
+            ]
+        );
+        assert_eq!(settings.permissions().default_mode, Some(PermissionMode::Plan));
+    }
+
+    #[test]
+    fn teams_are_on_until_the_setting_or_the_switch_says_off() {
+        assert!(one(json!({})).teams_enabled());
+        assert!(one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"}})).teams_enabled());
+        assert!(
+            !one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "0"}})).teams_enabled()
+        );
+        assert!(!one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": 0}})).teams_enabled());
+        assert!(!one(json!({"pitcrew": {"teams": false}})).teams_enabled());
+    }
+
+    #[test]
+    fn only_the_user_lets_commands_run_unconfined() {
+        let says = |allows: bool| json!({"sandbox": {"allowUnsandboxedCommands": allows}});
+        let allows = |layers: Vec<(Layer, Value)>| {
+            Settings::merge(layers).unwrap().allows_unsandboxed_commands()
+        };
+        assert!(!allows(vec![]));
+        assert!(!allows(vec![(Layer::Project, says(true)), (Layer::Local, says(true))]));
+        assert!(allows(vec![(Layer::User, says(true)), (Layer::Project, says(false))]));
+        assert!(!allows(vec![(Layer::User, says(true)), (Layer::Managed, says(false))]));
+        assert!(!allows(vec![(Layer::User, json!({"sandbox": {"allowUnsandboxedCommands": 1}}))]));
+    }
+
+    #[test]
+    fn the_user_switches_hooks_off_and_anybody_the_bypass() {
+        let hooks = json!({"hooks": {"Stop": []}});
+        let off = json!({"disableAllHooks": true});
+        let merge = |layer, value: Value| {
+            Settings::merge(vec![(Layer::User, hooks.clone()), (layer, value)]).unwrap()
+        };
+        assert!(merge(Layer::Managed, off.clone()).hooks().is_none());
+        assert!(
+            merge(Layer::Project, off).hooks().is_some(),
+            "a project does not switch the user's off"
+        );
+        let disable = json!({"permissions": {"disableBypassPermissionsMode": "disable"}});
+        assert!(
+            merge(Layer::Project, disable).disables_bypass() && !one(json!({})).disables_bypass()
+        );
+    }
+
+    #[test]
+    fn our_own_section_is_given_as_written() {
+        let settings = one(json!({"pitcrew": {"durability": "process", "limits": {"agents": 7}}}));
+        assert_eq!(settings.pitcrew("durability"), Some(&json!("process")));
+        assert_eq!(settings.pitcrew("limits"), Some(&json!({"agents": 7})));
+        assert_eq!(settings.pitcrew("prices"), None);
+    }
+
+    #[test]
+    fn the_patience_with_models_is_in_seconds() {
+        assert_eq!(one(json!({})).model_patience(), None);
+        assert_eq!(
+            one(json!({"pitcrew": {"modelPatience": 1.5}})).model_patience(),
+            Some(Duration::from_millis(1500))
+        );
+    }
+}

@@ -1,0 +1,29 @@
+//! The folder that a glob pattern begins with.
+
+use std::path::{Component, Path, PathBuf};
+
+/// Moves the folders a pattern begins with into the folder to walk, so that absolute patterns, `..`
+/// and folders that git ignores can be named, and no more is walked than needed.
+pub fn split_pattern(folder: &Path, pattern: &str) -> (PathBuf, String) {
+    let mut folder = folder.to_owned();
+    let mut components = Path::new(pattern).components().peekable();
+    let mut rest = PathBuf::new();
+    while let Some(component) = components.next() {
+        let is_literal = !component
+            .as_os_str()
+            .as_encoded_bytes()
+            .iter()
+            .any(|byte| b"*?[]{}\\!".contains(byte));
+        let is_last = components.peek().is_none();
+        if !is_literal || (is_last && matches!(component, Component::Normal(_))) {
+            rest.push(component);
+            rest.extend(components);
+            break;
+        }
+        if component != Component::CurDir {
+            folder.push(component);
+        }
+    }
+    let rest = rest.into_os_string().into_string();
+    (folder, rest.unwrap_or_else(|_| pattern.to_owned()))
+}

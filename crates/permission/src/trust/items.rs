@@ -1,0 +1,353 @@
+//! The list of what a project's files would do, each thing with a digest by which it is known again.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use crate::agent_files::AgentDefinition;
+use pitcrew_process::sandbox::git_folder::Claim;
+
+/// One thing that a project's files would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Item {
+    /// What kind of thing it is.
+    pub kind: ItemKind,
+    /// The file that says so, from the project's folder.
+    pub file: PathBuf,
+    /// What it would do, as the file has it: characters that steer a terminal included.
+    pub does: String,
+    /// Known by this when it is met again.
+    pub digest: String,
+}
+
+/// The kinds of things, in the order in which they are listed: what runs by itself is last, next to the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ItemKind {
+    /// A setting such as the model.
+    Setting,
+    /// An agent definition.
+    Agent,
+    /// A folder that counts as the working folder.
+    Folder,
+    /// A git folder, or a store of objects, outside of the checkout.
+    GitFolder,
+    /// A variable that every command gets.
+    Variable,
+    /// The mode that a session starts in.
+    Mode,
+    /// Calls that are allowed without a question.
+    Rule,
+    /// An MCP server. pitcrew starts none, but the reference client as a teammate may.
+    McpServer,
+    /// A command that is run by itself.
+    Hook,
+}
+
+impl ItemKind {
+    /// What it is called where it is left out.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Setting => "settings",
+            Self::Agent => "agent",
+            Self::Folder => "additionalDirectories",
+            Self::GitFolder => "gitFolders",
+            Self::Variable => "env",
+            Self::Mode => "defaultMode",
+            Self::Rule => "allow",
+            Self::McpServer => "mcpServers",
+            Self::Hook => "hooks",
+        }
+    }
+}
+
+impl Item {
+    /// What it is called where it is left out: a setting by its key, all else by its kind.
+    pub(super) fn left_out_name(&self) -> String {
+        let setting = self.does.strip_prefix("sets ").and_then(|rest| rest.split_once(" to "));
+        match (self.kind, setting) {
+            (ItemKind::Setting, Some((key, _))) => key.to_owned(),
+            (kind, _) => kind.name().to_owned(),
+        }
+    }
+
+    /// Whether pitcrew itself acts on it.
+    #[must_use]
+    pub fn acts(&self) -> bool {
+        match self.kind {
+            ItemKind::McpServer => false,
+            ItemKind::Setting
+            | ItemKind::Agent
+            | ItemKind::Folder
+            | ItemKind::GitFolder
+            | ItemKind::Variable
+            | ItemKind::Mode
+            | ItemKind::Rule
+            | ItemKind::Hook => true,
+        }
+    }
+}
+
+/// Lists things of one project.
+pub(super) struct Lister<'a> {
+    /// The project's folder, from the top of its checkout: the same words do other things in another folder.
+    pub(super) below: &'a Path,
+    pub(super) items: Vec<Item>,
+}
+
+impl Lister<'_> {
+    /// Lists what a layer would do. What it lists here is all that counts of a trusted layer: see [`counting`].
+    pub(super) fn settings(&mut self, file: &Path, layer: &Value) {
+        let Value::Object(fields) = layer else { return };
+        for (key, value) in fields {
+            match key.as_str() {
+                "permissions" => self.permissions(file, value),
+                "env" => self.each(file, value, ItemKind::Variable, |name, value| {
+                    format!("sets {name}={}", plain(value))
+                }),
+                "hooks" => self.hooks(file, value),
+                "pitcrew" => self.each(file, value, ItemKind::Setting, |name, value| {
+                    format!("sets pitcrew.{name} to {value}")
+                }),
+                "model" | "teammateMode" => self.add(
+                    ItemKind::Setting,
+                    file,
+                    value,
+                    format!("sets {key} to {}", plain(value)),
+                ),
+                _ => {}
+            }
+        }
+    }
+
+    /// Lists an agent definition. Its prompt is as much an instruction as `CLAUDE.md` and is not part of it.
+    pub(super) fn agent(&mut self, file: &Path, agent: &AgentDefinition) {
+        let tools =
+            agent.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| tools.join(", "));
+        let mode = agent
+            .permission_mode
+            .map(|mode| format!(", in mode {}", mode.as_str()))
+            .unwrap_or_default();
+        let model =
+            agent.model.as_ref().map(|model| format!(", on model {model}")).unwrap_or_default();
+        let does = format!("defines the agent {} with {tools}{mode}{model}", agent.name);
+        self.add(ItemKind::Agent, file, &Value::String(does.clone()), does);
+    }
+
+    /// Lists the servers of a `.mcp.json`.
+    pub(super) fn mcp_servers(&mut self, file: &Path, document: &Value) {
+        let Some(servers) = document.get("mcpServers") else { return };
+        self.each(file, servers, ItemKind::McpServer, |name, server| {
+            let words = |field: &str| server.get(field).and_then(Value::as_str).map(str::to_owned);
+            let arguments =
+                server.get("args").and_then(Value::as_array).into_iter().flatten().map(plain);
+            let command = words("command")
+                .map(|it| [it].into_iter().chain(arguments).collect::<Vec<_>>().join(" "));
+            let does = command
+                .map(|it| format!("runs {it}"))
+                .or_else(|| words("url").map(|url| format!("connects to {url}")));
+            format!(
+                "starts the MCP server {name}, which {}",
+                does.unwrap_or_else(|| format!("is {server}"))
+            )
+        });
+    }
+
+    /// Lists a folder outside that git is led to.
+    pub(super) fn git_folder(&mut self, claim: &Claim) {
+        let folder = claim.folder.display();
+        let does = match claim.is_store() {
+            true => format!(
+                "borrows git objects of {folder}: commands can read all that this repository holds"
+            ),
+            false => format!(
+                "has its git folder in {folder}: commands can read it and, in the sandbox, commit there"
+            ),
+        };
+        let content = Value::String(claim.folder.to_string_lossy().into_owned());
+        self.add(ItemKind::GitFolder, Path::new(claim.file), &content, does);
+    }
+
+    fn permissions(&mut self, file: &Path, section: &Value) {
+        let list = |name: &str| section.get(name).and_then(Value::as_array).into_iter().flatten();
+        for rule in list("allow") {
+            self.add(
+                ItemKind::Rule,
+                file,
+                rule,
+                format!("allows without a question: {}", plain(rule)),
+            );
+        }
+        for folder in list("additionalDirectories") {
+            self.add(
+                ItemKind::Folder,
+                file,
+                folder,
+                format!("counts as the working folder: {}", plain(folder)),
+            );
+        }
+        if let Some(mode) = section.get("defaultMode") {
+            self.add(ItemKind::Mode, file, mode, format!("starts in mode {}", plain(mode)));
+        }
+    }
+
+    fn hooks(&mut self, file: &Path, section: &Value) {
+        let Value::Object(events) = section else { return };
+        for (event, groups) in events {
+            for group in groups.as_array().into_iter().flatten() {
+                let matcher =
+                    group.get("matcher").and_then(Value::as_str).filter(|it| !it.is_empty());
+                let on =
+                    matcher.map_or_else(|| event.clone(), |matcher| format!("{event} ({matcher})"));
+                let entries = group.get("hooks").and_then(Value::as_array);
+                for entry in entries.into_iter().flatten() {
+                    let command = entry.get("command").and_then(Value::as_str);
+                    let does = command.map_or_else(|| entry.to_string(), str::to_owned);
+                    let content = serde_json::json!([event, matcher, entry]);
+                    self.add(ItemKind::Hook, file, &content, format!("runs on {on}: {does}"));
+                }
+            }
+        }
+    }
+
+    fn each(
+        &mut self,
+        file: &Path,
+        section: &Value,
+        kind: ItemKind,
+        does: impl Fn(&str, &Value) -> String,
+    ) {
+        let Value::Object(fields) = section else { return };
+        for (name, value) in fields {
+            self.add(kind, file, &serde_json::json!([name, value]), does(name, value));
+        }
+    }
+
+    fn add(&mut self, kind: ItemKind, file: &Path, content: &Value, does: String) {
+        let digest = digest(kind, self.below, file, content);
+        if !self.items.iter().any(|item| item.digest == digest) {
+            self.items.push(Item { kind, file: file.to_path_buf(), does, digest });
+        }
+    }
+}
+
+/// The part of a trusted layer that counts: what is listed, and what counts without trust. A key that nobody lists would
+/// otherwise be trusted unseen.
+pub(super) fn counting(layer: &Value) -> Value {
+    only(
+        layer,
+        &["permissions", "env", "hooks", "pitcrew", "model", "teammateMode"],
+        |permissions| {
+            only(
+                permissions,
+                &["allow", "deny", "ask", "additionalDirectories", "defaultMode"],
+                Value::clone,
+            )
+        },
+    )
+}
+
+/// The part of a layer that counts without trust.
+pub(super) fn without_trust(layer: &Value) -> Value {
+    only(layer, &["permissions"], |permissions| only(permissions, &["deny", "ask"], Value::clone))
+}
+
+/// An object with these keys only; what is no object stays what it is, to be refused by name.
+fn only(value: &Value, keys: &[&str], permissions: impl Fn(&Value) -> Value) -> Value {
+    let Value::Object(fields) = value else { return value.clone() };
+    let kept = fields.iter().filter(|(key, _)| keys.contains(&key.as_str()));
+    let kept = kept.map(|(key, value)| {
+        let value = if key == "permissions" { permissions(value) } else { value.clone() };
+        (key.clone(), value)
+    });
+    Value::Object(kept.collect::<Map<_, _>>())
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Digests a thing with the place it is said in. Keys are in a fixed order, so that a reformatted file is the same.
+fn digest(kind: ItemKind, below: &Path, file: &Path, content: &Value) -> String {
+    let parts =
+        serde_json::json!([kind, below.to_string_lossy(), file.to_string_lossy(), sorted(content)]);
+    Sha256::digest(parts.to_string()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<(String, Value)> =
+                fields.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+            fields.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(fields.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn listed(layer: &Value) -> Vec<Item> {
+        let mut lister = Lister { below: Path::new(""), items: Vec::new() };
+        lister.settings(Path::new(".claude/settings.json"), layer);
+        lister.items
+    }
+
+    #[test]
+    fn everything_that_needs_trust_is_listed() {
+        let layer = json!({
+            "$schema": "s",
+            "model": "opus",
+            "env": {"CI": "1"},
+            "permissions": {"allow": ["Bash"], "deny": ["Read(x)"], "ask": ["Edit"], "additionalDirectories": ["/"],
+                "defaultMode": "acceptEdits"},
+            "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./a.sh", "timeout": 1}]}]},
+            "pitcrew": {"limits": {"agents": 7}},
+            "statusLine": {"type": "command", "command": "x"}
+        });
+        let does: Vec<String> = listed(&layer).into_iter().map(|item| item.does).collect();
+        insta::assert_snapshot!(does.join("\n"), @r#"
+        sets model to opus
+        sets CI=1
+        allows without a question: Bash
+        counts as the working folder: /
+        starts in mode acceptEdits
+        runs on PreToolUse (Bash): ./a.sh
+        sets pitcrew.limits to {"agents":7}
+        "#);
+    }
+
+    #[test]
+    fn what_counts_of_a_trusted_layer_is_what_is_listed_and_the_rules_that_restrict() {
+        let layer = json!({"permissions": {"deny": ["A"], "ask": ["B"], "allow": ["C"], "later": 1}, "later": {"a": 1}, "env": {}});
+        assert_eq!(
+            counting(&layer),
+            json!({"permissions": {"deny": ["A"], "ask": ["B"], "allow": ["C"]}, "env": {}})
+        );
+        assert_eq!(without_trust(&layer), json!({"permissions": {"deny": ["A"], "ask": ["B"]}}));
+        assert_eq!(without_trust(&json!({"permissions": 1})), json!({"permissions": 1}));
+    }
+
+    #[test]
+    fn a_thing_is_known_again_in_another_order_and_not_in_another_place() {
+        let hook = |entry: Value| json!({"hooks": {"Stop": [{"hooks": [entry]}]}});
+        let digest = |layer: Value| listed(&layer).pop().unwrap().digest;
+        let one = digest(hook(json!({"type": "command", "command": "a"})));
+        assert_eq!(one, digest(hook(json!({"command": "a", "type": "command"}))));
+        assert_ne!(one, digest(hook(json!({"command": "a ", "type": "command"}))));
+        let mut lister = Lister { below: Path::new("sub"), items: Vec::new() };
+        lister.settings(
+            Path::new(".claude/settings.json"),
+            &hook(json!({"type": "command", "command": "a"})),
+        );
+        assert_ne!(lister.items.pop().unwrap().digest, one);
+    }
+}

@@ -1,0 +1,298 @@
+//! A project's files, read once: what they would do, and what of them counts.
+
+use pitcrew_protocol::PermissionMode;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::items::{Item, ItemKind, Lister, counting, without_trust};
+use super::record::TrustState;
+use super::repository::Repository;
+use crate::agent_files::{AgentFiles, Origin};
+use crate::settings::{Layer, Paths, Refusal, SettingsError, Source, read, strip};
+use pitcrew_process::given_file::Given;
+use pitcrew_process::sandbox::git_folder::{Claim, GitFolder};
+
+/// The folder of a project's settings.
+const FOLDER: &str = ".claude";
+
+/// The file of a project's MCP servers.
+const MCP_FILE: &str = ".mcp.json";
+
+/// A project's files as they were read.
+#[derive(Debug)]
+pub struct Project {
+    /// Its repository; `None` when the folder cannot be resolved, and then there is nothing to read.
+    repository: Option<Repository>,
+    /// Its folder is the user's own: `<folder>/.claude` is the root.
+    is_user_s: bool,
+    layers: Vec<Source>,
+    agents: AgentFiles,
+    git_folders: Vec<PathBuf>,
+    items: Vec<Item>,
+    never: Vec<LeftOut>,
+    warnings: Vec<String>,
+}
+
+/// What of a project's files counts.
+#[derive(Debug)]
+pub struct Counted {
+    /// Its layers, for [`crate::settings::Settings::load`].
+    pub layers: Vec<Source>,
+    /// Its agent definitions, for the catalogue of definitions.
+    pub agents: AgentFiles,
+    /// The git folders and stores of objects outside of the checkout that count as its own.
+    pub git_folders: Vec<PathBuf>,
+    /// What was left out, to be said.
+    pub left_out: Vec<LeftOut>,
+    /// What could not be read, to be said.
+    pub warnings: Vec<String>,
+}
+
+/// What of one file was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The file, from the project's folder.
+    pub file: PathBuf,
+    /// What of it: dotted names, with a number where there are several of one.
+    pub keys: Vec<String>,
+    /// Why.
+    pub why: WhyLeftOut,
+}
+
+/// Why something of a project's files was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyLeftOut {
+    /// The user has not said whether the project is trusted.
+    NotTrusted,
+    /// The user has said that it is not.
+    Declined,
+    /// The user trusted it when its files would do less.
+    Grown,
+    /// No project may set it.
+    Never,
+}
+
+impl Project {
+    /// Reads the files of a project. Where its `.claude` is the root itself they are the user's own.
+    ///
+    /// # Errors
+    /// When a settings file cannot be read, is none that is read, or is no JSON.
+    pub fn read(folder: &Path, root: &Path) -> Result<Self, SettingsError> {
+        let mut project = Self {
+            repository: Repository::of(folder).ok(),
+            is_user_s: is_same_folder(&folder.join(FOLDER), root),
+            layers: Vec::new(),
+            agents: AgentFiles::default(),
+            git_folders: Vec::new(),
+            items: Vec::new(),
+            never: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let Some(repository) = project.repository.clone() else { return Ok(project) };
+        let claims = GitFolder::claims(folder);
+        project.git_folders = claims.iter().map(|claim| claim.folder.clone()).collect();
+        if project.is_user_s {
+            project.read_layers(folder, Given::ByUser, &[Layer::Local])?;
+            return Ok(project);
+        }
+        let folders = [repository.checkout.clone(), repository.top.clone()];
+        let given = Given::Below(&folders);
+        project.read_layers(folder, given, &[Layer::Project, Layer::Local])?;
+        project.agents =
+            AgentFiles::read(given, &folder.join(FOLDER).join("agents"), Origin::Project);
+        project.strip();
+        project.list(&repository.below, folder, given);
+        project.list_git_folders(&claims);
+        Ok(project)
+    }
+
+    /// What its files would do, what runs by itself last.
+    #[must_use]
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// What of its files counts in no case.
+    #[must_use]
+    pub fn never(&self) -> &[LeftOut] {
+        &self.never
+    }
+
+    /// Where trust in it is kept; `None` where there is nothing that needs trust.
+    #[must_use]
+    pub fn top(&self) -> Option<&Path> {
+        self.repository.as_ref().map(|repository| repository.top.as_path())
+    }
+
+    /// Whether the files are the user's own.
+    #[must_use]
+    pub fn is_user_s(&self) -> bool {
+        self.is_user_s
+    }
+
+    /// What counts of it.
+    #[must_use]
+    pub fn counted(self, standing: TrustState) -> Counted {
+        let why = match standing {
+            TrustState::UsersOwn => {
+                return Counted {
+                    layers: self.layers,
+                    agents: self.agents,
+                    git_folders: self.git_folders,
+                    left_out: Vec::new(),
+                    warnings: self.warnings,
+                };
+            }
+            TrustState::Trusted | TrustState::NothingToTrust => {
+                return Counted {
+                    layers: reduced(self.layers, counting),
+                    agents: self.agents,
+                    git_folders: self.git_folders,
+                    left_out: self.never,
+                    warnings: self.warnings,
+                };
+            }
+            TrustState::NotTrusted => WhyLeftOut::NotTrusted,
+            TrustState::Declined => WhyLeftOut::Declined,
+            TrustState::Grown => WhyLeftOut::Grown,
+        };
+        let left_out = left_out(&self.items, why).into_iter().chain(self.never).collect();
+        Counted {
+            layers: reduced(self.layers, without_trust),
+            agents: AgentFiles::default(),
+            git_folders: Vec::new(),
+            left_out,
+            warnings: self.warnings,
+        }
+    }
+
+    fn read_layers(
+        &mut self,
+        folder: &Path,
+        given: Given<'_>,
+        layers: &[Layer],
+    ) -> Result<(), SettingsError> {
+        let paths = Paths { project: Some(folder.to_path_buf()), ..Paths::default() };
+        for &layer in layers {
+            let Some(file) = paths.file(layer) else { continue };
+            if let Some(value) = read(given, &file)? {
+                self.layers.push(Source {
+                    layer,
+                    file: Some(file),
+                    base: paths.base(layer),
+                    value,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out what no project may set.
+    fn strip(&mut self) {
+        for source in &mut self.layers {
+            let refused = strip(&mut source.value);
+            if !refused.is_empty() {
+                let keys = refused.into_iter().map(|Refusal { key, .. }| key).collect();
+                self.never.push(LeftOut {
+                    file: file_of(source.layer),
+                    keys,
+                    why: WhyLeftOut::Never,
+                });
+            }
+        }
+        for agent in &mut self.agents.agents {
+            let is_bypass = agent.permission_mode == Some(PermissionMode::BypassPermissions);
+            let bypass = agent
+                .permission_mode
+                .take_if(|_| is_bypass)
+                .map(|_| "permissionMode: bypassPermissions");
+            let program = agent.program.take().map(|_| "program");
+            let keys: Vec<String> = bypass.into_iter().chain(program).map(str::to_owned).collect();
+            if !keys.is_empty() {
+                let file = agent_file(agent.path());
+                self.never.push(LeftOut { file, keys, why: WhyLeftOut::Never });
+            }
+        }
+    }
+
+    fn list(&mut self, below: &Path, folder: &Path, given: Given<'_>) {
+        let mut lister = Lister { below, items: Vec::new() };
+        for source in &self.layers {
+            lister.settings(&file_of(source.layer), &source.value);
+        }
+        for agent in &self.agents.agents {
+            lister.agent(&agent_file(agent.path()), agent);
+        }
+        match read(given, &folder.join(MCP_FILE)) {
+            Ok(document) => lister.mcp_servers(Path::new(MCP_FILE), &document.unwrap_or_default()),
+            Err(error) => self.warnings.push(pitcrew_protocol::chain(&error)),
+        }
+        self.items = lister.items;
+    }
+
+    /// Lists what git is led to outside; it is the same in every folder of the checkout.
+    fn list_git_folders(&mut self, claims: &[Claim]) {
+        let mut lister = Lister { below: Path::new(""), items: std::mem::take(&mut self.items) };
+        for claim in claims {
+            lister.git_folder(claim);
+        }
+        lister.items.sort_by_key(|item| item.kind);
+        self.items = lister.items;
+    }
+}
+
+fn reduced(layers: Vec<Source>, part: fn(&Value) -> Value) -> Vec<Source> {
+    layers.into_iter().map(|source| Source { value: part(&source.value), ..source }).collect()
+}
+
+/// What is left out for want of trust, file by file, in few words.
+fn left_out(items: &[Item], why: WhyLeftOut) -> Vec<LeftOut> {
+    let mut found: Vec<(PathBuf, Vec<(String, usize)>)> = Vec::new();
+    for item in items.iter().filter(|item| item.acts()) {
+        // Agents are told with their folder, as there may be many.
+        let file = if item.kind == ItemKind::Agent {
+            item.file.parent().unwrap_or(&item.file)
+        } else {
+            &item.file
+        };
+        let at = found.iter().position(|(known, _)| known == file).unwrap_or_else(|| {
+            found.push((file.to_path_buf(), Vec::new()));
+            found.len() - 1
+        });
+        let Some((_, counts)) = found.get_mut(at) else { continue };
+        let name = item.left_out_name();
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let words = |(name, count): (String, usize)| {
+        if count == 1 { name } else { format!("{name} ({count})") }
+    };
+    let of_file = |(file, counts): (PathBuf, Vec<(String, usize)>)| LeftOut {
+        file,
+        keys: counts.into_iter().map(words).collect(),
+        why,
+    };
+    found.into_iter().map(of_file).collect()
+}
+
+fn file_of(layer: Layer) -> PathBuf {
+    let name = match layer {
+        Layer::Local => "settings.local.json",
+        Layer::User | Layer::Project | Layer::Cli | Layer::Managed => "settings.json",
+    };
+    Path::new(FOLDER).join(name)
+}
+
+fn agent_file(path: Option<&Path>) -> PathBuf {
+    Path::new(FOLDER).join("agents").join(path.and_then(Path::file_name).unwrap_or_default())
+}
+
+fn is_same_folder(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        (Ok(_) | Err(_), Ok(_) | Err(_)) => false,
+    }
+}

@@ -1,0 +1,511 @@
+//! What the user answered, kept in the root: `<root>/pitcrew/trust.json`.
+//!
+//! For each repository the answer and the digests of what it was about. An answer holds while a project's list holds nothing
+//! else: a shorter list is still trusted, one with anything new is not. Read as tolerantly as our other documents: what
+//! is not known stays when the file is written, and a later version is refused.
+
+use pitcrew_process::own_mode;
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::project::Project;
+use pitcrew_process::given_file::{Given, Refused};
+
+/// The field of the command line's layer, under `pitcrew`, with the digests of what is trusted for this run. A lead hands it to
+/// its teammates in panes.
+pub const TRUSTED_ITEMS: &str = "trustedItems";
+
+/// The document, below the root.
+pub const FILE: &str = "pitcrew/trust.json";
+
+/// The version that is written.
+const VERSION: u64 = 1;
+
+/// The part of the document with the answers about repositories.
+const FOLDERS: &str = "folders";
+
+/// The part of the document with the pane programs that the user named, the latest last.
+const PANE_PROGRAMS: &str = "panePrograms";
+
+/// A user has a few terminals; more programs than these are of long ago.
+const PANE_PROGRAMS_MOST: usize = 100;
+
+/// Thousands of repositories.
+const FILE_LIMIT_BYTES: u64 = 16 * 1024 * 1024;
+
+/// How long another process may hold the document.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pause between two tries to lock it.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// What the user trusts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    folders: Vec<FolderTrust>,
+    /// The pane programs that the user named for a run.
+    pane_programs: Vec<Vec<String>>,
+    /// Trusted for this run.
+    run: BTreeSet<String>,
+}
+
+/// What the user answered about one repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FolderTrust {
+    /// The repository's top folder, links resolved.
+    pub folder: String,
+    /// The answer.
+    pub answer: Answer,
+    /// When it was given, in RFC 3339.
+    pub at: Option<String>,
+    /// The digests of what it was about.
+    #[serde(skip)]
+    pub items: BTreeSet<String>,
+}
+
+/// What the user answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Its files count.
+    Trusted,
+    /// They do not, and the same list is not asked about again.
+    Declined,
+}
+
+/// How a project stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrustState {
+    /// Its folder is the user's own.
+    UsersOwn,
+    /// Its files would do nothing that needs trust.
+    NothingToTrust,
+    /// All that its files would do is trusted.
+    Trusted,
+    /// The user was not asked yet.
+    NotTrusted,
+    /// The user said no to all of it.
+    Declined,
+    /// Its files would do something that was not in the list that the user answered.
+    Grown,
+}
+
+/// Says why the answers cannot be read or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// The document cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The document.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Refused,
+    },
+    /// The document is not JSON, or no object.
+    #[error("{} is not what pitcrew wrote", path.display())]
+    Torn {
+        /// The document.
+        path: PathBuf,
+    },
+    /// A later pitcrew wrote it.
+    #[error("{} is of version {version}, and this pitcrew knows {VERSION}", path.display())]
+    Newer {
+        /// The document.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
+    /// The document cannot be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The document.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process holds it.
+    #[error("another process holds {}", path.display())]
+    Held {
+        /// The lock's file.
+        path: PathBuf,
+    },
+    /// A path that JSON cannot hold.
+    #[error("the path {} is not UTF-8, and trust in it cannot be kept", path.display())]
+    Path {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+impl Trust {
+    /// Reads the answers that are kept in a root; none when there are none.
+    ///
+    /// # Errors
+    /// When the document cannot be read, or is of a later version.
+    pub fn load(root: &Path) -> Result<Self, TrustError> {
+        let document = read(&root.join(FILE))?;
+        let pane_programs = pane_programs_in(&document);
+        Ok(Self { folders: folders_in(&document), pane_programs, run: BTreeSet::new() })
+    }
+
+    /// Trusts things besides, for this run: those of the command line's layer.
+    #[must_use]
+    pub fn with_run_items(mut self, layer: &Value) -> Self {
+        let items =
+            layer.get("pitcrew").and_then(|ours| ours.get(TRUSTED_ITEMS)).and_then(Value::as_array);
+        self.run.extend(items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
+        self
+    }
+
+    /// How a project stands.
+    #[must_use]
+    pub fn state(&self, project: &Project) -> TrustState {
+        if project.is_user_s() {
+            return TrustState::UsersOwn;
+        }
+        let items = project.items();
+        if !items.iter().any(super::Item::acts) {
+            return TrustState::NothingToTrust;
+        }
+        let kept = project.top().and_then(Path::to_str).and_then(|top| self.folder(top));
+        let about = |items: &BTreeSet<String>, digest: &str| items.contains(digest);
+        let trusted = kept.filter(|kept| kept.answer == Answer::Trusted);
+        let is_trusted = |digest: &str| {
+            self.run.contains(digest) || trusted.is_some_and(|kept| about(&kept.items, digest))
+        };
+        if items.iter().all(|item| is_trusted(&item.digest)) {
+            return TrustState::Trusted;
+        }
+        match kept {
+            None => TrustState::NotTrusted,
+            Some(kept) if kept.answer == Answer::Trusted => TrustState::Grown,
+            Some(kept) if items.iter().all(|item| about(&kept.items, &item.digest)) => {
+                TrustState::Declined
+            }
+            Some(_) => TrustState::NotTrusted,
+        }
+    }
+
+    /// What was answered, sorted by folder.
+    #[must_use]
+    pub fn folders(&self) -> &[FolderTrust] {
+        &self.folders
+    }
+
+    /// Keeps an answer about all that a project's files would do now. A repository with several projects keeps those of the
+    /// others.
+    ///
+    /// # Errors
+    /// When the document cannot be read or written; it is then unchanged.
+    pub fn answer(
+        root: &Path,
+        project: &Project,
+        answer: Answer,
+        at: &str,
+    ) -> Result<(), TrustError> {
+        let Some(top) = project.top() else { return Ok(()) };
+        let key = top.to_str().ok_or_else(|| TrustError::Path { path: top.to_path_buf() })?;
+        let items: BTreeSet<&str> =
+            project.items().iter().map(|item| item.digest.as_str()).collect();
+        edit_folders(root, |folders| {
+            let before = folders
+                .get(key)
+                .and_then(|entry| FolderTrust::of(key, entry))
+                .filter(|it| it.answer == answer);
+            let before = before.map(|before| before.items).unwrap_or_default();
+            let all: BTreeSet<&str> =
+                before.iter().map(String::as_str).chain(items.iter().copied()).collect();
+            let mut entry = match folders.get(key) {
+                Some(Value::Object(entry)) => entry.clone(),
+                Some(_) | None => Map::new(),
+            };
+            entry.extend([
+                ("answer".to_owned(), json!(answer)),
+                ("at".to_owned(), json!(at)),
+                ("items".to_owned(), json!(all)),
+            ]);
+            folders.insert(key.to_owned(), Value::Object(entry));
+        })
+    }
+
+    /// Forgets what was answered about a repository, and says whether anything was.
+    ///
+    /// # Errors
+    /// As [`Trust::answer`].
+    pub fn forget(root: &Path, folder: &str) -> Result<bool, TrustError> {
+        if Self::load(root)?.folder(folder).is_none() {
+            return Ok(false);
+        }
+        let mut was_there = false;
+        edit_folders(root, |folders| was_there = folders.shift_remove(folder).is_some())?;
+        Ok(was_there)
+    }
+
+    /// The pane programs that the user named for a run, each with its arguments. A record in a team's folder names programs
+    /// too, but others can write it.
+    #[must_use]
+    pub fn pane_programs(&self) -> &[Vec<String>] {
+        &self.pane_programs
+    }
+
+    /// Keeps that the user named a pane program, so that later commands may run it for its panes.
+    ///
+    /// # Errors
+    /// As [`Trust::answer`].
+    pub fn keep_pane_program(root: &Path, argv: &[String]) -> Result<(), TrustError> {
+        if Self::load(root)?.pane_programs.iter().any(|kept| kept == argv) {
+            return Ok(());
+        }
+        edit(root, PANE_PROGRAMS, json!([]), |programs| {
+            if let Value::Array(programs) = programs {
+                programs.push(json!(argv));
+                let surplus = programs.len().saturating_sub(PANE_PROGRAMS_MOST);
+                programs.drain(..surplus);
+            }
+        })
+    }
+
+    fn folder(&self, folder: &str) -> Option<&FolderTrust> {
+        self.folders.iter().find(|kept| kept.folder == folder)
+    }
+}
+
+impl FolderTrust {
+    fn of(folder: &str, entry: &Value) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Entry {
+            answer: Answer,
+            #[serde(default)]
+            at: Option<String>,
+            items: BTreeSet<String>,
+        }
+        let Entry { answer, at, items } = Entry::deserialize(entry).ok()?;
+        Some(Self { folder: folder.to_owned(), answer, at, items })
+    }
+}
+
+fn pane_programs_in(document: &Map<String, Value>) -> Vec<Vec<String>> {
+    let programs = document.get(PANE_PROGRAMS).and_then(Value::as_array).into_iter().flatten();
+    programs.filter_map(|argv| Vec::deserialize(argv).ok()).collect()
+}
+
+fn folders_in(document: &Map<String, Value>) -> Vec<FolderTrust> {
+    let entries = document.get(FOLDERS).and_then(Value::as_object).into_iter().flatten();
+    let mut folders: Vec<FolderTrust> =
+        entries.filter_map(|(folder, entry)| FolderTrust::of(folder, entry)).collect();
+    folders.sort_by(|a, b| a.folder.cmp(&b.folder));
+    folders
+}
+
+fn read(path: &Path) -> Result<Map<String, Value>, TrustError> {
+    let unreadable = |source| TrustError::Read { path: path.to_path_buf(), source };
+    let Some(text) = Given::ByUser.read_text(path, FILE_LIMIT_BYTES).map_err(unreadable)? else {
+        return Ok(Map::new());
+    };
+    let torn = || TrustError::Torn { path: path.to_path_buf() };
+    let Ok(Value::Object(document)) = serde_json::from_str(&text) else { return Err(torn()) };
+    match document.get("version").and_then(Value::as_u64) {
+        Some(version) if version > VERSION => {
+            Err(TrustError::Newer { path: path.to_path_buf(), version })
+        }
+        Some(_) | None => Ok(document),
+    }
+}
+
+/// Changes the answers under a lock, and keeps what is not known.
+fn edit_folders(
+    root: &Path,
+    change: impl FnOnce(&mut Map<String, Value>),
+) -> Result<(), TrustError> {
+    edit(root, FOLDERS, json!({}), |folders| {
+        if let Value::Object(folders) = folders {
+            change(folders);
+        }
+    })
+}
+
+/// Changes one part of the document under a lock; `empty` stands for a part that is missing, and has its type.
+fn edit(
+    root: &Path,
+    part: &str,
+    empty: Value,
+    change: impl FnOnce(&mut Value),
+) -> Result<(), TrustError> {
+    let path = root.join(FILE);
+    let unwritable = |source| TrustError::Write { path: path.clone(), source };
+    let folder = path.parent().unwrap_or(root);
+    own_mode::create_folders(folder).map_err(unwritable)?;
+    let _lock = lock(&path.with_extension("lock"))?;
+    let mut document = read(&path)?;
+    document.shift_insert(0, "version".to_owned(), json!(VERSION));
+    let kind = std::mem::discriminant(&empty);
+    let value = document.entry(part).or_insert(empty);
+    if std::mem::discriminant(value) != kind {
+        return Err(TrustError::Torn { path });
+    }
+    change(value);
+    let text = format!("{:#}\n", Value::Object(document));
+    replace(folder, &path, &text).map_err(unwritable)
+}
+
+/// Locks the document against other processes of ours. The lock's file stays.
+fn lock(path: &Path) -> Result<File, TrustError> {
+    let unwritable = |source| TrustError::Write { path: path.to_path_buf(), source };
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(unwritable)?;
+    let until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR)
+                if Instant::now() < until =>
+            {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(TrustError::Held { path: path.to_path_buf() });
+            }
+            Err(errno) => return Err(unwritable(errno.into())),
+        }
+    }
+}
+
+fn replace(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place {
+        dir: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir_all(dir.path().join("repo/.claude")).unwrap();
+            fs::create_dir_all(dir.path().join("repo/.git")).unwrap();
+            fs::create_dir_all(dir.path().join("root")).unwrap();
+            Self { dir }
+        }
+
+        fn root(&self) -> PathBuf {
+            self.dir.path().join("root")
+        }
+
+        fn allowing(&self, rules: &[&str]) -> Project {
+            let settings = json!({"permissions": {"allow": rules}});
+            fs::write(self.dir.path().join("repo/.claude/settings.json"), settings.to_string())
+                .unwrap();
+            Project::read(&self.dir.path().join("repo"), &self.root()).unwrap()
+        }
+
+        fn state(&self, rules: &[&str]) -> TrustState {
+            let project = self.allowing(rules);
+            Trust::load(&self.root()).unwrap().state(&project)
+        }
+
+        fn answer(&self, rules: &[&str], answer: Answer) {
+            Trust::answer(&self.root(), &self.allowing(rules), answer, "2026-01-01T00:00:00Z")
+                .unwrap();
+        }
+    }
+
+    #[test]
+    fn trust_holds_while_the_list_does_not_grow() {
+        let place = Place::new();
+        assert_eq!(place.state(&[]), TrustState::NothingToTrust);
+        assert_eq!(place.state(&["A"]), TrustState::NotTrusted);
+        place.answer(&["A", "B"], Answer::Trusted);
+        assert_eq!(place.state(&["A", "B"]), TrustState::Trusted);
+        assert_eq!(place.state(&["B"]), TrustState::Trusted);
+        assert_eq!(place.state(&["B", "C"]), TrustState::Grown);
+        assert!(
+            Trust::forget(&place.root(), &place.allowing(&[]).top().unwrap().display().to_string())
+                .unwrap()
+        );
+        assert_eq!(place.state(&["A"]), TrustState::NotTrusted);
+    }
+
+    #[test]
+    fn a_no_is_kept_until_the_list_grows() {
+        let place = Place::new();
+        place.answer(&["A", "B"], Answer::Declined);
+        assert_eq!(place.state(&["A"]), TrustState::Declined);
+        assert_eq!(place.state(&["A", "C"]), TrustState::NotTrusted);
+        place.answer(&["A", "C"], Answer::Trusted);
+        assert_eq!(place.state(&["A", "C"]), TrustState::Trusted);
+        assert_eq!(place.state(&["A", "B"]), TrustState::Grown);
+    }
+
+    #[test]
+    fn what_is_trusted_for_a_run_is_what_was_there_when_it_began() {
+        let place = Place::new();
+        let project = place.allowing(&["A"]);
+        let digests: Vec<&str> = project.items().iter().map(|item| item.digest.as_str()).collect();
+        let trust = Trust::default().with_run_items(&json!({"pitcrew": {TRUSTED_ITEMS: digests}}));
+        assert_eq!(trust.state(&project), TrustState::Trusted);
+        assert_eq!(trust.state(&place.allowing(&["A", "B"])), TrustState::NotTrusted);
+    }
+
+    #[test]
+    fn the_file_is_the_user_s_alone_and_keeps_what_is_not_known() {
+        let place = Place::new();
+        fs::create_dir_all(place.root().join("pitcrew")).unwrap();
+        let path = place.root().join(FILE);
+        let before = json!({"later": 1, "folders": {"/x": {"answer": "perhaps"}, "/y": 3}});
+        fs::write(&path, before.to_string()).unwrap();
+        place.answer(&["A"], Answer::Trusted);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let after: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(after["version"], 1);
+        assert_eq!(
+            (&after["later"], &after["folders"]["/x"], &after["folders"]["/y"]),
+            (&json!(1), &json!({"answer": "perhaps"}), &json!(3))
+        );
+        assert_eq!(Trust::load(&place.root()).unwrap().folders().len(), 1);
+        assert_eq!(place.state(&["A"]), TrustState::Trusted);
+    }
+
+    #[test]
+    fn a_later_version_and_a_torn_file_are_refused() {
+        let place = Place::new();
+        fs::create_dir_all(place.root().join("pitcrew")).unwrap();
+        let path = place.root().join(FILE);
+        fs::write(&path, r#"{"version": 2}"#).unwrap();
+        assert!(matches!(Trust::load(&place.root()), Err(TrustError::Newer { version: 2, .. })));
+        fs::write(&path, "{").unwrap();
+        assert!(matches!(Trust::load(&place.root()), Err(TrustError::Torn { .. })));
+        Trust::answer(&place.root(), &place.allowing(&["A"]), Answer::Trusted, "now").unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{");
+    }
+
+    #[test]
+    fn a_lock_that_somebody_holds_is_not_waited_for_without_end() {
+        let place = Place::new();
+        place.answer(&["A"], Answer::Trusted);
+        let held = File::open(place.root().join("pitcrew/trust.lock")).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        let kept = Trust::answer(&place.root(), &place.allowing(&["B"]), Answer::Trusted, "now");
+        assert!(matches!(kept, Err(TrustError::Held { .. })));
+    }
+}

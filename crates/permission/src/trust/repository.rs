@@ -1,0 +1,129 @@
+//! Which repository a folder belongs to, found without git: git would read the configuration that is not trusted yet.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pitcrew_process::checkout::checkout_around;
+use pitcrew_process::given_file::Given;
+
+/// No file that leads to a git folder is longer.
+const POINTER_LIMIT_BYTES: u64 = 16 * 1024;
+
+/// The repository of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    /// What trust is about: the top of the repository's main checkout, links resolved; without a repository the folder itself.
+    pub top: PathBuf,
+    /// The top of the checkout that the folder is in; another than `top` in a worktree.
+    pub checkout: PathBuf,
+    /// The folder, from the top of its checkout.
+    pub below: PathBuf,
+}
+
+impl Repository {
+    /// Finds the repository of a folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be resolved.
+    pub fn of(folder: &Path) -> std::io::Result<Self> {
+        let real = fs::canonicalize(folder)?;
+        let checkout = checkout_around(&real).unwrap_or(&real).to_path_buf();
+        let below = real.strip_prefix(&checkout).map(Path::to_path_buf).unwrap_or_default();
+        let top = main_checkout(&checkout).unwrap_or_else(|| checkout.clone());
+        Ok(Self { top, checkout, below })
+    }
+}
+
+/// The main checkout of the repository that a checkout is a worktree of.
+///
+/// What a checkout says of itself proves nothing, for it comes with an archive: the repository must know the worktree
+/// too, in the folder that git keeps for it, and that folder must be where git makes them.
+fn main_checkout(checkout: &Path) -> Option<PathBuf> {
+    let link = checkout.join(".git");
+    let admin = pointer(&link, "gitdir:")
+        .and_then(|target| fs::canonicalize(checkout.join(target)).ok())?;
+    let back = pointer(&admin.join("gitdir"), "")?;
+    let back = admin.join(back);
+    let is_known =
+        back.file_name()? == ".git" && fs::canonicalize(back.parent()?).ok()? == checkout;
+    let worktrees = admin.parent().filter(|folder| folder.ends_with("worktrees"))?;
+    let common = worktrees.parent().filter(|_| is_known)?;
+    let top = if common.file_name()? == ".git" { common.parent()? } else { common };
+    Some(top.to_path_buf())
+}
+
+/// The path in a file of one line.
+fn pointer(file: &Path, prefix: &str) -> Option<PathBuf> {
+    if !file.symlink_metadata().ok()?.is_file() {
+        return None;
+    }
+    let text = Given::ByUser.read_text(file, POINTER_LIMIT_BYTES).ok()??;
+    let path = text.strip_prefix(prefix)?.trim();
+    (!path.is_empty()).then(|| PathBuf::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A repository with a worktree, as git makes them.
+    fn repository() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(base.join("main/.git/worktrees/bob")).unwrap();
+        fs::create_dir_all(base.join("main/src")).unwrap();
+        fs::create_dir_all(base.join("trees/bob/src")).unwrap();
+        let admin = base.join("main/.git/worktrees/bob");
+        fs::write(base.join("trees/bob/.git"), format!("gitdir: {}\n", admin.display())).unwrap();
+        fs::write(admin.join("gitdir"), format!("{}\n", base.join("trees/bob/.git").display()))
+            .unwrap();
+        (dir, base)
+    }
+
+    #[test]
+    fn a_worktree_belongs_to_its_repository() {
+        let (_dir, base) = repository();
+        let found = Repository::of(&base.join("trees/bob/src")).unwrap();
+        let expected = Repository {
+            top: base.join("main"),
+            checkout: base.join("trees/bob"),
+            below: PathBuf::from("src"),
+        };
+        assert_eq!(found, expected);
+        let found = Repository::of(&base.join("main/src")).unwrap();
+        assert_eq!((found.top, found.below), (base.join("main"), PathBuf::from("src")));
+    }
+
+    #[test]
+    fn a_folder_that_only_claims_to_be_a_worktree_is_its_own() {
+        let (_dir, base) = repository();
+        let evil = base.join("evil");
+        fs::create_dir_all(evil.join("admin/worktrees/x")).unwrap();
+        let claims = [
+            // The folder of another worktree.
+            format!("gitdir: {}", base.join("main/.git/worktrees/bob").display()),
+            // A folder of its own that leads on to the repository.
+            format!("gitdir: {}", evil.join("admin").display()),
+            "gitdir: admin/worktrees/../../../main/.git".to_owned(),
+            "gitdir: ".to_owned(),
+        ];
+        fs::write(evil.join("admin/gitdir"), evil.join(".git").display().to_string()).unwrap();
+        fs::write(evil.join("admin/commondir"), base.join("main/.git").display().to_string())
+            .unwrap();
+        for claim in claims {
+            fs::write(evil.join(".git"), &claim).unwrap();
+            assert_eq!(Repository::of(&evil).unwrap().top, evil, "{claim}");
+        }
+        // A folder in the archive where git would make one stays in the archive.
+        fs::write(evil.join(".git"), "gitdir: admin/worktrees/x").unwrap();
+        fs::write(evil.join("admin/worktrees/x/gitdir"), "../../../.git").unwrap();
+        assert!(Repository::of(&evil).unwrap().top.starts_with(&evil));
+    }
+
+    #[test]
+    fn without_a_repository_the_folder_stands_for_itself() {
+        let (_dir, base) = repository();
+        let found = Repository::of(&base.join("trees")).unwrap();
+        assert_eq!((found.top, found.below), (base.join("trees"), PathBuf::new()));
+    }
+}

@@ -1,0 +1,127 @@
+//! Values that settings give for models: prices and context windows.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The smallest window that settings may name: what the instructions and tools of an agent take alone.
+const SMALLEST_WINDOW: u64 = 1_000;
+
+/// Prices of one model, in US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Input that the cache has no part in.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input written to the cache.
+    #[serde(default)]
+    pub cache_write: f64,
+    /// Input read from the cache.
+    #[serde(default)]
+    pub cache_read: f64,
+}
+
+/// A price table cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PriceError {
+    /// It has not the form `{"MODEL": {"input": 1.0, "output": 2.0, "cache_write": 1.25, "cache_read": 0.1}}`.
+    #[error("the price table cannot be read")]
+    Form(#[source] serde_json::Error),
+    /// A price is negative or no number.
+    #[error("the price of {model:?} is not a positive number")]
+    Number {
+        /// The model.
+        model: String,
+    },
+}
+
+/// Reads prices by model name.
+///
+/// # Errors
+/// When the JSON is not an object of prices, or a price is negative.
+pub fn prices_from(json: &Value) -> Result<BTreeMap<String, Price>, PriceError> {
+    let prices: BTreeMap<String, Price> = BTreeMap::deserialize(json).map_err(PriceError::Form)?;
+    let valid = |price: &Price| {
+        let all = [price.input, price.output, price.cache_write, price.cache_read];
+        all.iter().all(|number| number.is_finite() && *number >= 0.0)
+    };
+    match prices.iter().find(|(_, price)| !valid(price)) {
+        Some((model, _)) => Err(PriceError::Number { model: model.clone() }),
+        None => Ok(prices),
+    }
+}
+
+/// What the settings say about windows: one for all models, or one by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextWindows {
+    all: Option<u64>,
+    named: BTreeMap<String, u64>,
+}
+
+/// The settings name a window that is none.
+#[derive(Debug, thiserror::Error)]
+pub enum WindowError {
+    /// It has neither form, `100000` or `{"MODEL": 100000}`.
+    #[error("a context window is a number of tokens, or such a number for each model")]
+    Form(#[source] serde_json::Error),
+    /// It is too small to work in.
+    #[error("a context window of {tokens} tokens is too small; {SMALLEST_WINDOW} is the least")]
+    TooSmall {
+        /// What was named.
+        tokens: u64,
+    },
+}
+
+impl ContextWindows {
+    /// Reads the setting: a number, or an object of numbers by the names that begin those of models.
+    ///
+    /// # Errors
+    /// When it is neither, or a window is too small to work in.
+    pub fn from_setting(setting: &Value) -> Result<Self, WindowError> {
+        let windows = if setting.is_object() {
+            Self { all: None, named: BTreeMap::deserialize(setting).map_err(WindowError::Form)? }
+        } else {
+            Self {
+                all: Some(u64::deserialize(setting).map_err(WindowError::Form)?),
+                named: BTreeMap::new(),
+            }
+        };
+        match windows
+            .all
+            .iter()
+            .chain(windows.named.values())
+            .find(|tokens| **tokens < SMALLEST_WINDOW)
+        {
+            Some(tokens) => Err(WindowError::TooSmall { tokens: *tokens }),
+            None => Ok(windows),
+        }
+    }
+
+    /// Returns the window that the settings name for a model.
+    #[must_use]
+    pub fn named(&self, model: &str) -> Option<u64> {
+        let named =
+            longest_named(self.named.iter().map(|(name, tokens)| (name.as_str(), *tokens)), model);
+        named.or(self.all)
+    }
+}
+
+/// Finds the entry of a table that a model's name means: the longest name that begins it, tried with its vendor first.
+pub fn longest_named<'a, T>(
+    table: impl Iterator<Item = (&'a str, T)> + Clone,
+    model: &str,
+) -> Option<T> {
+    let suffixes = std::iter::successors(Some(model), |name| Some(name.split_once('/')?.1));
+    suffixes.into_iter().find_map(|model| {
+        let fits = |name: &str| {
+            model
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']))
+        };
+        let fitting = table.clone().filter(|(name, _)| fits(name));
+        fitting.max_by_key(|(name, _)| name.len()).map(|(_, entry)| entry)
+    })
+}

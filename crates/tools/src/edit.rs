@@ -1,0 +1,249 @@
+//! Edit: replaces an exact piece of a file.
+//!
+//! Models write line ends as `\n`. In a file whose lines end in `\r\n` the pieces are taken to mean
+//! that, so that the file keeps its line ends.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use pitcrew_protocol::tool_name;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::files::{FileError, change, in_background, look_in_background, refusal, resolve};
+use super::input::parse;
+use super::numbered::snippet;
+use super::patch::hunks;
+use super::{Tool, ToolContext, ToolOutcome};
+
+/// Lines shown around the change.
+const SNIPPET_LINES: usize = 4;
+
+/// Replaces an exact piece of a file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Edit;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Input {
+    file_path: String,
+    old_string: String,
+    new_string: String,
+    #[serde(default)]
+    replace_all: bool,
+}
+
+#[async_trait]
+impl Tool for Edit {
+    fn name(&self) -> &str {
+        tool_name::EDIT
+    }
+
+    fn description(&self) -> &str {
+        "Replaces `old_string` in a file by `new_string`. `old_string` must be in the file exactly as given, \
+         indentation included and without the line numbers that Read shows, and only once: give more of the \
+         lines around it to make it unique, or set `replace_all` to replace every occurrence. An empty \
+         `old_string` creates a file that does not exist yet. The file must have been read before and must \
+         not have changed since."
+    }
+
+    async fn refusal(&self, input: &Value, context: &ToolContext) -> Option<ToolOutcome> {
+        match parse::<Input>(self, input.clone()) {
+            Ok(input) => look_in_background(context, move |context| check(&input, context)).await,
+            Err(outcome) => Some(outcome),
+        }
+    }
+
+    async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
+        match parse::<Input>(self, input) {
+            Ok(input) => in_background(context, move |context| edit(&input, context)).await,
+            Err(outcome) => outcome,
+        }
+    }
+}
+
+/// Says why an edit would fail as the file is now.
+fn check(input: &Input, context: &ToolContext) -> Result<(), ToolOutcome> {
+    let path = named(input, context)?;
+    refusal(&path, context, |before| replace(input, before, &path, context).map(drop))
+}
+
+/// The file that is to change.
+fn named(input: &Input, context: &ToolContext) -> Result<PathBuf, ToolOutcome> {
+    let path = resolve(&context.cwd, &input.file_path)?;
+    if input.old_string == input.new_string {
+        return Err(ToolOutcome::refused(
+            "old_string and new_string are the same: there is nothing to change",
+        ));
+    }
+    Ok(path)
+}
+
+fn edit(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
+    let path = named(input, context)?;
+    let mut place = None;
+    let done = change(&path, context, |before| {
+        let replaced = replace(input, before, &path, context)?;
+        place = Some((replaced.at, replaced.len));
+        Ok(replaced.content.into_bytes())
+    })?;
+    let (at, len) = place.unwrap_or_default();
+    let before = String::from_utf8_lossy(done.before.as_deref().unwrap_or_default());
+    let after = String::from_utf8_lossy(&done.after);
+    let data = json!({
+        "filePath": path,
+        "oldString": input.old_string,
+        "newString": input.new_string,
+        "structuredPatch": hunks(&before, &after),
+        "replaceAll": input.replace_all,
+    });
+    let shown = snippet(&after, at, len, SNIPPET_LINES, context.limits.line_chars);
+    let verb = if done.before.is_none() { "Created" } else { "Changed" };
+    let text = format!("{verb} {}. It now reads:\n{shown}", path.display());
+    Ok(ToolOutcome::done(text, data))
+}
+
+/// New content, and where in it the first replacement stands.
+#[derive(Debug, PartialEq)]
+struct Replaced {
+    content: String,
+    at: usize,
+    len: usize,
+}
+
+fn replace(
+    input: &Input,
+    before: Option<&[u8]>,
+    path: &Path,
+    context: &ToolContext,
+) -> Result<Replaced, ToolOutcome> {
+    if input.old_string.is_empty() {
+        return match before {
+            None | Some([]) => Ok(Replaced {
+                content: input.new_string.clone(),
+                at: 0,
+                len: input.new_string.len(),
+            }),
+            Some(_) => Err(ToolOutcome::refused(format_args!(
+                "{} exists and is not empty: old_string must say what to replace",
+                path.display()
+            ))),
+        };
+    }
+    let before = before
+        .ok_or_else(|| FileError::Missing { path: path.to_owned(), cwd: context.cwd.clone() })?;
+    let before =
+        std::str::from_utf8(before).map_err(|_| FileError::Binary { path: path.to_owned() })?;
+    replace_in(before, &input.old_string, &input.new_string, input.replace_all)
+        .map_err(|problem| ToolOutcome::refused(format_args!("{problem} in {}", path.display())))
+}
+
+/// The text that an Edit of a file with this text would leave, for whoever is asked about it.
+///
+/// # Errors
+/// Why it would be refused, in words.
+pub fn edited(
+    before: Option<&str>,
+    old: &str,
+    new: &str,
+    everywhere: bool,
+) -> Result<String, String> {
+    match before {
+        None | Some("") if old.is_empty() => Ok(new.to_owned()),
+        None => Err("the file does not exist".to_owned()),
+        Some(_) if old.is_empty() => {
+            Err("the file is not empty, and no text to replace is given".to_owned())
+        }
+        Some(before) => {
+            let replaced =
+                replace_in(before, old, new, everywhere).map_err(|problem| problem.to_string())?;
+            Ok(replaced.content)
+        }
+    }
+}
+
+/// Why a piece cannot be replaced.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum Unplaced {
+    #[error("old_string was not found")]
+    NotFound,
+    #[error(
+        "old_string was found {count} times; give more of the text around it, or set replace_all,"
+    )]
+    Ambiguous { count: usize },
+}
+
+fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Replaced, Unplaced> {
+    let is_crlf =
+        text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
+    let (old, new) = if text.contains(old) {
+        (Cow::Borrowed(old), if is_crlf { with_crlf(new) } else { Cow::Borrowed(new) })
+    } else {
+        (with_crlf(old), with_crlf(new))
+    };
+    let Some(at) = text.find(old.as_ref()) else {
+        return Err(Unplaced::NotFound);
+    };
+    let count = occurrences(text, &old);
+    if count > 1 && !everywhere {
+        return Err(Unplaced::Ambiguous { count });
+    }
+    Ok(Replaced { content: text.replace(old.as_ref(), &new), at, len: new.len() })
+}
+
+/// How often a piece is in a text, overlaps counted: two that overlap are ambiguous too.
+fn occurrences(text: &str, piece: &str) -> usize {
+    let step = piece.chars().next().map_or(1, char::len_utf8);
+    let mut count = 0;
+    let mut rest = text;
+    while let Some(at) = rest.find(piece) {
+        count += 1;
+        rest = rest.get(at + step..).unwrap_or_default();
+    }
+    count
+}
+
+fn with_crlf(text: &str) -> Cow<'_, str> {
+    if text.contains('\n') {
+        Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, old: &str, new: &str, everywhere: bool) -> Result<String, Unplaced> {
+        replace_in(text, old, new, everywhere).map(|replaced| replaced.content)
+    }
+
+    #[test]
+    fn a_unique_piece_is_replaced_and_a_missing_last_newline_stays_missing() {
+        assert_eq!(check("a\nb", "b", "c", false).unwrap(), "a\nc");
+    }
+
+    #[test]
+    fn an_ambiguous_piece_is_refused_unless_all_are_meant() {
+        assert_eq!(check("x x", "x", "y", false), Err(Unplaced::Ambiguous { count: 2 }));
+        assert_eq!(check("x x", "x", "y", true).unwrap(), "y y");
+    }
+
+    #[test]
+    fn pieces_that_overlap_are_ambiguous() {
+        assert_eq!(check("aaa", "aa", "b", false), Err(Unplaced::Ambiguous { count: 2 }));
+    }
+
+    #[test]
+    fn a_file_with_crlf_keeps_it() {
+        assert_eq!(check("a\r\nb\r\n", "a\nb", "c\nd", false).unwrap(), "c\r\nd\r\n");
+        assert_eq!(check("a\r\nb\r\n", "a", "c\nd", false).unwrap(), "c\r\nd\r\nb\r\n");
+        assert_eq!(check("a\r\nb\r\n", "a\r\n", "c\r\n", false).unwrap(), "c\r\nb\r\n");
+    }
+
+    #[test]
+    fn a_piece_that_is_not_there_is_refused() {
+        assert_eq!(check("a", "b\nc", "d", false), Err(Unplaced::NotFound));
+    }
+}

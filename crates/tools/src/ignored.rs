@@ -1,0 +1,146 @@
+//! What git ignores, folder by folder, as ripgrep takes it: `.ignore`, `.gitignore`, and the repository's `info/exclude`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::FileType;
+
+use pitcrew_process::given_file::{Refused, contents};
+use pitcrew_process::handle::Folder;
+
+/// No honest ignore file is longer.
+const LIMIT_BYTES: u64 = 4 * 1024 * 1024;
+
+/// An ignore file that is not read; nothing is searched below its folder.
+#[derive(Debug, thiserror::Error)]
+#[error("{} is not read, and nothing is searched below it: {refused}", .file.display())]
+pub(super) struct Unread {
+    file: PathBuf,
+    refused: Refused,
+}
+
+/// The rules of a folder and of those above it.
+#[derive(Debug, Default)]
+pub(super) struct Ignored {
+    /// Of one folder, the deepest first: by kind, and the first kind that says something decides.
+    rules: [Option<Gitignore>; 3],
+    above: Option<Rc<Ignored>>,
+}
+
+/// The ignore files of a folder, in the order in which they decide; the last one is the repository's.
+const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
+
+/// The name whose presence tells of a repository.
+const GIT: &str = ".git";
+
+impl Ignored {
+    /// The rules of the folders above a real path.
+    ///
+    /// # Errors
+    /// When an ignore file of one is no plain file of bounded size.
+    pub(super) fn above(real: &Path) -> Result<Rc<Self>, Unread> {
+        let mut ignored = Rc::default();
+        let above: Vec<&Path> = real.ancestors().skip(1).collect();
+        for folder in above.into_iter().rev() {
+            // A folder that cannot be opened has no rules that could be read.
+            if let Ok(open) = Folder::open(folder) {
+                ignored = Self::of_folder(&open, folder, &ignored, None)?;
+            }
+        }
+        Ok(ignored)
+    }
+
+    /// The rules in a folder, where those above it are known, and its names may be.
+    ///
+    /// # Errors
+    /// When an ignore file of it is no plain file of bounded size.
+    pub(super) fn of_folder(
+        folder: &Folder,
+        real: &Path,
+        above: &Rc<Self>,
+        names: Option<&[(OsString, FileType)]>,
+    ) -> Result<Rc<Self>, Unread> {
+        let mut rules = [const { None }; 3];
+        for (rule, file) in rules.iter_mut().zip(FILES) {
+            let begins = file.split('/').next().unwrap_or(file);
+            if names.is_none_or(|names| names.iter().any(|(name, _)| name == begins)) {
+                *rule = read_rules(folder, real, Path::new(file))?;
+            }
+        }
+        if let [_, _, exclude @ None] = &mut rules
+            && let Some(file) = exclude_of_worktree(folder, names)
+        {
+            *exclude = read_rules(folder, real, &file)?;
+        }
+        if rules.iter().all(Option::is_none) {
+            return Ok(above.clone());
+        }
+        Ok(Rc::new(Self { rules, above: Some(above.clone()) }))
+    }
+
+    /// Whether the rules, or else the user's own for all repositories, ignore a real path.
+    pub(super) fn matches(&self, path: &Path, is_folder: bool, global: &Gitignore) -> bool {
+        let mut found = [const { Match::None }; 3];
+        let mut ignored = Some(self);
+        while let Some(Self { rules, above }) = ignored {
+            for (found, rule) in found.iter_mut().zip(rules) {
+                if found.is_none()
+                    && let Some(rule) = rule
+                {
+                    *found = rule.matched(path, is_folder);
+                }
+            }
+            ignored = above.as_deref();
+        }
+        let decides = found.into_iter().find(|found| !found.is_none());
+        decides.unwrap_or_else(|| global.matched(path, is_folder)).is_ignore()
+    }
+}
+
+/// Reads an ignore file, links followed: what it says decides what is left out, and is not shown.
+fn read_rules(folder: &Folder, real: &Path, file: &Path) -> Result<Option<Gitignore>, Unread> {
+    let bytes = match read(folder, file) {
+        Ok(bytes) => bytes,
+        // What cannot be read rules nothing, as with git.
+        Err(Refused::Io(_)) => return Ok(None),
+        Err(refused) => return Err(Unread { file: real.join(file), refused }),
+    };
+    let mut builder = GitignoreBuilder::new(real);
+    for line in String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').lines() {
+        if let Err(problem) = builder.add_line(None, line) {
+            tracing::debug!(file = %real.join(file).display(), %problem, "a line of an ignore file was passed over");
+        }
+    }
+    match builder.build() {
+        Ok(rules) => Ok(Some(rules)),
+        Err(problem) => {
+            tracing::debug!(file = %real.join(file).display(), %problem, "an ignore file was passed over");
+            Ok(None)
+        }
+    }
+}
+
+fn read(folder: &Folder, file: &Path) -> Result<Vec<u8>, Refused> {
+    let (open, _stat) = folder.file_behind(file)?;
+    contents(open, LIMIT_BYTES)
+}
+
+/// Where the repository of a worktree has its `info/exclude`: its `.git` is a file that names the worktree's git folder,
+/// which names the common one.
+fn exclude_of_worktree(folder: &Folder, names: Option<&[(OsString, FileType)]>) -> Option<PathBuf> {
+    let is_file =
+        |(name, kind): &(OsString, FileType)| name == GIT && *kind == FileType::RegularFile;
+    if !names.is_none_or(|names| names.iter().any(is_file)) {
+        return None;
+    }
+    let first_line = |file: &Path| {
+        let text = String::from_utf8(read(folder, file).ok()?).ok()?;
+        text.lines().next().map(str::to_owned)
+    };
+    let git_folder = PathBuf::from(first_line(Path::new(GIT))?.strip_prefix("gitdir: ")?);
+    let common = first_line(&git_folder.join("commondir"))?;
+    Some(git_folder.join(common).join("info/exclude"))
+}

@@ -1,0 +1,65 @@
+//! No tool offers a parameter that it does not read: schemas and inputs are compared.
+
+use std::collections::BTreeSet;
+
+use serde::de::value::Error;
+use serde::de::{Deserializer, Error as _, Visitor};
+use serde::{Deserialize, forward_to_deserialize_any};
+
+use super::{bash, edit, glob, grep, plain_tools, read, task_stop, write};
+
+/// Reads no value, and notes the fields that are asked for.
+struct Fields<'a>(&'a mut BTreeSet<&'static str>);
+
+impl<'de> Deserializer<'de> for Fields<'_> {
+    type Error = Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        _visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.0.extend(fields);
+        Err(Error::custom("only the fields were wanted"))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Error> {
+        Err(Error::custom("not a struct"))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+fn read_by<T: for<'de> Deserialize<'de>>() -> BTreeSet<&'static str> {
+    let mut fields = BTreeSet::new();
+    assert!(T::deserialize(Fields(&mut fields)).is_err(), "nothing is read");
+    fields
+}
+
+#[test]
+fn no_plain_tool_offers_a_parameter_that_nothing_reads() {
+    for tool in plain_tools() {
+        let mut read = match tool.name() {
+            "Bash" => read_by::<bash::Input>(),
+            "Read" => read_by::<read::Input>(),
+            "Write" => read_by::<write::Input>(),
+            "Edit" => read_by::<edit::Input>(),
+            "Glob" => read_by::<glob::Input>(),
+            "Grep" => read_by::<grep::Input>(),
+            "TaskStop" => read_by::<task_stop::Input>(),
+            other => panic!("{other} is compared with nothing"),
+        };
+        if tool.name() == "Bash" {
+            // A question shows it as the model's own words.
+            read.insert("description");
+        }
+        let schema = tool.input_schema();
+        let offered: BTreeSet<&str> =
+            schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(offered, read, "{}", tool.name());
+    }
+}

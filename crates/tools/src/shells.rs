@@ -1,0 +1,430 @@
+//! The background commands of one agent, and what its foreground commands left running.
+//!
+//! Each command has one task that reads its output into a file and waits for it. When the last
+//! handle is dropped all of them are stopped.
+
+use pitcrew_process::own_mode;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use pitcrew_process::identity::ProcessIdentity;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::bash::spawn_shell;
+use super::{ToolContext, ToolLimits};
+use pitcrew_process::job::{Ended, Ending, Job, ProcessGroup};
+use pitcrew_process::sandbox::Sandbox;
+
+/// How many commands of one agent may run in the background at once.
+const MOST_RUNNING: usize = 32;
+
+/// How many commands are listed before those that ended are forgotten.
+const MOST_LISTED: usize = 256;
+
+/// The name a background command goes by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShellId(String);
+
+impl ShellId {
+    fn unique() -> Self {
+        let mut name = uuid::Uuid::new_v4().simple().to_string();
+        name.truncate(8);
+        Self(format!("b{name}"))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for ShellId {
+    fn from(id: String) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for ShellId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// Where a background command stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShellState {
+    /// It runs.
+    Running,
+    /// It ended by itself, with this exit code.
+    Exited(Option<i32>),
+    /// It was stopped.
+    Stopped,
+}
+
+/// A background command.
+#[derive(Debug, Clone)]
+pub struct Shell {
+    /// The name it goes by.
+    pub id: ShellId,
+    /// What is run.
+    pub command: String,
+    /// The file that holds what it writes, both streams as they come.
+    pub output: PathBuf,
+    /// Where it stood when this was asked.
+    pub state: ShellState,
+}
+
+/// Why a background command could not be started or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    /// No command of that id was started by this agent.
+    #[error("no background command has the id {id}{}", list_ids(.known))]
+    Unknown {
+        /// The id that was given.
+        id: ShellId,
+        /// The ids of what runs.
+        known: Vec<ShellId>,
+    },
+    /// It has ended by itself already.
+    #[error("the background command {id} has ended already")]
+    Ended {
+        /// The id that was given.
+        id: ShellId,
+    },
+    /// Too many run.
+    #[error("{MOST_RUNNING} background commands are running, which is the most; stop one first")]
+    TooMany,
+    /// The command or its output file could not be created.
+    #[error("cannot start a background command with its output in {}: {source}", .output.display())]
+    Start {
+        /// The file for the output.
+        output: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn list_ids(ids: &[ShellId]) -> String {
+    if ids.is_empty() {
+        return "; none is running".to_owned();
+    }
+    let ids: Vec<_> = ids.iter().map(ShellId::as_str).collect();
+    format!("; running: {}", ids.join(", "))
+}
+
+/// Records what a command left running: takes the command and the processes that carry our tags. Answers, in words, with what
+/// carries none and was not recorded before.
+pub type LeftRunningLog =
+    Arc<dyn Fn(String, Vec<ProcessIdentity>) -> BoxFuture<'static, Vec<String>> + Send + Sync>;
+
+/// The background commands of one agent. Clones are the same set.
+#[derive(Debug, Clone)]
+pub struct Shells {
+    set: Arc<Set>,
+}
+
+struct Set {
+    folder: PathBuf,
+    /// Where what commands leave running is recorded.
+    escapes: Option<LeftRunningLog>,
+    /// Held for a look-up only, never while a command is started or stopped.
+    entries: Mutex<Entries>,
+}
+
+impl std::fmt::Debug for Set {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Set").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    shells: BTreeMap<ShellId, Entry>,
+    left_behind: Vec<ProcessGroup>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    command: String,
+    output: PathBuf,
+    state: watch::Receiver<ShellState>,
+    /// Stops the command when the entry is dropped.
+    stop: DropGuard,
+    task: JoinHandle<()>,
+}
+
+impl Entry {
+    /// Begins to stop it; answers with what tells when that is done.
+    fn cancel(&mut self, id: &ShellId) -> (Shell, watch::Receiver<ShellState>) {
+        // Dropping the old guard cancels; the entry stays in the list.
+        self.stop = CancellationToken::new().drop_guard();
+        (self.shell(id), self.state.clone())
+    }
+
+    fn is_running(&self) -> bool {
+        *self.state.borrow() == ShellState::Running
+    }
+
+    fn shell(&self, id: &ShellId) -> Shell {
+        Shell {
+            id: id.clone(),
+            command: self.command.clone(),
+            output: self.output.clone(),
+            state: *self.state.borrow(),
+        }
+    }
+}
+
+impl Shells {
+    /// Starts an empty set that keeps output in files of `folder`, which is created when needed.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self::with(folder, None)
+    }
+
+    /// The same, with a record of what commands leave running.
+    pub fn recorded(folder: impl Into<PathBuf>, escapes: LeftRunningLog) -> Self {
+        Self::with(folder, Some(escapes))
+    }
+
+    fn with(folder: impl Into<PathBuf>, escapes: Option<LeftRunningLog>) -> Self {
+        Self { set: Arc::new(Set { folder: folder.into(), escapes, entries: Mutex::default() }) }
+    }
+
+    /// Starts a command in the background, kept out of the team's own files.
+    ///
+    /// # Errors
+    /// [`ShellError::TooMany`], or [`ShellError::Start`] when the system refuses.
+    pub fn start(
+        &self,
+        command: &str,
+        sandbox: &Sandbox,
+        context: &ToolContext,
+    ) -> Result<Shell, ShellError> {
+        let id = ShellId::unique();
+        let output = self.set.folder.join(format!("{id}.output"));
+        if self.running().len() >= MOST_RUNNING {
+            return Err(ShellError::TooMany);
+        }
+        let started =
+            create(&output).and_then(|file| Ok((file, spawn_shell(command, sandbox, context)?)));
+        let (file, job) =
+            started.map_err(|source| ShellError::Start { output: output.clone(), source })?;
+        let stop = CancellationToken::new();
+        let (tell, state) = watch::channel(ShellState::Running);
+        let kept = KeptOutput { file, room: context.limits.background_bytes };
+        let attendance = Attendance {
+            command: command.to_owned(),
+            escapes: self.set.escapes.clone(),
+            limits: context.limits.clone(),
+            stop: stop.clone(),
+            tell,
+        };
+        let task = tokio::spawn(attendance.attend(job, kept));
+        let entry =
+            Entry { command: command.to_owned(), output, state, stop: stop.drop_guard(), task };
+        let shell = entry.shell(&id);
+        let mut entries = self.entries();
+        if entries.shells.len() >= MOST_LISTED {
+            entries.shells.retain(|_, entry| entry.is_running());
+        }
+        entries.shells.insert(id, entry);
+        Ok(shell)
+    }
+
+    /// Stops a background command with everything it started, and waits until it is gone.
+    ///
+    /// # Errors
+    /// [`ShellError::Unknown`] or [`ShellError::Ended`].
+    pub async fn stop(&self, id: &ShellId) -> Result<Shell, ShellError> {
+        let entry = {
+            let mut entries = self.entries();
+            match entries.shells.get(id) {
+                Some(entry) if !entry.is_running() => {
+                    return Err(ShellError::Ended { id: id.clone() });
+                }
+                Some(_) | None => entries.shells.remove(id),
+            }
+        };
+        let Some(entry) = entry else {
+            return Err(ShellError::Unknown { id: id.clone(), known: self.running() });
+        };
+        let shell = Shell { state: ShellState::Stopped, ..entry.shell(id) };
+        entry.end().await;
+        Ok(shell)
+    }
+
+    /// Stops what runs in the background and what was left running, and says in each output why. Each is listed still, as
+    /// stopped.
+    pub async fn stop_running(&self, why: &str, limits: &ToolLimits) -> Vec<Shell> {
+        let (running, left_behind): (Vec<_>, Vec<_>) = {
+            let mut entries = self.entries();
+            let left_behind = std::mem::take(&mut entries.left_behind);
+            let running = entries.shells.iter_mut().filter(|(_, entry)| entry.is_running());
+            (running.map(|(id, entry)| entry.cancel(id)).collect(), left_behind)
+        };
+        let ends = running.into_iter().map(|(mut shell, mut state)| async move {
+            // A closed channel is the end of its attendance.
+            let _ended = state.wait_for(|state| *state != ShellState::Running).await;
+            note_end(&shell.output, why);
+            shell.state = ShellState::Stopped;
+            shell
+        });
+        let groups = left_behind.into_iter().map(|group| group.stop_left_behind(limits.stop_grace));
+        tokio::join!(futures_util::future::join_all(ends), futures_util::future::join_all(groups)).0
+    }
+
+    /// Stops everything: for the end of the agent. Waits until all of it is gone.
+    pub async fn stop_all(&self, limits: &ToolLimits) {
+        let Entries { shells, left_behind } = std::mem::take(&mut *self.entries());
+        let ends = shells.into_values().map(Entry::end);
+        let groups = left_behind.into_iter().map(|group| group.stop_left_behind(limits.stop_grace));
+        tokio::join!(futures_util::future::join_all(ends), futures_util::future::join_all(groups));
+    }
+
+    /// All commands that were started and not stopped, with where they stand.
+    pub fn list(&self) -> Vec<Shell> {
+        let entries = self.entries();
+        entries.shells.iter().map(|(id, entry)| entry.shell(id)).collect()
+    }
+
+    /// Records what a foreground command left running; answers in words with what is not in `group`.
+    pub(super) async fn look_after(
+        &self,
+        command: &str,
+        group: Option<&ProcessGroup>,
+    ) -> Option<String> {
+        note_left(self.set.escapes.as_ref(), command, group).await
+    }
+
+    /// Keeps what a foreground command left running, so that it ends with the agent.
+    pub(super) fn adopt(&self, group: ProcessGroup) {
+        self.entries().left_behind.push(group);
+    }
+
+    fn running(&self) -> Vec<ShellId> {
+        self.list()
+            .into_iter()
+            .filter(|shell| shell.state == ShellState::Running)
+            .map(|shell| shell.id)
+            .collect()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.set.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    async fn end(self) {
+        drop(self.stop);
+        if let Err(problem) = self.task.await {
+            tracing::warn!(command = self.command, %problem, "a background command was not attended");
+        }
+    }
+}
+
+fn create(output: &Path) -> io::Result<File> {
+    if let Some(folder) = output.parent() {
+        own_mode::create_folders(folder)?;
+    }
+    own_mode::file_options().write(true).create_new(true).open(output)
+}
+
+/// Adds a line to the output of a command that has ended.
+fn note_end(output: &Path, words: &str) {
+    let added =
+        File::options().append(true).open(output).and_then(|mut file| writeln!(file, "[{words}]"));
+    if let Err(problem) = added {
+        tracing::warn!(%problem, "the end of a background command is not in its output");
+    }
+}
+
+/// The file output goes to, and how much of it still may.
+struct KeptOutput {
+    file: File,
+    room: u64,
+}
+
+impl KeptOutput {
+    /// Appends what there is room for. Blocks for as long as the page cache takes.
+    fn push(&mut self, bytes: &[u8]) {
+        let most = usize::try_from(self.room).unwrap_or(usize::MAX);
+        let kept = bytes.get(..most).unwrap_or(bytes);
+        self.room -= kept.len() as u64;
+        if let Err(problem) = self.file.write_all(kept) {
+            tracing::warn!(%problem, "output of a background command is lost");
+            self.room = 0;
+        }
+    }
+
+    fn close(mut self, words: &str) {
+        let cut = if self.room == 0 { "[the rest of the output was not kept]\n" } else { "" };
+        if let Err(problem) = write!(self.file, "\n{cut}[{words}]\n") {
+            tracing::warn!(%problem, "the end of a background command is not in its output");
+        }
+    }
+}
+
+/// Records what a command left running; says which of it carries none of our tags, and was not known.
+async fn note_left(
+    escapes: Option<&LeftRunningLog>,
+    command: &str,
+    group: Option<&ProcessGroup>,
+) -> Option<String> {
+    let tagged = group.map(ProcessGroup::members).unwrap_or_default();
+    let words = (escapes?)(command.to_owned(), tagged.to_vec()).await;
+    (!words.is_empty()).then(|| {
+        format!("left running outside its session: {}; it ends with this run", words.join(", "))
+    })
+}
+
+/// What attends to a background command.
+struct Attendance {
+    command: String,
+    escapes: Option<LeftRunningLog>,
+    limits: ToolLimits,
+    stop: CancellationToken,
+    tell: watch::Sender<ShellState>,
+}
+
+impl Attendance {
+    /// Reads the output of a background command and waits for its end.
+    async fn attend(self, job: Job, mut kept: KeptOutput) {
+        let Self { command, escapes, limits, stop, tell } = self;
+        let ended = job.run(None, limits.stop_grace, &stop, |_, bytes| kept.push(bytes)).await;
+        let (state, mut words) = match &ended {
+            Ok(Ended { ending, .. }) => match ending {
+                Ending::Exited(_) => {
+                    let code = ending.exit_code();
+                    (
+                        ShellState::Exited(code),
+                        format!("ended with exit code {}", code.unwrap_or(-1)),
+                    )
+                }
+                Ending::DeadlinePassed | Ending::Cancelled => {
+                    (ShellState::Stopped, "stopped".to_owned())
+                }
+            },
+            Err(problem) => (ShellState::Exited(None), format!("lost: {problem}")),
+        };
+        let left_behind = ended.ok().and_then(|ended| ended.left_behind);
+        if let Some(left) = note_left(escapes.as_ref(), &command, left_behind.as_ref()).await {
+            words = format!("{words}; {left}");
+        }
+        kept.close(&words);
+        tell.send_replace(state);
+        if let Some(group) = left_behind {
+            // It may be a daemon that was meant to stay: it ends with the agent, like the command would.
+            stop.cancelled().await;
+            group.stop_left_behind(limits.stop_grace).await;
+        }
+    }
+}
