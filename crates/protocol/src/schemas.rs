@@ -8,7 +8,7 @@
 
 use serde_json::{Value, json};
 
-use crate::ToolDescriptor;
+use crate::{PermissionMode, Program, ToolDescriptor};
 
 /// The JSON schema of a tool's input: an object on top, without `oneOf`. `None` for a tool that is not ours.
 #[must_use]
@@ -33,6 +33,13 @@ fn one_of(values: &[&str], description: &str) -> Value {
 
 fn flag(description: &str) -> Value {
     json!({"type": "boolean", "description": description})
+}
+
+/// The permission modes in the recorded order, which is the alphabet's.
+fn modes() -> [&'static str; 6] {
+    let mut modes = PermissionMode::ALL.map(PermissionMode::as_str);
+    modes.sort_unstable();
+    modes
 }
 
 fn ids(description: &str) -> Value {
@@ -87,12 +94,12 @@ fn task_properties() -> Value {
         "name": text("The name of the teammate, by which it is written to"),
         "team_name": text("The team to spawn into; your own when absent"),
         "mode": one_of(
-            &["acceptEdits", "bypassPermissions", "default", "delegate", "dontAsk", "plan"],
+            &modes(),
             "The permission mode to start in; \"plan\" demands a plan that you approve",
         ),
         "isolation": one_of(&["worktree"], "\"worktree\" gives it a git worktree and branch of its own"),
         "backend": text("Where it runs: \"in-process\", or the kind of panes this run has; best left to the user"),
-        "program": one_of(&["pitcrew", "claude"], "What runs it; best left to the user"),
+        "program": one_of(&Program::ALL.map(Program::as_str), "What runs it; best left to the user"),
     })
 }
 

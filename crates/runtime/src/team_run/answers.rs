@@ -12,7 +12,6 @@ use pitcrew_team::{KnownMode, Request, RequestKind};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::mode::mode_named;
 use super::run_context::RunContext;
 use crate::agent::Question;
 use crate::driver::Sink;
@@ -163,7 +162,7 @@ pub(super) fn mode_of_client(
             .is_some_and(|answer| known.since_ms().is_none_or(|since_ms| answer.at_ms >= since_ms));
         request.kind == RequestKind::Plan && request.from == member.name && is_later
     };
-    match mode_named(known.mode()).unwrap_or_default() {
+    match PermissionMode::named(known.mode()).unwrap_or_default() {
         PermissionMode::Plan if usage_totals.values().any(is_approved) => PermissionMode::Default,
         mode => mode,
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{
-    AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, Program, SpawnInput, Status,
-    chain, neutralised,
+    AgentName, BACKEND_IN_PROCESS, Frame, Member, PermissionMode, PlanApprovalRequest, Program,
+    SpawnInput, Status, chain, neutralised,
 };
 use pitcrew_team::store::{
     Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn,
@@ -21,7 +21,6 @@ use tokio::sync::oneshot;
 
 use super::agent_handle::AgentHandle;
 use super::ends::Answers;
-use super::mode::mode_named;
 use super::remote::{
     Launching, RemoteEvent, RemoteReport, RemoteSpec, RemoteSupervisor, with_screen,
 };
@@ -159,7 +158,7 @@ impl TeamLoop {
             session_id: self.run_context.session_id.clone(),
             plan_mode_required: member.plan_mode_required.unwrap_or(false),
             agent_type: member.agent_type.clone(),
-            mode: mode_named(known_mode.mode()).unwrap_or_default(),
+            mode: PermissionMode::named(known_mode.mode()).unwrap_or_default(),
             model: member.model.clone(),
             lead_process: verify_key.is_some().then(ProcessIdentity::own),
             verify_key,
@@ -613,7 +612,7 @@ impl TeamLoop {
         let text = task_notification(
             agent.as_str(),
             &output,
-            "pending",
+            Status::Pending,
             &with_screen(said, screen.as_deref()),
         );
         self.tell_lead(Event::Told { text });

@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use super::agent_handle::AgentHandle;
 use super::agent_spec::AgentSpec;
 use super::ends::Answers;
-use super::mode::mode_named;
 use super::remote::Launching;
 use super::run_machine::RunInput;
 use super::start::TeamCreateState;
@@ -297,8 +296,7 @@ impl TeamLoop {
         definition: &AgentDefinition,
     ) -> Result<PermissionMode, ToolOutcome> {
         if let Some(asked) = &input.mode {
-            let mode: Option<PermissionMode> = serde_json::from_value(asked.clone().into()).ok();
-            let mode = mode.ok_or_else(|| unknown_mode(asked))?;
+            let mode = PermissionMode::named(asked).ok_or_else(|| unknown_mode(asked))?;
             return self.no_freer(mode);
         }
         if let Some(mode) = definition.permission_mode {
@@ -389,7 +387,7 @@ impl TeamLoop {
             role: Role::Teammate,
             definition,
             model,
-            mode: mode_named(known_mode.mode()).unwrap_or_default(),
+            mode: PermissionMode::named(known_mode.mode()).unwrap_or_default(),
             cwd: worktree.clone().unwrap_or(home),
             parent_call: None,
             max_turns: self.limits.turns_of(member),

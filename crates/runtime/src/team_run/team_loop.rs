@@ -9,7 +9,8 @@ use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
-    AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, Status, TaskId, chain, counted,
+    AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, PermissionMode, Status, TaskId,
+    chain, counted,
 };
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RunBounds};
@@ -21,7 +22,6 @@ use super::answers::Pending;
 use super::client_turns::{ClientTurns, TurnState, owes_goodbye, owes_notice};
 use super::ends::Answers;
 use super::in_process::InProcess;
-use super::mode::mode_named;
 use super::recovery::Unremoved;
 use super::remote::{RemoteReport, TURN_SHOWS_WITHIN};
 use super::run_context::RunContext;
@@ -476,7 +476,7 @@ impl TeamLoop {
             match known.look(&self.run_context.team, member) {
                 ModeLook::Same => {}
                 ModeLook::Changed(mode) => {
-                    if let Some(mode) = mode_named(&mode) {
+                    if let Some(mode) = PermissionMode::named(&mode) {
                         self.run_context.sink.tell(running.body.switch(name, mode)).await;
                         changed.push((name.clone(), mode));
                     }

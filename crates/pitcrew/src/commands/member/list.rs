@@ -1,6 +1,6 @@
 //! `pitcrew member list`.
 
-use pitcrew_protocol::Member;
+use pitcrew_protocol::{Member, PermissionMode};
 use pitcrew_team::{KnownMode, SpawnRecord};
 use serde::Serialize;
 
@@ -54,7 +54,8 @@ pub(crate) fn cells(member: &Member) -> [String; 6] {
 
 /// The mode of a member: the one on record, or the one that its client was started in.
 fn mode_of(member: &Member) -> Option<String> {
-    let planning = || member.plan_mode_required.filter(|it| *it).map(|_| "plan".to_owned());
+    let planning =
+        || member.plan_mode_required.filter(|it| *it).map(|_| PermissionMode::Plan.to_string());
     let is_client = || SpawnRecord::of(member).is_some() && !SpawnRecord::is_run_by_us(member);
     let of_client = || is_client().then(|| KnownMode::of_another_client(member).mode().to_owned());
     member.mode.clone().or_else(planning).or_else(of_client)
