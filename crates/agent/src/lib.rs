@@ -11,6 +11,7 @@ mod digest;
 mod event;
 mod faulty;
 mod file_seen;
+mod inbox;
 mod machine;
 mod mail;
 mod pause;
@@ -32,6 +33,8 @@ pub use mail::Mail;
 mod simulation;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_approval;
 #[cfg(test)]
 mod tests_compact;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The machine: its phases, and what each event makes of them.
 //!
 //! A turn is a chain of boundaries. At each the inbox is read and delivered; then come the next calls of the turn, or the
-//! model, or the end of the turn. What happens to single calls is in `round`, what mail means in `mail`, how a turn is cut
+//! model, or the end of the turn. What happens to single calls is in `round`, how mail is sorted and delivered in `inbox`, how a turn is cut
 //! off and an agent parked in `pause`, and what becomes of a conversation that is nearly too long in `compact`.
 
 use std::collections::HashSet;
@@ -10,16 +10,12 @@ use pitcrew_model::Response;
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status, counted, counted_is};
 
 use super::compact::Compacting;
-use super::mail::Kind;
 use super::repeats::Repeats;
 use super::round::Stage;
 use super::{
     Effect, Effects, Event, IdleCause, IdleReport, Mail, ModelFailure, Profile, Role, TurnEnd,
 };
 use crate::transcript::{AnswerFault, Conversation, Step};
-
-/// How many superseded notices are marked read at once: each marking writes the whole inbox.
-const SUPERSEDED_AT_ONCE: usize = 32;
 
 /// An agent.
 #[derive(Debug)]
@@ -33,13 +29,13 @@ pub struct Agent {
     pub(super) remarks: Vec<(String, Vec<String>)>,
     pub(super) pending: Vec<Mail>,
     /// The messages in `pending`: a busy agent reads its whole inbox again each time it is rung.
-    waiting: HashSet<MessageId>,
+    pub(super) waiting: HashSet<MessageId>,
     /// Idle notices that newer ones took the place of, until they are marked read. They stay in `waiting`, since the inbox
     /// may be read again before that.
-    superseded: Vec<MessageId>,
+    pub(super) superseded: Vec<MessageId>,
     /// What it is to know at the next boundary.
-    told: Vec<Step>,
-    referred: HashSet<MessageId>,
+    pub(super) told: Vec<Step>,
+    pub(super) referred: HashSet<MessageId>,
     /// Answers were read to questions that are not asked yet, since a crash came before the asking was on disk. They stay
     /// unread until then.
     pub(super) has_early_answer: bool,
@@ -171,19 +167,8 @@ impl Agent {
                 self.boundary(Phase::Boundary, &mut fx);
             }
             Event::Resumed => self.resume(&mut fx),
-            Event::MailWaiting => {
-                if self.profile.role != Role::Subagent && !self.is_at_rest() {
-                    fx.push(Effect::TakeMail);
-                }
-            }
-            Event::MailArrived(mail) => {
-                let phase = self.phase;
-                self.sort(mail, &mut fx);
-                // An answer among the mail may have brought the agent to a boundary, where the inbox is read anew.
-                if self.phase == phase {
-                    self.proceed(&mut fx);
-                }
-            }
+            Event::MailWaiting => self.mail_waits(&mut fx),
+            Event::MailArrived(mail) => self.mail_arrived(mail, &mut fx),
             Event::Told { text } => self.learn([Step::Told { text }], &mut fx),
             Event::ShutdownWithdrawn { text } => {
                 self.learn([Step::ShutdownRefused, Step::Told { text }], &mut fx)
@@ -198,12 +183,7 @@ impl Agent {
                 self.learn([Step::Instructed { text }], &mut fx);
             }
             Event::Settled(ids) => ids.into_iter().for_each(|id| self.pass_over(id, &mut fx)),
-            Event::Wake => {
-                if self.phase == Phase::Idle && !self.is_parked {
-                    self.is_waking = true;
-                    fx.push(Effect::TakeMail);
-                }
-            }
+            Event::Wake => self.wake(&mut fx),
             Event::ModelFinished { response, cost_usd } => {
                 self.answered(response, cost_usd, &mut fx)
             }
@@ -222,12 +202,7 @@ impl Agent {
             Event::Parked => self.is_parked = true,
             Event::Unparked => self.unparked(&mut fx),
             Event::Held => self.held(&mut fx),
-            Event::StopAsked { reason } => {
-                self.stop = Some(reason);
-                if matches!(self.phase, Phase::Pending | Phase::Idle) {
-                    self.proceed(&mut fx);
-                }
-            }
+            Event::StopAsked { reason } => self.stop_asked(reason, &mut fx),
             Event::Killed { reason } => self.finish(Status::Killed, Some(reason), &mut fx),
             Event::Broken { reason } => self.end(Status::Failed, Some(reason), &mut fx),
         }
@@ -235,7 +210,20 @@ impl Agent {
         fx
     }
 
-    /// Is to know something at the next boundary; an idle agent starts a turn.
+    fn wake(&mut self, fx: &mut Effects) {
+        if self.phase == Phase::Idle && !self.is_parked {
+            self.is_waking = true;
+            fx.push(Effect::TakeMail);
+        }
+    }
+
+    fn stop_asked(&mut self, reason: String, fx: &mut Effects) {
+        self.stop = Some(reason);
+        if matches!(self.phase, Phase::Pending | Phase::Idle) {
+            self.proceed(fx);
+        }
+    }
+
     fn mode_changed(&mut self, mode: PermissionMode, fx: &mut Effects) {
         if mode == PermissionMode::Plan && self.mode != mode {
             fx.push(Effect::StopCommands);
@@ -243,6 +231,7 @@ impl Agent {
         self.mode = mode;
     }
 
+    /// Is to know something at the next boundary; an idle agent starts a turn.
     fn learn(&mut self, steps: impl IntoIterator<Item = Step>, fx: &mut Effects) {
         self.told.extend(steps);
         self.proceed_when_idle(fx);
@@ -305,79 +294,6 @@ impl Agent {
         }
     }
 
-    /// Acts on what is for the machine at once, and keeps the rest for the next boundary.
-    fn sort(&mut self, mail: Vec<Mail>, fx: &mut Effects) {
-        for mail in mail {
-            if self.conversation.holds(&mail.id) {
-                // Delivered before a crash that came before it was marked read.
-                fx.push(Effect::Acknowledge(vec![mail.id]));
-                continue;
-            }
-            if self.waiting.contains(&mail.id) {
-                continue;
-            }
-            match mail.kind(self.profile.role) {
-                // A call that a crash cut off is made again, and only then it is known which answer is its.
-                Kind::Plan { request, .. } if self.may_yet_send_plan(&request) => {}
-                kind @ (Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. }) => {
-                    if kind == Kind::Fold {
-                        self.supersede(&mail.from, fx);
-                    }
-                    self.waiting.insert(mail.id.clone());
-                    self.pending.push(mail);
-                }
-                Kind::Permission { request, grant, digest } => match self.call_asked_in(&request) {
-                    Some(call) => {
-                        let grant = self.if_for(&call, grant, digest.as_ref());
-                        self.granted(&call, vec![mail.id], grant, fx);
-                    }
-                    None if self.may_yet_ask() => self.has_early_answer = true,
-                    None => self.pass_over(mail.id, fx),
-                },
-                Kind::Refer => {
-                    if self.referred.insert(mail.id.clone()) {
-                        fx.push(Effect::Refer(mail));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Drops the notices of a sender that a newer one makes pointless. A lead at rest is sent thousands of them before its
-    /// next turn, and each would be written again with every message that comes in.
-    fn supersede(&mut self, sender: &str, fx: &mut Effects) {
-        let role = self.profile.role;
-        let superseded = &mut self.superseded;
-        self.pending.retain(|mail| {
-            let is_pointless = mail.from == sender && mail.says_only_idle(role);
-            if is_pointless {
-                superseded.push(mail.id.clone());
-            }
-            !is_pointless
-        });
-        if superseded.len() >= SUPERSEDED_AT_ONCE {
-            fx.push(Effect::Acknowledge(std::mem::take(superseded)));
-        }
-    }
-
-    /// Takes note of a message that the model has no use for.
-    fn pass_over(&mut self, id: MessageId, fx: &mut Effects) {
-        self.write(vec![Step::Mail { ids: vec![id.clone()], text: String::new() }], fx);
-        fx.push(Effect::Acknowledge(vec![id]));
-    }
-
-    fn wakes(&self) -> bool {
-        if self.is_parked {
-            return false;
-        }
-        let wakes = |mail: &Mail| mail.kind(self.profile.role) != Kind::Fold;
-        !self.told.is_empty() || self.pending.iter().any(wakes)
-    }
-
-    fn has_text_to_read(&self) -> bool {
-        self.pending.iter().any(|mail| mail.kind(self.profile.role) == Kind::Read)
-    }
-
     pub(super) fn proceed_when_idle(&mut self, fx: &mut Effects) {
         if self.phase == Phase::Idle {
             self.proceed(fx);
@@ -385,7 +301,7 @@ impl Agent {
     }
 
     /// Goes on from a boundary, once the inbox was read.
-    fn proceed(&mut self, fx: &mut Effects) {
+    pub(super) fn proceed(&mut self, fx: &mut Effects) {
         if self.is_held {
             return;
         }
@@ -427,53 +343,6 @@ impl Agent {
             self.fall_idle(IdleCause::TurnOver, fx);
         } else {
             self.call_model(fx);
-        }
-    }
-
-    /// Puts into the conversation what waits for it and fits: written first, then marked read. The rest stays unread until the
-    /// next boundary.
-    fn deliver(&mut self, fx: &mut Effects) {
-        // After it has agreed to shut down the model is not called again: what it has not read is left unread, and is dead.
-        if self.is_parked || self.is_agreeing_to_shut_down() {
-            return;
-        }
-        let mut steps = Vec::new();
-        let mut ids = Vec::new();
-        for step in self.told.drain(..) {
-            if let Step::Parted { ids: answered, .. } = &step {
-                ids.extend(answered.iter().cloned());
-            }
-            steps.push(step);
-        }
-        let later = self.pending.split_off(self.mail_that_fits());
-        let pending = std::mem::replace(&mut self.pending, later);
-        let fresh: Vec<MessageId> = pending.iter().map(|mail| mail.id.clone()).collect();
-        self.waiting.retain(|id| !fresh.contains(id));
-        ids.extend(fresh.iter().cloned());
-        ids.append(&mut self.superseded);
-        for mail in &pending {
-            match mail.kind(self.profile.role) {
-                Kind::Plan { request, mode } => {
-                    if let Some(mode) =
-                        mode.filter(|_| self.conversation.plan() == Some(request.as_str()))
-                    {
-                        self.mode = mode;
-                        // Before the delivery: after a crash in between, the mail comes again and sets it again.
-                        fx.push(Effect::SetMode(mode));
-                    }
-                    steps.push(Step::PlanAnswered { request });
-                }
-                Kind::Shutdown { request } => steps.push(Step::ShutdownAsked { request }),
-                Kind::Read | Kind::Fold | Kind::Permission { .. } | Kind::Refer => {}
-            }
-        }
-        if !fresh.is_empty() {
-            let texts: Vec<&str> = pending.iter().map(|mail| mail.rendered.as_str()).collect();
-            steps.push(Step::Mail { ids: fresh, text: texts.join("\n\n") });
-        }
-        self.write(steps, fx);
-        if !ids.is_empty() {
-            fx.push(Effect::Acknowledge(ids));
         }
     }
 

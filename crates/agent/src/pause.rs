@@ -130,9 +130,8 @@ mod tests {
     use pitcrew_model::Block;
     use pitcrew_protocol::Status;
 
-    use super::super::tests::{
-        Play, allowed, asking_teammate, calls, done, idle_teammate, mail, says,
-    };
+    use super::super::tests::{Play, allowed, calls, done, idle_teammate, mail, says};
+    use super::super::tests_approval::asking_teammate;
     use super::super::{Event, ModelFailure};
     use super::*;
     use crate::transcript::Grant;

@@ -9,16 +9,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_model::{Block, Message, Role, ToolContent};
-use pitcrew_protocol::{AgentName, FORMAT_VERSION, MessageId, Status, newer_line};
+use pitcrew_protocol::{AgentName, MessageId, Status};
 use serde_json::Value;
 
 use crate::FileSeen;
 
 mod compacted;
+mod lines;
 mod step;
 
 use compacted::Fill;
 pub use compacted::{LEAST_CHARS, TOKEN_CHARS, shortened, tokens_of};
+pub use lines::{NewerTranscript, Read, read};
 pub use step::{AnswerFault, Entry, Grant, Step};
 
 /// A call of a tool that the model made.
@@ -361,55 +363,6 @@ fn is_whole_result(block: &Block) -> bool {
     matches!(block, Block::ToolResult { content: Some(content), .. } if content.text().len() > CUT.len())
 }
 
-/// A transcript that a later version wrote.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "line {line} is of version {version}, written by a newer pitcrew; this one reads up to version {FORMAT_VERSION}"
-)]
-pub struct NewerTranscript {
-    /// The line, from 1 up.
-    pub line: usize,
-    /// Its version.
-    pub version: u64,
-}
-
-/// A transcript as it was read.
-#[derive(Debug, Default, PartialEq)]
-pub struct Read {
-    /// Its steps.
-    pub entries: Vec<Entry>,
-    /// The lines that are no step, from 1 up. They are passed over, and stay where they are.
-    pub unread: Vec<usize>,
-}
-
-/// Reads a transcript back. What is no step is passed over: a blank line without a word, anything else with its number.
-///
-/// # Errors
-/// When a line is of a later version. A torn last line never gets here; the store passes it over.
-pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
-    let mut read = Read::default();
-    for (line, text) in (1..).zip(lines).filter(|(_, text)| !text.trim().is_empty()) {
-        if let Ok(entry) = serde_json::from_str(text)
-            && !text.contains(VERSION_MARK)
-        {
-            read.entries.push(entry);
-            continue;
-        }
-        let value: Option<Value> = serde_json::from_str(text).ok();
-        if let Some(version) = value.as_ref().and_then(newer_line) {
-            return Err(NewerTranscript { line, version });
-        }
-        match value.and_then(|value| serde_json::from_value(value).ok()) {
-            Some(entry) => read.entries.push(entry),
-            None => read.unread.push(line),
-        }
-    }
-    Ok(read)
-}
-
-/// What every line with a version holds; most lines have none, and need not be looked at twice.
-const VERSION_MARK: &str = "\"v\"";
-
 #[cfg(test)]
 mod tests {
     use pitcrew_model::Usage;
@@ -570,25 +523,6 @@ mod tests {
         let lines: Vec<_> =
             entries.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
         assert_eq!(read(&lines).unwrap(), Read { entries, unread: Vec::new() });
-    }
-
-    #[test]
-    fn lines_that_are_no_steps_are_passed_over_and_those_of_a_later_version_refused() {
-        let rested = r#"{"seq":1,"kind":"rested"}"#;
-        let later = r#"{"v":2,"seq":5,"kind":"rested"}"#;
-        let lines =
-            [rested, "", "  ", r#"{"seq":2,"kind":"sang"}"#, "{\"seq\":", "17"].map(str::to_owned);
-        let found = read(&lines).unwrap();
-        assert_eq!((found.entries.len(), found.unread), (1, vec![4, 5, 6]));
-        let error = read(&[rested.to_owned(), later.to_owned()]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "line 2 is of version 2, written by a newer pitcrew; this one reads up to version 1"
-        );
-        assert_eq!(
-            read(&[r#"{"v":1,"seq":5,"kind":"rested"}"#.to_owned()]).unwrap().entries.len(),
-            1
-        );
     }
 
     #[test]

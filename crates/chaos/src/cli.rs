@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
@@ -120,7 +120,8 @@ impl Chaos {
         }
         let options = Options { binary: self.binary()?, keeps: self.keep };
         let at_once = Arc::new(Semaphore::new(self.jobs.max(1)));
-        let (count, started, mut runs) = (plans.len(), Instant::now(), JoinSet::new());
+        let (count, started) = (plans.len(), Instant::now());
+        let mut runs: JoinSet<SeedResult> = JoinSet::new();
         for plan in plans {
             let (at_once, options) = (Arc::clone(&at_once), options.clone());
             runs.spawn(async move {
@@ -129,18 +130,15 @@ impl Chaos {
                 (seed, if stopped { Err(Error::Stopped) } else { run(plan, options, &STOP).await })
             });
         }
-        let stop = tokio::spawn(async {
-            let Ok(mut term) =
-                tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-            else {
-                return;
-            };
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = term.recv() => {}
-            }
-            STOP.store(true, Ordering::SeqCst);
-        });
+        let stop = tokio::spawn(stop_at_signal());
+        let tally = self.collect(runs, count).await?;
+        stop.abort();
+        self.tell_sum(&tally, started.elapsed());
+        Ok(tally.failed.is_empty())
+    }
+
+    /// Prints each run as it ends, and adds it up.
+    async fn collect(&self, mut runs: JoinSet<SeedResult>, count: usize) -> Result<Tally, Error> {
         let mut tally = Tally::default();
         while let Some(joined) = runs.join_next().await {
             let action = "join a run".to_owned();
@@ -159,9 +157,12 @@ impl Chaos {
                 }
             }
         }
-        stop.abort();
-        let Tally { runs, crashes, failed, skipped, kinds, ends } = &tally;
-        let took = started.elapsed().as_secs();
+        Ok(tally)
+    }
+
+    fn tell_sum(&self, tally: &Tally, took: Duration) {
+        let Tally { runs, crashes, failed, skipped, kinds, ends } = tally;
+        let took = took.as_secs();
         let summary = json!({
             "runs": runs, "crashes": crashes, "failed": failed, "skipped": skipped, "seconds": took, "harms": kinds,
             "ends": ends,
@@ -183,7 +184,6 @@ impl Chaos {
                 skipped.len()
             )
         });
-        Ok(tally.failed.is_empty())
     }
 
     fn plans(&self) -> Vec<Plan> {
@@ -263,6 +263,22 @@ impl Chaos {
             say(&format!("  kept: {}", folder.display()));
         }
     }
+}
+
+/// The seed of a run, and what came of it.
+type SeedResult = (u64, Result<Outcome, Error>);
+
+/// Stops the runs at Ctrl-C or SIGTERM.
+async fn stop_at_signal() {
+    let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = term.recv() => {}
+    }
+    STOP.store(true, Ordering::SeqCst);
 }
 
 /// The sums of all runs.

@@ -101,52 +101,8 @@ fn made(
     let started = Instant::now();
     let mut stage = Stage::new(&plan, &options.binary, &server.url())?;
     let (desk, commands) = (WriterLog::default(), Commands::default());
-    let mut driver = Driver {
-        stage: &stage,
-        server: &server,
-        desk: &desk,
-        commands: &commands,
-        plan: &plan,
-        stop,
-        started,
-        lead: None,
-        life: 0,
-        tail: Tail::default(),
-        entries: Vec::new(),
-        progress: Progress { at: started, asked: 0, entries: 0 },
-        crashes: 0,
-        end: None,
-        begins: Begin::New,
-        harmed: Harmed::default(),
-        findings: Vec::new(),
-        log: Vec::new(),
-    };
-    let ended = thread::scope(|scope| {
-        let writers = [
-            (plan.writers.cli, Writer::Cli),
-            (plan.writers.honouring, Writer::Honouring),
-            (plan.writers.ignoring, Writer::Ignoring),
-            (plan.writers.claims, Writer::Claims),
-        ];
-        for (_, writer) in writers.into_iter().filter(|(is_there, _)| *is_there) {
-            let (desk, stage, seed) = (&desk, &stage, plan.seed);
-            scope.spawn(move || desk.write(stage, writer, seed));
-        }
-        commands.start(scope, stale::Run { stage: &stage, plan: &plan, desk: &desk });
-        if let (Some(Fault::FullDisk { after_ms, for_ms }), Disk::Small) =
-            (plan.fault, stage.disk())
-        {
-            let root = stage.root();
-            scope.spawn(move || {
-                thread::sleep(Duration::from_millis(after_ms));
-                fill(&root, Duration::from_millis(for_ms));
-            });
-        }
-        let ended = driver.drive();
-        desk.stop();
-        ended
-    });
-    ended?;
+    let mut driver = Driver::new(&stage, &server, &desk, &commands, &plan, stop, started);
+    driver.drive_beside_others()?;
     let Driver { crashes, end, mut findings, mut log, life, harmed, .. } = driver;
     let scene = Scene {
         stage: &stage,
@@ -163,16 +119,7 @@ fn made(
     let figures =
         commands.figures().map(|figures| format!("{figures}, {} put back", put_back(&stage)));
     log.push(format!("{} requests", server.asked()));
-    let mut skipped = Vec::new();
-    if stage.disk() == Disk::Plain {
-        match plan.fault {
-            Some(Fault::FullDisk { .. }) => {
-                skipped.push("a full disk: mounting takes root".to_owned())
-            }
-            Some(Fault::PowerCuts) => skipped.push("power cuts: loop devices take root".to_owned()),
-            Some(Fault::FileSize { .. } | Fault::Descriptors { .. }) | None => {}
-        }
-    }
+    let skipped = skipped(&plan, &stage);
     let folder = (options.keeps && !findings.is_empty()).then(|| stage.keep());
     let Harmed { kinds, ends, .. } = harmed;
     Ok(Outcome {
@@ -187,6 +134,18 @@ fn made(
         kinds,
         ends,
     })
+}
+
+/// The faults of the plan that this machine cannot make.
+fn skipped(plan: &Plan, stage: &Stage) -> Vec<String> {
+    if stage.disk() != Disk::Plain {
+        return Vec::new();
+    }
+    match plan.fault {
+        Some(Fault::FullDisk { .. }) => vec!["a full disk: mounting takes root".to_owned()],
+        Some(Fault::PowerCuts) => vec!["power cuts: loop devices take root".to_owned()],
+        Some(Fault::FileSize { .. } | Fault::Descriptors { .. }) | None => Vec::new(),
+    }
 }
 
 /// How many writes the journal has as undone and put back.
@@ -242,7 +201,67 @@ enum Waited {
     Over,
 }
 
-impl Driver<'_> {
+impl<'a> Driver<'a> {
+    fn new(
+        stage: &'a Stage,
+        server: &'a Server,
+        desk: &'a WriterLog,
+        commands: &'a Commands,
+        plan: &'a Plan,
+        stop: &'a AtomicBool,
+        started: Instant,
+    ) -> Self {
+        Self {
+            stage,
+            server,
+            desk,
+            commands,
+            plan,
+            stop,
+            started,
+            lead: None,
+            life: 0,
+            tail: Tail::default(),
+            entries: Vec::new(),
+            progress: Progress { at: started, asked: 0, entries: 0 },
+            crashes: 0,
+            end: None,
+            begins: Begin::New,
+            harmed: Harmed::default(),
+            findings: Vec::new(),
+            log: Vec::new(),
+        }
+    }
+
+    /// Drives the run while the plan's other writers, commands and a full disk work against it.
+    fn drive_beside_others(&mut self) -> Result<(), Error> {
+        let (stage, plan, desk) = (self.stage, self.plan, self.desk);
+        thread::scope(|scope| {
+            let writers = [
+                (plan.writers.cli, Writer::Cli),
+                (plan.writers.honouring, Writer::Honouring),
+                (plan.writers.ignoring, Writer::Ignoring),
+                (plan.writers.claims, Writer::Claims),
+            ];
+            for (_, writer) in writers.into_iter().filter(|(is_there, _)| *is_there) {
+                scope.spawn(move || desk.write(stage, writer, plan.seed));
+            }
+            self.commands.start(scope, stale::Run { stage, plan, desk });
+            if let (Some(Fault::FullDisk { after_ms, for_ms }), Disk::Small) =
+                (plan.fault, stage.disk())
+            {
+                let root = stage.root();
+                scope.spawn(move || {
+                    thread::sleep(Duration::from_millis(after_ms));
+                    fill(&root, Duration::from_millis(for_ms));
+                });
+            }
+            let ended = self.drive();
+            desk.stop();
+            ended
+        })
+    }
+
     fn drive(&mut self) -> Result<(), Error> {
         self.start()?;
         let crashes = self.plan.crashes.clone();

@@ -2,8 +2,6 @@
 
 use pitcrew_model::{ALIASES, Endpoints, ModelSpec, PriceSource, PriceTable, ollama_models};
 
-use crate::run_options;
-
 /// Names the models that a run on `model` can open: its own, aliases and those with a price in the settings whose vendor has a key, the
 /// form of that vendor's others, and the models of a local Ollama. A scripted run looks for no Ollama.
 pub(crate) async fn openable(
@@ -15,7 +13,6 @@ pub(crate) async fn openable(
     let local = if is_scripted {
         Vec::new()
     } else {
-        run_options::install_crypto();
         // A machine without Ollama is the usual case.
         ollama_models(endpoints).await.unwrap_or_default()
     };

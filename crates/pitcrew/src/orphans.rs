@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pitcrew_runtime::identity::Stopped;
 use pitcrew_runtime::supervision::{
-    LadderEnd, PaneClosed, RecordedPanes, StoppedMember, TaggedPane, stop_members, sweep,
+    PaneClosed, RecordedPanes, StoppedMember, TaggedPane, stop_members, sweep,
 };
 use pitcrew_team::Team;
 use serde::Serialize;
@@ -98,16 +98,11 @@ impl StoppedView {
     }
 
     fn of(member: &StoppedMember) -> Self {
-        let outcome = match member.end {
-            LadderEnd::ByItself => Stopped::WasGone,
-            LadderEnd::Stopped => Stopped::Ended,
-            LadderEnd::Stuck => Stopped::StillRunning,
-        };
         Self {
             name: Some(member.name.to_string()),
             pid: member.started.process.map(|process| process.pid),
             pane: member.started.pane.as_ref().map(ToString::to_string),
-            outcome: word(outcome),
+            outcome: word(member.end),
             pane_left: member.pane_left.clone(),
             pane_not_asked: member.pane_not_asked.clone(),
             is_gone: member.is_gone(),

@@ -449,7 +449,6 @@ async fn model_name(
     match default_spec(of_settings, endpoints, None) {
         Ok(spec) => Ok(spec.to_string()),
         Err(ModelError::NoModel) => {
-            install_crypto();
             // A machine without Ollama is the usual case and no error of its own.
             let local = ollama_models(endpoints).await.ok();
             let spec = default_spec(None, endpoints, local.as_deref());
@@ -472,17 +471,8 @@ fn opener(endpoints: Endpoints, patience: Duration) -> OpenModel {
     let (pace, policy) = (Pace::new(), RetryPolicy { patience, ..RetryPolicy::default() });
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, ModelError> {
         let spec: ModelSpec = name.parse()?;
-        if !matches!(spec, ModelSpec::Script(_)) {
-            install_crypto();
-        }
         open(&spec, &endpoints, &pace, &policy)
     })
-}
-
-/// Chooses who encrypts connections; done once, by the first model that needs one.
-pub(crate) fn install_crypto() {
-    // The only error is that it was done before.
-    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 pub(crate) fn prices(settings: &Settings) -> Result<PriceTable, Failure> {

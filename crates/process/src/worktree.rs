@@ -287,30 +287,6 @@ impl Worktrees {
         Ok(Finished::Removed)
     }
 
-    /// Removes a worktree whatever it holds, for the end of its team (founding guide section 5).
-    ///
-    /// What was not committed is lost; commits are not: a branch with commits that are not merged is
-    /// left, and answered.
-    ///
-    /// # Errors
-    /// `NotOurs` when we did not make it, `Locked` when somebody locked it, `Git` and `Io` otherwise.
-    pub async fn force_remove(&self, path: &Path) -> Result<Option<String>, WorktreeError> {
-        let record = self.record(path).await?;
-        let path = &record.worktree.path;
-        let _turn = self.turn(&self.git.common_folder().await?).await?;
-        if record.admin.join("locked").exists() {
-            return Err(WorktreeError::Locked { path: path.clone() });
-        }
-        if self.git.remove_worktree(path, true).await.is_err() {
-            // Git no longer takes the folder for a worktree, but the marker says that it is ours.
-            remove_folder(path.clone()).await?;
-            self.git.remove_worktree(path, true).await?;
-        }
-        let is_deleted = self.delete_branch_if_merged(&record).await?;
-        self.tidy(path);
-        Ok((!is_deleted).then_some(record.worktree.branch))
-    }
-
     /// Lists the worktrees we made that belong to nobody any more: all but those at `live` paths.
     ///
     /// # Errors

@@ -7,14 +7,6 @@ use std::collections::HashMap;
 
 use crate::{Task, TaskId, TaskStatus};
 
-/// Whether a circle would close if `blocked` had to wait for `blocker`; a task that waits for itself is one.
-///
-/// For several edges at once, or many questions, use a [`TaskGraph`].
-#[must_use]
-pub fn would_cycle(tasks: &[Task], blocker: &TaskId, blocked: &TaskId) -> bool {
-    TaskGraph::of(tasks).circle(blocker, blocked).is_some()
-}
-
 /// The tasks that may be taken now, by id: pending, without owner, and every blocker completed.
 #[must_use]
 pub fn ready(tasks: &[Task]) -> Vec<&Task> {
@@ -306,6 +298,10 @@ mod tests {
         ids.into_iter().map(TaskId::number).collect()
     }
 
+    fn closes_circle(tasks: &[Task], blocker: &TaskId, blocked: &TaskId) -> bool {
+        TaskGraph::of(tasks).circle(blocker, blocked).is_some()
+    }
+
     #[test]
     fn a_task_is_ready_when_it_is_free_and_all_its_blockers_are_completed() {
         let mut owned = task(5, "pending", &[], &[]);
@@ -336,10 +332,10 @@ mod tests {
             task(3, "pending", &[], &[2]),
         ];
         assert_eq!(numbers(ready(&tasks).iter().map(|t| &t.id)), [1]);
-        assert!(would_cycle(&tasks, &id(3), &id(1)));
-        assert!(would_cycle(&tasks, &id(1), &id(1)), "a task cannot wait for itself");
-        assert!(!would_cycle(&tasks, &id(1), &id(3)));
-        assert!(!would_cycle(&tasks, &id(8), &id(9)));
+        assert!(closes_circle(&tasks, &id(3), &id(1)));
+        assert!(closes_circle(&tasks, &id(1), &id(1)), "a task cannot wait for itself");
+        assert!(!closes_circle(&tasks, &id(1), &id(3)));
+        assert!(!closes_circle(&tasks, &id(8), &id(9)));
     }
 
     #[test]
@@ -416,8 +412,8 @@ mod tests {
             task(3, "pending", &[], &[1]),
         ];
         assert_eq!(ready(&tasks), Vec::<&Task>::new());
-        assert!(!would_cycle(&tasks, &id(1), &id(3)));
-        assert!(would_cycle(&tasks, &id(3), &id(2)));
+        assert!(!closes_circle(&tasks, &id(1), &id(3)));
+        assert!(closes_circle(&tasks, &id(3), &id(2)));
     }
 
     proptest::proptest! {

@@ -51,7 +51,7 @@ pub use frame::{
     PlanApprovalResponse, ShutdownApproved, ShutdownRejected, ShutdownRequest, ShutdownResponse,
     TaskAssignment, TaskCompleted, TeammateTerminated,
 };
-pub use graph::{CircleError, TaskGraph, open_blockers, ready, would_cycle};
+pub use graph::{CircleError, TaskGraph, open_blockers, ready};
 pub use inject::{
     Injected, attribute, is_invisible, is_unseen, neutralised, parse as parse_injected, render,
 };

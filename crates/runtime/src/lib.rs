@@ -13,7 +13,6 @@ mod dropped;
 pub mod events;
 pub mod hooks;
 pub mod hosting;
-pub mod panes;
 pub mod prompts;
 pub mod question;
 pub mod run;
@@ -23,6 +22,7 @@ mod team_run;
 mod team_tools;
 
 pub use pitcrew_agent::{self as agent, transcript};
+pub use pitcrew_panes as panes;
 pub use pitcrew_permission::{gate, settings, trust};
 pub use pitcrew_process::{
     given_file, handle, identity, job as process, protected, sandbox, worktree,

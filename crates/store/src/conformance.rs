@@ -14,6 +14,8 @@ use pitcrew_protocol::{
 
 mod archive;
 mod journal;
+mod mail;
+mod tasks;
 mod unread;
 
 use archive::{
@@ -24,13 +26,24 @@ use journal::{
     the_journal_is_asked_about_one_message_and_summed_up, the_journal_is_followed_from_a_position,
     the_journal_keeps_its_order,
 };
+use mail::{
+    a_message_sent_twice_is_there_once, an_acknowledged_message_is_read_and_stays,
+    an_acknowledged_message_of_a_session_is_gone,
+    concurrent_sends_are_all_kept_in_order_per_sender,
+    messages_stand_in_the_order_of_their_sending, trimming_takes_the_oldest_read_messages_only,
+};
+use tasks::{
+    a_dependency_is_seen_from_both_ends, a_new_task_gets_the_next_id,
+    a_refused_task_edit_changes_nothing, an_id_is_never_used_again,
+    of_many_claims_exactly_one_wins,
+};
 use unread::{
     a_full_inbox_takes_no_more_and_stays_as_it_is, concurrent_sends_do_not_exceed_a_limit_together,
 };
 
 use crate::{
-    Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LeaseName, LogName, Past,
-    RateScope, Slot, StoreError, TaskTable,
+    Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LeaseName, LogName, RateScope,
+    Slot, StoreError, TaskTable,
 };
 
 /// One check; its name says what holds.
@@ -276,205 +289,6 @@ async fn a_team_that_is_not_there_is_named_in_the_error(
         same(what, is_no_team(error), true)?;
     }
     same("teams", backend.teams().await?, Vec::new())
-}
-
-async fn messages_stand_in_the_order_of_their_sending(
-    backend: Arc<dyn Backend>,
-) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    for nth in 0..5 {
-        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
-    }
-    let inbox = backend.inbox(&dir, &bob()).await?;
-    let found: Vec<_> = inbox.into_iter().map(|m| m.message).collect();
-    same("messages", found, (0..5).map(|n| message("a", n)).collect())?;
-    let nameless =
-        backend.append(&dir, &bob(), Message::new("a", "no id".into(), String::new())).await;
-    same(
-        "a message without an id is refused",
-        matches!(nameless, Err(StoreError::Refused(_))),
-        true,
-    )
-}
-
-async fn a_message_sent_twice_is_there_once(backend: Arc<dyn Backend>) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    let mention =
-        Message::new("b", "about \"a-1\"".into(), String::new()).with_id(&MessageId("b-1".into()));
-    same("a mention", backend.append(&dir, &bob(), mention).await?, Appended::New)?;
-    same("first", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::New)?;
-    same("second", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::AlreadyThere)?;
-    let inbox = bob();
-    let both = join_all([(); 2].map(|()| backend.append(&dir, &inbox, message("a", 2)))).await;
-    let both = both.into_iter().collect::<Result<Vec<_>, _>>()?;
-    same("at once", both.iter().filter(|done| **done == Appended::New).count(), 1)?;
-    same("ids", ids(&backend, &dir).await?, vec!["b-1".into(), "a-1".into(), "a-2".into()])
-}
-
-async fn concurrent_sends_are_all_kept_in_order_per_sender(
-    backend: Arc<dyn Backend>,
-) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    let senders = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let send_all = |from: &'static str| {
-        let (backend, dir) = (&backend, &dir);
-        async move {
-            for nth in 0..10 {
-                same(
-                    "append",
-                    backend.append(dir, &bob(), message(from, nth)).await?,
-                    Appended::New,
-                )?;
-            }
-            Ok::<_, Failure>(())
-        }
-    };
-    join_all(senders.map(send_all)).await.into_iter().collect::<Result<(), _>>()?;
-    let all = ids(&backend, &dir).await?;
-    same("messages", all.len(), 80)?;
-    for from in senders {
-        let of_one: Vec<_> = all.iter().filter(|id| id.starts_with(from)).cloned().collect();
-        same("order of one sender", of_one, (0..10).map(|n| format!("{from}-{n}")).collect())?;
-    }
-    Ok(())
-}
-
-async fn an_acknowledged_message_is_read_and_stays(
-    backend: Arc<dyn Backend>,
-) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    for nth in 0..3 {
-        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
-    }
-    let known = [MessageId("a-1".into()), MessageId("nobody's".into())];
-    same(
-        "marked",
-        backend.acknowledge(&dir, &bob(), &known).await?,
-        vec![MessageId("a-1".into())],
-    )?;
-    same("marked again", backend.acknowledge(&dir, &bob(), &known).await?, Vec::new())?;
-    let read: Vec<_> =
-        backend.inbox(&dir, &bob()).await?.iter().map(|m| m.message.is_read()).collect();
-    same("read", read, vec![false, true, false])
-}
-
-async fn an_acknowledged_message_of_a_session_is_gone(
-    backend: Arc<dyn Backend>,
-) -> Result<(), Failure> {
-    let config: TeamConfig = from_text(
-        r#"{"name":"session-6132882e","leadProcess":{"pid":9522},"members":[{"name":"team-lead","tmuxPaneId":"leader"}]}"#,
-    )?;
-    backend.create_team(&config).await?;
-    let dir = config.name.dir();
-    for nth in 0..3 {
-        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
-    }
-    let known = ["a-1", "nobody's"].map(|id| MessageId(id.into()));
-    same(
-        "marked",
-        backend.acknowledge(&dir, &bob(), &known).await?,
-        vec![MessageId("a-1".into())],
-    )?;
-    same("marked again", backend.acknowledge(&dir, &bob(), &known).await?, Vec::new())?;
-    same("left", ids(&backend, &dir).await?, vec!["a-0".into(), "a-2".into()])?;
-    let past = backend.past_mail(&dir, &bob(), Past::Lately).await?;
-    same("the past", past.first().map(|past| past.id.0.clone()), Some("a-1".into()))
-}
-
-async fn trimming_takes_the_oldest_read_messages_only(
-    backend: Arc<dyn Backend>,
-) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    for nth in 0..5 {
-        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
-    }
-    let read = [0, 1, 3].map(|n| MessageId(format!("a-{n}")));
-    backend.acknowledge(&dir, &bob(), &read).await?;
-    same("moved", backend.trim_inbox(&dir, &bob(), 1).await?, 2)?;
-    same("left", ids(&backend, &dir).await?, vec!["a-2".into(), "a-3".into(), "a-4".into()])?;
-    same("moved again", backend.trim_inbox(&dir, &bob(), 1).await?, 0)?;
-    let past = backend.past_mail(&dir, &bob(), Past::All).await?;
-    let past: Vec<_> = past.into_iter().take(2).map(|past| past.id.0).collect();
-    same("the past", past, vec!["a-0".into(), "a-1".into()])
-}
-
-async fn a_new_task_gets_the_next_id(backend: Arc<dyn Backend>) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    add_tasks(&backend, &dir, 11).await?;
-    add_tasks(&backend, &dir, 1).await?;
-    same("ids", task_ids(&backend, &dir).await?, (1..=12).map(|n: u32| n.to_string()).collect())
-}
-
-async fn an_id_is_never_used_again(backend: Arc<dyn Backend>) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    add_tasks(&backend, &dir, 3).await?;
-    let remove = |table: &mut TaskTable| {
-        table.tasks.retain(|id, _| id.number() == 1);
-        Ok(())
-    };
-    backend.edit_tasks(&dir, Box::new(remove)).await?;
-    add_tasks(&backend, &dir, 1).await?;
-    same("ids", task_ids(&backend, &dir).await?, vec!["1".into(), "4".into()])?;
-    let again = |table: &mut TaskTable| {
-        let id = TaskId::from_number(2);
-        table.tasks.insert(id.clone(), task(id));
-        Ok(())
-    };
-    let again = backend.edit_tasks(&dir, Box::new(again)).await;
-    same("a used id is refused", matches!(again, Err(StoreError::Refused(_))), true)
-}
-
-async fn a_dependency_is_seen_from_both_ends(backend: Arc<dyn Backend>) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    add_tasks(&backend, &dir, 3).await?;
-    let block = |table: &mut TaskTable| {
-        if let Some(task) = table.tasks.get_mut(&TaskId::from_number(1)) {
-            task.blocks = vec![TaskId::from_number(2), TaskId::from_number(3)];
-        }
-        Ok(())
-    };
-    backend.edit_tasks(&dir, Box::new(block)).await?;
-    let blockers = |tasks: &[Task]| tasks.iter().map(|t| t.blocked_by.len()).collect::<Vec<_>>();
-    same("blockers", blockers(&backend.tasks(&dir).await?), vec![0, 1, 1])?;
-    let remove = |table: &mut TaskTable| {
-        table.tasks.remove(&TaskId::from_number(1));
-        Ok(())
-    };
-    backend.edit_tasks(&dir, Box::new(remove)).await?;
-    same("blockers once it is gone", blockers(&backend.tasks(&dir).await?), vec![0, 0])
-}
-
-async fn of_many_claims_exactly_one_wins(backend: Arc<dyn Backend>) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    add_tasks(&backend, &dir, 1).await?;
-    let claims = (0..16).map(|nth| {
-        let claim = move |table: &mut TaskTable| match table.tasks.get_mut(&TaskId::from_number(1))
-        {
-            Some(task) if task.owner.is_none() => {
-                task.owner = Some(format!("agent-{nth}"));
-                task.status = TaskStatus::InProgress;
-                Ok(())
-            }
-            Some(_) | None => Err(ApiError::new(ErrorCode::InvalidStatus, "taken")),
-        };
-        backend.edit_tasks(&dir, Box::new(claim))
-    });
-    let won = join_all(claims).await;
-    same("winners", won.iter().filter(|w| w.is_ok()).count(), 1)?;
-    let winner = won.iter().position(Result::is_ok).map(|nth| format!("agent-{nth}"));
-    same("owner", backend.tasks(&dir).await?.first().and_then(|t| t.owner.clone()), winner)
-}
-
-async fn a_refused_task_edit_changes_nothing(backend: Arc<dyn Backend>) -> Result<(), Failure> {
-    let dir = team(&backend).await?;
-    add_tasks(&backend, &dir, 2).await?;
-    let clear = |table: &mut TaskTable| {
-        table.tasks.clear();
-        Err(ApiError::new(ErrorCode::CircularDependency, "no"))
-    };
-    let refused = backend.edit_tasks(&dir, Box::new(clear)).await;
-    same("refused", matches!(refused, Err(StoreError::Refused(_))), true)?;
-    same("ids", task_ids(&backend, &dir).await?, vec!["1".into(), "2".into()])
 }
 
 async fn a_rate_is_an_exact_sliding_window(backend: Arc<dyn Backend>) -> Result<(), Failure> {

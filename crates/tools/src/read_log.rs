@@ -95,11 +95,6 @@ impl ReadLog {
         Self { stamps: Arc::default(), locks }
     }
 
-    /// Whether this agent has seen the file at that canonical path.
-    pub fn has_read(&self, path: &Path) -> bool {
-        self.stamps().by_path.contains_key(path)
-    }
-
     pub(super) fn note(&self, path: PathBuf, stamp: Stamp) {
         let mut stamps = self.stamps();
         stamps.by_path.insert(path.clone(), stamp);

@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::copies::landings;
 use super::git_programs::named_program;
 use super::guarded::{Whose, refusal};
 use super::history::Place;
 use super::judge::{Call, Gate, Verdict, denied_by, edit_suggestions, hard_limit};
-use super::need::{Need, most};
-use super::paths::{CONFIG_FOLDER, Target, expand_home};
+use super::paths::{CONFIG_FOLDER, Target};
 use super::programs::{is_of_the_project, may_leave_repository};
 use super::rules::{Access, Rule, squeeze};
 use super::shell::{
-    Effect, Reach, Reading, Redirect, Scope, Script, ShellWord, Written, effect, history,
-    is_own_variable, is_safe_variable, written,
+    Effect, Redirect, Scope, Script, ShellWord, Written, effect, is_own_variable, is_safe_variable,
+    written,
 };
 use super::steps::{Step, each, expand, look_through};
 use pitcrew_process::sandbox::Profile;
+
+mod needs;
+mod rules;
 
 /// How many folders a command may be in at once, for all its `cd`s may or may not have run.
 const FOLDER_LIMIT: usize = 16;
@@ -30,9 +31,6 @@ const SINKS: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
 
 /// What the shell does itself, and what changes nothing and reads nothing.
 const BUILTINS: [&str; 5] = [":", "echo", "false", "pwd", "true"];
-
-/// Files that anybody may read, wherever they are.
-const SOURCES: [&str; 5] = ["/dev/null", "/dev/stdin", "/dev/zero", "/dev/urandom", "/dev/fd/63"];
 
 pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdict {
     if let Some(verdict) = hard_limit(mode, ToolKind::Shell, call.tool) {
@@ -292,131 +290,9 @@ impl<'a> Case<'a> {
         Place { gate: self.gate, cwd: self.call.cwd, folders: &self.folders }
     }
 
-    /// Whether git may show something of the past that a rule keeps from being read.
-    fn may_show_history_of(&self, rule: &Rule) -> bool {
-        let mut shows = false;
-        each(&self.steps, &mut |step| {
-            for form in step.forms.iter().chain(&step.expanded) {
-                let git = form.first().filter(|name| base_name(name) == "git");
-                let history = git.and_then(|_| history(form.get(1..).unwrap_or_default()));
-                shows |= history.is_some_and(|history| self.place().may_show(rule, &history));
-            }
-        });
-        shows
-    }
-
-    /// Whether a deny or ask rule speaks of any part of the command.
-    fn is_met_by(&self, rule: &Rule) -> bool {
-        if rule.names_tool(tool_name::BASH) || rule.matches_command(&squeeze(self.command)) {
-            return true;
-        }
-        let mut met = false;
-        each(&self.steps, &mut |step| met |= self.step_is_met_by(step, rule));
-        met || !self.doubts.is_empty() && self.text_is_met_by(rule)
-    }
-
-    fn step_is_met_by(&self, step: &Step, rule: &Rule) -> bool {
-        if rule.is_about_commands() {
-            let tails = |form: &Vec<ShellWord>| {
-                let depth = if step.hidden { form.len() } else { 1 };
-                (0..depth)
-                    .any(|from| matches_any_spelling(rule, form.get(from..).unwrap_or_default()))
-            };
-            return step.forms.iter().chain(&step.expanded).any(tails);
-        }
-        let redirected = step.part.redirects.iter().any(|redirect| match redirect {
-            Redirect::Read(word) => {
-                self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Read, it))
-            }
-            Redirect::Write(word) => {
-                self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Write, it))
-            }
-        });
-        redirected
-            || self.arguments_are_met_by(step.innermost(), rule)
-            || step.expanded.iter().any(|words| self.arguments_are_met_by(words, rule))
-    }
-
     /// The words that a redirect's word may become.
     fn becomes(&self, word: &ShellWord) -> Vec<ShellWord> {
         self.scope.forms(std::slice::from_ref(word)).concat()
-    }
-
-    fn arguments_are_met_by(&self, words: &[ShellWord], rule: &Rule) -> bool {
-        let speaks_only = matches!(
-            words.first().and_then(ShellWord::exact),
-            Some("echo" | "printf" | "true" | "pwd")
-        );
-        if speaks_only {
-            return false;
-        }
-        let (paths, reach, writes) = match effect(words) {
-            Effect::Reads(reading) => (reading.paths, reading.reach, reading.unproven),
-            Effect::Enters(_) => (Vec::new(), Reach::Named, false),
-            Effect::Touches(_) | Effect::Copies { .. } | Effect::Unknown => {
-                (Vec::new(), Reach::Named, true)
-            }
-        };
-        let args = words.get(1..).unwrap_or_default();
-        let is_git = words.first().is_some_and(|name| base_name(name) == "git");
-        if is_git
-            && rule.is_about(Access::Read)
-            && args.iter().any(|word| self.place().names(rule, word))
-        {
-            return true;
-        }
-        args.iter().chain(&paths).any(|word| {
-            self.word_is_met_by(rule, Access::Read, word)
-                || writes && self.word_is_met_by(rule, Access::Write, word)
-        }) || reach == Reach::Tree
-            && paths.is_empty()
-            && self.path_is_met_by(rule, Access::Read, ".")
-    }
-
-    fn word_is_met_by(&self, rule: &Rule, access: Access, word: &ShellWord) -> bool {
-        let value = word.text.split_once('=').map(|(_, value)| value);
-        // A value may be joined to a flag, and that to others.
-        let is_short = word.text.starts_with('-') && !word.text.starts_with("--");
-        let joined = word
-            .text
-            .char_indices()
-            .skip(2)
-            .filter(|_| is_short)
-            .map(|(at, _)| word.text.get(at..));
-        let spellings = [Some(word.text.as_str()), value].into_iter().chain(joined);
-        spellings
-            .flatten()
-            .filter(|path| !path.is_empty())
-            .any(|path| self.path_is_met_by(rule, access, path))
-    }
-
-    fn path_is_met_by(&self, rule: &Rule, access: Access, path: &str) -> bool {
-        if !rule.is_about(access) {
-            return false;
-        }
-        let meets =
-            |from: &PathBuf| rule.touches(access, self.call.cwd, &self.gate.target(from, path));
-        self.folders.iter().any(meets)
-    }
-
-    /// Judges the letters alone, for a command that was not understood: better too much than too little.
-    fn text_is_met_by(&self, rule: &Rule) -> bool {
-        let segments = self.command.split([';', '|', '&', '\n', '(', ')', '{', '}', '`']);
-        let tokens =
-            self.command.split(|c: char| c.is_whitespace() || ";|&(){}`<>'\"=$".contains(c));
-        let runs = |segment: &str| {
-            let words: Vec<&str> = segment.split_whitespace().collect();
-            (0..words.len())
-                .any(|from| rule.matches_command(&words.get(from..).unwrap_or_default().join(" ")))
-        };
-        let touches = |token: &str| {
-            self.path_is_met_by(rule, Access::Read, token)
-                || self.path_is_met_by(rule, Access::Write, token)
-        };
-        if rule.is_about_commands() {
-            return segments.into_iter().any(runs);
-        }
-        tokens.filter(|token| !token.is_empty()).any(touches)
     }
 
     /// The profile in which it may run without anybody being asked, as far as this machine holds it.
@@ -481,125 +357,11 @@ impl<'a> Case<'a> {
         self.doubts.is_empty() && self.steps.iter().all(is_plain)
     }
 
-    /// What the command needs, where it does nothing that somebody must be asked about.
-    fn need(&self, mode: PermissionMode) -> Option<Need> {
-        if !self.doubts.is_empty() {
-            return None;
-        }
-        most(self.steps.iter().map(|step| self.step_need(mode, step)))
-    }
-
     /// Whether a part of it is a reader with options that are not known.
     fn is_unproven(&self) -> bool {
         let mut is_unproven = false;
         each(&self.steps, &mut |step| is_unproven |= step.is_unproven());
         is_unproven
-    }
-
-    fn step_need(&self, mode: PermissionMode, step: &Step) -> Option<Need> {
-        let redirects = most(step.part.redirects.iter().map(|redirect| match redirect {
-            Redirect::Read(word) => {
-                most(self.becomes(word).iter().map(|word| self.may_read(word, Reach::Named)))
-            }
-            Redirect::Write(word) if is_sink(word) => Some(Need::READ),
-            Redirect::Write(word) => self.may_write(mode, word.exact()?),
-        }))
-        .filter(|_| has_safe_variables(step))?;
-        // In plan mode a rule allows only commands that surely read.
-        let heeds_rules = mode != PermissionMode::Plan || !step.is_unproven();
-        let by_rule = |form: &Vec<ShellWord>| {
-            heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)))
-        };
-        if step.forms.first().is_some_and(by_rule) {
-            return Some(Need::FREE);
-        }
-        if !self.runs_known_programs(step) {
-            return None;
-        }
-        if !step.hidden && step.forms.iter().any(by_rule) {
-            return Some(Need::FREE);
-        }
-        let itself = match &step.script {
-            Some(script) => most(script.iter().map(|step| self.step_need(mode, step))),
-            None => most(step.effects().map(|effect| self.effect_need(mode, effect))),
-        };
-        Some(redirects.and(itself?))
-    }
-
-    fn effect_need(&self, mode: PermissionMode, effect: Effect) -> Option<Need> {
-        match effect {
-            Effect::Reads(reading) => self.may_read_all(&reading),
-            Effect::Enters(folder) => self.may_read(&folder?, Reach::Named),
-            Effect::Touches(paths) => most(paths.iter().map(|path| self.may_write(mode, path))),
-            Effect::Copies { sources, target } => {
-                most(sources.iter().map(|source| self.may_copy(mode, source, &target)))
-            }
-            Effect::Unknown => None,
-        }
-    }
-
-    fn may_read_all(&self, reading: &Reading) -> Option<Need> {
-        let Reading { paths, reach, mentioned, unproven } = reading;
-        let here = ShellWord::literal(".");
-        let implied = if *reach == Reach::Tree && paths.is_empty() { Some(&here) } else { None };
-        let exists = |word: &&ShellWord| {
-            let is_there = |from: &PathBuf| {
-                !word.text.is_empty() && from.join(&word.text).symlink_metadata().is_ok()
-            };
-            self.folders.iter().any(is_there)
-        };
-        let named = most(paths.iter().chain(implied).map(|word| self.may_read(word, *reach)))?;
-        let mentioned =
-            most(mentioned.iter().filter(exists).map(|word| self.may_read(word, Reach::Named)))?;
-        Some(named.and(mentioned).and(Need { unproven: *unproven, ..Need::READ }))
-    }
-
-    /// What it takes to read what the word names, in whichever folder the command is by then.
-    fn may_read(&self, word: &ShellWord, reach: Reach) -> Option<Need> {
-        let rules = &self.gate.rules;
-        let path = word.exact()?;
-        if SOURCES.contains(&path) {
-            return Some(Need::READ);
-        }
-        let cwd = self.call.cwd;
-        most(self.folders.iter().map(|from| {
-            let target = self.gate.target(from, path);
-            let keeping = || rules.deny.iter().chain(&rules.ask);
-            let is_kept = reach == Reach::Tree
-                && keeping().any(|rule| rule.may_lie_below(Access::Read, cwd, &target));
-            let unproven = reach == Reach::Linked
-                && target.resolved.as_ref().is_some_and(|path| path.is_dir());
-            let is_allowed = || self.allowing().any(|rule| rule.covers(Access::Read, cwd, &target));
-            let read = self.gate.is_inside(cwd, &target).then_some(Need { unproven, ..Need::READ });
-            read.or_else(|| is_allowed().then_some(Need { unproven, ..Need::FREE }))
-                .filter(|_| !is_kept)
-        }))
-    }
-
-    fn may_write(&self, mode: PermissionMode, path: &str) -> Option<Need> {
-        let cwd = self.call.cwd;
-        most(self.folders.iter().map(|from| {
-            let target = self.gate.target(from, path);
-            let free = mode == PermissionMode::AcceptEdits
-                && !target.steers_tools()
-                && self.gate.is_inside(cwd, &target);
-            let allowed = || self.allowing().any(|rule| rule.covers(Access::Write, cwd, &target));
-            free.then_some(Need::WORK).or_else(|| allowed().then_some(Need::FREE))
-        }))
-    }
-
-    /// What it takes to write every file that a copy makes, wherever it lands.
-    fn may_copy(&self, mode: PermissionMode, source: &str, target: &str) -> Option<Need> {
-        let home = self.gate.home.as_deref();
-        let named = most([source, target].into_iter().map(|path| self.may_write(mode, path)));
-        let landed = most(self.folders.iter().map(|from| {
-            let all = landings(
-                &from.join(expand_home(source, home)),
-                &from.join(expand_home(target, home)),
-            )?;
-            most(all.iter().map(|path| self.may_write(mode, &path.to_string_lossy())))
-        }));
-        Some(named?.and(landed?))
     }
 
     fn ask(&self) -> Verdict {
@@ -679,18 +441,4 @@ fn base_name(name: &ShellWord) -> &str {
 fn plain_text(words: &[ShellWord]) -> String {
     let raw: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
     raw.join(" ")
-}
-
-/// Whether the rule speaks of the command as written, without quotes, or without its folder.
-fn matches_any_spelling(rule: &Rule, words: &[ShellWord]) -> bool {
-    let Some((name, args)) = words.split_first() else {
-        return false;
-    };
-    let unquoted: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
-    let bare: Vec<&str> = std::iter::once(base_name(name))
-        .chain(args.iter().map(|word| word.text.as_str()))
-        .collect();
-    rule.matches_command(&plain_text(words))
-        || rule.matches_command(&unquoted.join(" "))
-        || rule.matches_command(&bare.join(" "))
 }

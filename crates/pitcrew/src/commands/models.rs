@@ -56,7 +56,6 @@ impl Models {
         let endpoints = run_options::endpoints(context, &settings);
         let prices = run_options::prices(&settings)?;
         let local = context.briefly(async {
-            run_options::install_crypto();
             // A machine without Ollama is the usual case.
             Ok(pitcrew_model::ollama_models(&endpoints).await.unwrap_or_default())
         })?;

@@ -9,7 +9,9 @@ use pitcrew_protocol::{
     AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, ResultForm, StreamEvent,
     SystemInit, TeamEvent, ToolTraits, UserEvent,
 };
-use pitcrew_runtime::events::{Answered, RemoteActivity, RunEvent, Spending, ToolEnded};
+use pitcrew_runtime::events::{
+    AgentStarted, Answered, Compacted, RemoteActivity, RunEvent, Spending, ToolEnded,
+};
 use serde_json::{Map, Value, json};
 
 use super::tally::stream_usage;
@@ -162,80 +164,60 @@ impl Stream {
 
 /// What our own events tell: the event's name, who it is about, and more.
 fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
+    let of = |name, agent, data| Some((name, Some(agent), data));
     match event {
         RunEvent::Started(it) => Some((
             "started",
             None,
             json!({"team_file_path": it.team_file, "resumed": it.resumed, "agents": it.agents}),
         )),
-        RunEvent::AgentStarted(it) => {
-            let data = json!({
-                "agent_type": it.agent_type, "model": it.model, "color": it.color, "cwd": it.cwd, "mode": it.mode.as_str(),
-                "parent_tool_use_id": it.parent_call,
-            });
-            Some(("agent_started", Some(&it.agent), data))
-        }
+        RunEvent::AgentStarted(it) => of("agent_started", &it.agent, agent_started(it)),
         RunEvent::AgentLaunched { agent, stage } => {
-            Some(("agent_launched", Some(agent), json!({"stage": stage.as_str()})))
+            of("agent_launched", agent, json!({"stage": stage.as_str()}))
         }
         RunEvent::DoneElsewhere { agent, activity } => {
-            let (kind, data) = done_elsewhere(activity);
-            Some((kind, Some(agent), data))
+            let (name, data) = done_elsewhere(activity);
+            of(name, agent, data)
         }
-        RunEvent::AgentChanged { agent, status, detail } => Some((
-            "agent_changed",
-            Some(agent),
-            json!({"status": status.as_str(), "detail": detail}),
-        )),
-        RunEvent::ModelWaits { agent, reason, delay } => Some((
-            "model_waits",
-            Some(agent),
-            json!({"reason": reason, "delay_ms": delay.as_millis() as u64}),
-        )),
+        RunEvent::AgentChanged { agent, status, detail } => {
+            of("agent_changed", agent, json!({"status": status.as_str(), "detail": detail}))
+        }
+        RunEvent::ModelWaits { agent, reason, delay } => {
+            let delay_ms = delay.as_millis() as u64;
+            of("model_waits", agent, json!({"reason": reason, "delay_ms": delay_ms}))
+        }
         RunEvent::ModelSilent { agent, silent_for } => {
-            Some(("model_silent", Some(agent), json!({"silent_ms": silent_for.as_millis() as u64})))
+            of("model_silent", agent, json!({"silent_ms": silent_for.as_millis() as u64}))
         }
-        RunEvent::Answered(it) => {
-            let data = json!({
-                "message_id": it.message_id, "model": it.model, "usage": it.usage, "cost_usd": it.cost_usd,
-            });
-            Some(("turn_ended", Some(&it.agent), data))
+        RunEvent::Answered(it) => of("turn_ended", &it.agent, answered(it)),
+        RunEvent::Compacted(it) => of("compacted", &it.agent, compacted(it)),
+        RunEvent::ToolStarted { agent, call, tool, input } => {
+            let data = json!({"tool_use_id": call, "tool_name": tool, "tool_input": input});
+            of("tool_started", agent, data)
         }
-        RunEvent::Compacted(it) => {
-            let data = json!({
-                "model": it.model, "tokens_before": it.tokens_before, "tokens_after": it.tokens_after, "usage": it.usage,
-                "cost_usd": it.cost_usd,
-            });
-            Some(("compacted", Some(&it.agent), data))
-        }
-        RunEvent::ToolStarted { agent, call, tool, input } => Some((
-            "tool_started",
-            Some(agent),
-            json!({"tool_use_id": call, "tool_name": tool, "tool_input": input}),
-        )),
         RunEvent::ToolEnded(it) => {
             let data =
                 json!({"tool_use_id": it.call, "tool_name": it.tool, "is_error": it.is_error});
-            Some(("tool_ended", Some(&it.agent), data))
+            of("tool_ended", &it.agent, data)
         }
         RunEvent::MailDelivered { agent, from, ids } => {
-            Some(("message_injected", Some(agent), json!({"from": from, "ids": ids})))
+            of("message_injected", agent, json!({"from": from, "ids": ids}))
         }
         RunEvent::PermissionAsked { agent, call, tool } => {
-            Some(("permission_asked", Some(agent), json!({"tool_use_id": call, "tool_name": tool})))
+            of("permission_asked", agent, json!({"tool_use_id": call, "tool_name": tool}))
         }
         RunEvent::PermissionAnswered { agent, call, refused, would_allow } => {
             let data = json!({"tool_use_id": call, "allowed": refused.is_none(), "reason": refused, "allow_rule": would_allow});
-            Some(("permission_answered", Some(agent), data))
+            of("permission_answered", agent, data)
         }
         RunEvent::AllowedAlways { agent, what } => {
-            Some(("allowed_always", Some(agent), json!({"what": what})))
+            of("allowed_always", agent, json!({"what": what}))
         }
         RunEvent::ModeChanged { agent, mode } => {
-            Some(("mode_changed", Some(agent), json!({"mode": mode.as_str()})))
+            of("mode_changed", agent, json!({"mode": mode.as_str()}))
         }
         RunEvent::ModeRecorded { agent, mode } => {
-            Some(("mode_recorded", Some(agent), json!({"mode": mode.as_str()})))
+            of("mode_recorded", agent, json!({"mode": mode.as_str()}))
         }
         RunEvent::ShuttingDown { reason } => {
             Some(("shutting_down", None, json!({"reason": reason})))
@@ -243,6 +225,24 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
         RunEvent::Warning { text } => Some(("warning", None, json!({"text": text}))),
         RunEvent::TextDelta { .. } => None,
     }
+}
+
+fn agent_started(it: &AgentStarted) -> Value {
+    json!({
+        "agent_type": it.agent_type, "model": it.model, "color": it.color, "cwd": it.cwd, "mode": it.mode.as_str(),
+        "parent_tool_use_id": it.parent_call,
+    })
+}
+
+fn answered(it: &Answered) -> Value {
+    json!({"message_id": it.message_id, "model": it.model, "usage": it.usage, "cost_usd": it.cost_usd})
+}
+
+fn compacted(it: &Compacted) -> Value {
+    json!({
+        "model": it.model, "tokens_before": it.tokens_before, "tokens_after": it.tokens_after, "usage": it.usage,
+        "cost_usd": it.cost_usd,
+    })
 }
 
 /// Writes an event as a line on stdout.

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{AgentName, Color, Status};
 use pitcrew_runtime::events::{
-    Answered, Compacted, RemoteActivity, RunEvent, Spending, waiting_for_model,
+    AgentStarted, Answered, Compacted, RemoteActivity, RunEvent, Spending, ToolEnded,
+    waiting_for_model,
 };
 use pitcrew_runtime::question::visible;
 use serde_json::Value;
@@ -69,14 +70,7 @@ impl View {
             RunEvent::AgentStarted(started) => {
                 let color = started.color.as_deref().and_then(named);
                 self.start(started.agent.clone(), color);
-                let place =
-                    if started.parent_call.is_some() { "as a subagent" } else { "as a teammate" };
-                let agent_type = started.agent_type.as_deref().unwrap_or("agent");
-                let text = format!(
-                    "joins {place} ({agent_type}, {}, mode {})",
-                    started.model, started.mode
-                );
-                vec![Remark::of(&started.agent, text)]
+                vec![Remark::of(&started.agent, joins(started))]
             }
             RunEvent::AgentLaunched { agent, stage } => {
                 vec![Remark::of(agent, format!("in its pane: {}", stage.as_str()))]
@@ -101,26 +95,9 @@ impl View {
             RunEvent::ToolStarted { agent, tool, input, .. } => {
                 self.is_at(agent, brief(tool, input))
             }
-            RunEvent::ToolEnded(ended) => {
-                self.does(&ended.agent, None);
-                let failed = ended.is_error.then(|| {
-                    Remark::of(
-                        &ended.agent,
-                        format!("{} failed: {}", ended.tool, first_line(&ended.text, SAID_CHARS)),
-                    )
-                });
-                failed.into_iter().collect()
-            }
+            RunEvent::ToolEnded(ended) => self.tool_ended(ended),
             RunEvent::MailDelivered { agent, from, .. } => {
-                // Of a teammate elsewhere it is not always known who wrote.
-                let known: Vec<String> =
-                    from.iter().filter(|name| !name.is_empty()).cloned().collect();
-                let senders = if known.is_empty() {
-                    String::new()
-                } else {
-                    format!(" from {}", counted(&known))
-                };
-                vec![Remark::of(agent, format!("reads mail{senders}"))]
+                vec![Remark::of(agent, reads_mail(from))]
             }
             RunEvent::PermissionAsked { agent, call, tool } => {
                 if let Some(agent) = self.agent(agent) {
@@ -136,13 +113,9 @@ impl View {
                 vec![Remark::of(agent, answered_permission(refused.as_deref()))]
             }
             RunEvent::AllowedAlways { agent, what } => {
-                vec![Remark::of(
-                    agent,
-                    format!(
-                        "may do this from now on, by an answer beside it: {}",
-                        in_one_line(what)
-                    ),
-                )]
+                let what = in_one_line(what);
+                let text = format!("may do this from now on, by an answer beside it: {what}");
+                vec![Remark::of(agent, text)]
             }
             RunEvent::ModeChanged { agent, mode } => {
                 vec![Remark::of(agent, format!("is in mode {mode} now"))]
@@ -255,6 +228,17 @@ impl View {
         said.collect()
     }
 
+    fn tool_ended(&mut self, ended: &ToolEnded) -> Vec<Remark> {
+        self.does(&ended.agent, None);
+        let failed = ended.is_error.then(|| {
+            Remark::of(
+                &ended.agent,
+                format!("{} failed: {}", ended.tool, first_line(&ended.text, SAID_CHARS)),
+            )
+        });
+        failed.into_iter().collect()
+    }
+
     fn compacted(&mut self, compacted: &Compacted) -> Vec<Remark> {
         if let Some(agent) = self.agent(&compacted.agent) {
             agent.usage += compacted.usage;
@@ -301,6 +285,22 @@ impl AgentRow {
             }
         }
         line.trim_end().to_owned()
+    }
+}
+
+fn joins(started: &AgentStarted) -> String {
+    let place = if started.parent_call.is_some() { "as a subagent" } else { "as a teammate" };
+    let agent_type = started.agent_type.as_deref().unwrap_or("agent");
+    format!("joins {place} ({agent_type}, {}, mode {})", started.model, started.mode)
+}
+
+fn reads_mail(from: &[String]) -> String {
+    // Of a teammate elsewhere it is not always known who wrote.
+    let known: Vec<String> = from.iter().filter(|name| !name.is_empty()).cloned().collect();
+    if known.is_empty() {
+        "reads mail".to_owned()
+    } else {
+        format!("reads mail from {}", counted(&known))
     }
 }
 

@@ -103,12 +103,6 @@ pub enum WorktreeError {
         /// The folder.
         path: PathBuf,
     },
-    /// Somebody locked it with `git worktree lock`.
-    #[error("{} is locked; unlock it with git worktree unlock", .path.display())]
-    Locked {
-        /// The worktree.
-        path: PathBuf,
-    },
     /// Git failed.
     #[error("git {command} failed: {answer}")]
     Git {

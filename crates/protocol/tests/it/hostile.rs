@@ -7,6 +7,8 @@ use pitcrew_protocol::{
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::tools::TEAM_TOOLS;
+
 /// Texts that are JSON, nearly JSON, or anything.
 fn text() -> impl Strategy<Value = String> {
     let piece = proptest::sample::select(vec![
@@ -135,7 +137,7 @@ proptest! {
 
     #[test]
     fn any_input_is_a_call_or_a_refusal_with_faults(input in value()) {
-        for tool in crate::team_tools() {
+        for tool in TEAM_TOOLS {
             if let Err(error) = TeamCall::parse(tool, input.clone()).unwrap() {
                 prop_assert!(!error.faults.is_empty());
                 prop_assert!(error.to_string().starts_with(tool));

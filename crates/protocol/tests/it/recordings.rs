@@ -8,6 +8,8 @@ use pitcrew_protocol::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use crate::tools::TEAM_TOOLS;
+
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
@@ -69,7 +71,7 @@ fn check_hooks(path: &Path) {
         let name = hook["tool_name"].as_str().unwrap();
         match TeamCall::parse(name, hook["tool_input"].clone()) {
             Some(call) => drop(call.unwrap_or_else(|e| panic!("{e}: {line}"))),
-            None => assert!(!crate::team_tools().contains(&name), "{line}"),
+            None => assert!(!TEAM_TOOLS.contains(&name), "{line}"),
         }
     }
 }
@@ -94,7 +96,7 @@ fn every_recording_is_read_and_written_back_to_the_byte() {
             "tool-input-schemas.json" => {
                 let schemas: Value =
                     serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-                assert!(crate::team_tools().iter().all(|tool| schemas.get(tool).is_some()));
+                assert!(TEAM_TOOLS.iter().all(|tool| schemas.get(tool).is_some()));
             }
             _ => panic!("nobody claims the recording {shown}"),
         }

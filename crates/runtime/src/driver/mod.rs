@@ -11,6 +11,7 @@ mod calls;
 mod compaction;
 mod inbox;
 mod inspect;
+mod link;
 mod log;
 mod marks;
 mod model_call;
@@ -21,5 +22,6 @@ pub(crate) use agent_context::{
 };
 pub(crate) use calls::call_name;
 pub(crate) use inbox::task_notification;
+pub(crate) use link::{AgentSender, link};
 pub(crate) use log::{Log, LogError, output_file};
-pub(crate) use run::{AgentSender, Driver, Start, link};
+pub(crate) use run::{Driver, Start};

@@ -58,8 +58,7 @@ impl SoloLoop {
         reason: Option<String>,
         text: Option<String>,
     ) {
-        let account = self.usage_totals.of(&self.member);
-        (account.state, account.reason) = (status, reason.clone());
+        self.account.note_state(status, reason.clone());
         self.run_context.note_state(&self.member, status, reason.clone()).await;
         self.end = Some(match status {
             Status::Completed => RunEnd::Success { text: text.unwrap_or_default() },
@@ -82,9 +81,7 @@ impl SoloLoop {
         let is_gone = self.why == Some(DropReason::Gone);
         match &end {
             RunEnd::Interrupted | RunEnd::ShutDown => {
-                let account = self.usage_totals.of(&self.member);
-                account.state = Status::Killed;
-                account.reason = Some("it was stopped, and can be resumed".to_owned());
+                self.account.was_dropped();
                 self.set_active(false).await;
             }
             RunEnd::Success { .. }
@@ -115,13 +112,13 @@ impl SoloLoop {
             RunEnd::Success { .. } => OpenWork::default(),
             _ => OpenWork::of_tasks(&tasks),
         };
-        let (agents, totals) = self
+        let totals = self
             .usage_totals
             .close(self.began.elapsed(), |model| self.run_context.window_of(model));
         RunOutcome {
             team: self.run_context.team.name().to_string(),
             end,
-            agents,
+            agents: vec![self.account.summary],
             totals,
             tasks,
             open,

@@ -23,8 +23,8 @@ use crate::driver::{AgentSender, Announcement, Driver, Report, ReportKind, Start
 use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_model};
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::team_run::{
-    InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun, SubagentRuns,
-    UsageTotals,
+    Account, InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun,
+    SubagentRuns, UsageTotals,
 };
 use crate::transcript::{Grant, ToolCall};
 
@@ -43,6 +43,8 @@ pub(super) struct SoloLoop {
     pub(super) is_placed_by_us: bool,
     pub(super) link: AgentSender,
     pub(super) here: InProcess,
+    /// What the member did and used, its subagents included.
+    pub(super) account: Account,
     pub(super) usage_totals: UsageTotals,
     pub(super) limits: RunLimits,
     pub(super) grace: Duration,
@@ -207,7 +209,7 @@ impl SoloLoop {
             self.warn(text).await;
         }
         self.tell_refused_mode().await;
-        self.here.start(&self.member, driver, start);
+        self.here.run(&self.member, driver, start);
     }
 
     async fn woken(&mut self, wake: Wake) {
@@ -355,7 +357,7 @@ impl SoloLoop {
     /// Puts the member's entry back that a stale config dropped. A lead of another client has its reasons, which it notes
     /// nowhere: a member that has agreed to leave, or that it removes once more at once, ends.
     async fn is_missing(&mut self) {
-        let is_leaving = self.usage_totals.of(&self.member).state == Status::ShutdownRequested;
+        let is_leaving = self.account.summary.state == Status::ShutdownRequested;
         let is_meant = self.entry_seen.put_back_at.is_some_and(|at| at.elapsed() < MEANT_WITHIN)
             && !self.is_placed_by_us;
         if !is_leaving && !is_meant {
@@ -449,7 +451,7 @@ impl SoloLoop {
     /// Counts a model call of the member, or of a subagent of its: its lead reads the member's cost in the journal.
     pub(super) async fn spent(&mut self, spending: &Spending) {
         self.run_context.note_turn(&self.member, spending).await;
-        self.usage_totals.spend(&self.member, spending);
+        self.account.spend(spending, &mut self.usage_totals);
         if let Some(most) =
             self.limits.max_cost_usd.filter(|most| self.usage_totals.cost_usd() >= *most)
         {
@@ -459,8 +461,7 @@ impl SoloLoop {
 
     async fn announced(&mut self, announcement: Announcement) {
         let Announcement { status, detail, fault: _, until_noted } = announcement;
-        let account = self.usage_totals.of(&self.member);
-        (account.state, account.reason) = (status, detail.clone());
+        self.account.note_state(status, detail.clone());
         // One that may not go on is at rest, but its lead is not to take that for the end of its work: why it ends follows.
         if matches!(self.why, Some(DropReason::Limit(..))) {
             return;

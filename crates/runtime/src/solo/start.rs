@@ -25,8 +25,8 @@ use crate::gate::DEFAULT_TYPE;
 use crate::prompts::Prompt;
 use crate::run::{RunError, RunHandle, RunLimits, Stopper};
 use crate::team_run::{
-    AgentSpec, BuiltAgent, EVENTS_WAITING, InProcess, LoopHandle, REPORTS_WAITING, RunContext,
-    SubagentRuns, UsageTotals, holder_of_ours, says_mode, store_error,
+    Account, AgentSpec, BuiltAgent, EVENTS_WAITING, InProcess, LoopHandle, REPORTS_WAITING,
+    RunContext, SubagentRuns, UsageTotals, holder_of_ours, says_mode, store_error,
 };
 
 /// Starts a member: takes its lease, sees to its entry in the config, and lets its agent go on from its transcript, or
@@ -118,9 +118,9 @@ impl Arrival {
         let (mut run, joins) = started;
         run.tools.clone_from(&built.tools);
         run.resumed = built.conversation_turns > 0;
-        let mut usage_totals = UsageTotals::default();
-        usage_totals.open(&member.name, joins.agent_type.clone(), &run.model);
-        carry_over(&run_context.team, &member.name, &mut usage_totals, limits).await?;
+        let (mut account, mut usage_totals) = (Account::new(&member.name), UsageTotals::default());
+        account.open(joins.agent_type.clone(), &run.model);
+        carry_over(&run_context.team, &mut account, &mut usage_totals, limits).await?;
         let solo = SoloLoop {
             inbox: member.name.inbox_file(),
             is_placed_by_us: entry == Entry::Placed && SpawnRecord::of(&member).is_some(),
@@ -132,6 +132,7 @@ impl Arrival {
             entry,
             run_context,
             here,
+            account,
             usage_totals,
             limits,
             grace,
@@ -168,14 +169,14 @@ async fn lease_of(team: &Team, name: &AgentName) -> Result<Lease, RunError> {
 /// Adds what the member took before; refuses to go on with one that has cost all that it may cost.
 async fn carry_over(
     team: &Team,
-    member: &AgentName,
+    account: &mut Account,
     usage_totals: &mut UsageTotals,
     limits: RunLimits,
 ) -> Result<(), RunError> {
     let summary = team.backend().journal_summary(team.dir()).await;
     let (summary, _) = summary.map_err(|error| store_error(team, error))?;
-    let Some(before) = summary.members.get(member) else { return Ok(()) };
-    usage_totals.carry_over(member, before, None);
+    let Some(before) = summary.members.get(&account.summary.name) else { return Ok(()) };
+    account.carry_over(before, None, usage_totals);
     let cost_usd = usage_totals.cost_usd();
     match limits.max_cost_usd {
         Some(most_usd) if cost_usd > 0.0 && cost_usd >= most_usd => {

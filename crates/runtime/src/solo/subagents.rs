@@ -49,7 +49,7 @@ impl SoloLoop {
         let (built, sent) = subagent.built(&mut self.run_context, &self.loop_handle).await?;
         let name = sent.name.clone();
         self.at_work.insert(name.clone(), (built.link, sent.answering(SubagentAnswer::Notice)));
-        self.here.start(&name, built.driver, built.start);
+        self.here.run(&name, built.driver, built.start);
         Ok(name)
     }
 

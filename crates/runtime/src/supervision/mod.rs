@@ -3,13 +3,11 @@
 //! What was started is recorded by the team; how one process is stopped is `identity`'s, and a pane its backend's.
 
 mod escapes;
-mod ladder;
 mod recorded;
 mod stop;
 
 pub(crate) use escapes::EscapeLog;
 pub use escapes::{LeftRunning, escaped, forget_ended};
-pub use ladder::{Ladder, LadderEnd, LadderEvent, LadderOrder, Patience, Rung};
 pub use pitcrew_process::strays::{Stray, adopt_strays, end_strays};
 pub use recorded::{PaneClosed, RecordedPanes, TaggedPane};
 pub(crate) use stop::program_of;

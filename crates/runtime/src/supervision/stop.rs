@@ -7,7 +7,7 @@ use pitcrew_protocol::{AgentName, ApiError, Program};
 use pitcrew_team::store::{LeaseName, StoreError};
 use pitcrew_team::{Started, Team};
 
-use super::{Ladder, LadderEnd, LadderEvent, LadderOrder, PaneClosed, Patience, RecordedPanes};
+use super::{PaneClosed, RecordedPanes};
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::process::{left_by, left_by_member, runs_member, stop_member_process};
 
@@ -18,8 +18,8 @@ pub struct StoppedMember {
     pub name: AgentName,
     /// What was started for it.
     pub started: Started,
-    /// How its ladder ended.
-    pub end: LadderEnd,
+    /// What became of its process; a member without one was gone.
+    pub end: Stopped,
     /// Why its pane is still there.
     pub pane_left: Option<String>,
     /// Why nobody knows whether its pane is still there. It keeps nobody from forgetting the member.
@@ -30,7 +30,7 @@ impl StoppedMember {
     /// Whether nothing of it is left.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.end != LadderEnd::Stuck && self.pane_left.is_none()
+        self.end != Stopped::StillRunning && self.pane_left.is_none()
     }
 }
 
@@ -60,35 +60,21 @@ pub async fn stop_member(
     term: Duration,
     (name, started): (AgentName, Started),
 ) -> Result<StoppedMember, ApiError> {
-    let (mut ladder, mut orders) = Ladder::forced(Patience { asked: Duration::ZERO, term });
-    let (mut end, mut pane_left, mut pane_not_asked) = (LadderEnd::Stuck, None, None);
-    while let Some(order) = orders.pop() {
-        let event = match order {
-            LadderOrder::Stop(term) => match started.process.map(ProcessIdentity::from) {
-                Some(process) => {
-                    let (program, tag) = (program_of(&started), panes.tag(team, Some(&name)));
-                    LadderEvent::Stopped(stop_member_process(process, program, &tag, term).await)
-                }
-                None => LadderEvent::Stopped(Stopped::WasGone),
-            },
-            LadderOrder::ClosePane => {
-                if let Some(pane) = &started.pane {
-                    match panes.close(team, &name, pane).await {
-                        PaneClosed::Closed => {}
-                        PaneClosed::Left { reason } => pane_left = Some(reason),
-                        PaneClosed::NotAsked { reason } => pane_not_asked = Some(reason),
-                    }
-                }
-                LadderEvent::PaneClosed
-            }
-            LadderOrder::Finish(told) => {
-                end = told;
-                continue;
-            }
-            // A ladder that begins with force asks nobody, and so has nothing to wait for.
-            LadderOrder::Ask | LadderOrder::Wait(_) => LadderEvent::TimeUp,
-        };
-        orders.extend(ladder.handle(event));
+    let end = match started.process.map(ProcessIdentity::from) {
+        Some(process) => {
+            let (program, tag) = (program_of(&started), panes.tag(team, Some(&name)));
+            stop_member_process(process, program, &tag, term).await
+        }
+        None => Stopped::WasGone,
+    };
+    // After the process: a pane that is closed first takes its process along without TERM.
+    let (mut pane_left, mut pane_not_asked) = (None, None);
+    if let Some(pane) = &started.pane {
+        match panes.close(team, &name, pane).await {
+            PaneClosed::Closed => {}
+            PaneClosed::Left { reason } => pane_left = Some(reason),
+            PaneClosed::NotAsked { reason } => pane_not_asked = Some(reason),
+        }
     }
     let stopped = StoppedMember { name, started, end, pane_left, pane_not_asked };
     if stopped.is_gone() {

@@ -21,6 +21,7 @@ use crate::definitions::AgentDefinition;
 use crate::driver::{
     AgentContext, AgentSender, Driver, Log, LogError, Start, System, call_name, is_offered, link,
 };
+use crate::events::AgentStarted;
 use crate::sandbox;
 use crate::supervision::EscapeLog;
 use crate::team_tools::{exit_plan_mode, show_plan, team_tools};
@@ -45,6 +46,25 @@ pub(crate) struct AgentSpec {
     /// What a subagent that is gone on with remembers.
     pub(crate) remembers: Option<Conversation>,
     pub(crate) cancel: CancellationToken,
+}
+
+impl AgentSpec {
+    pub(super) fn announcement(
+        &self,
+        agent_type: Option<String>,
+        color: Option<String>,
+        model: &str,
+    ) -> AgentStarted {
+        AgentStarted {
+            agent: self.name.clone(),
+            parent_call: self.parent_call.clone(),
+            agent_type,
+            model: model.to_owned(),
+            color,
+            cwd: self.cwd.clone(),
+            mode: self.mode,
+        }
+    }
 }
 
 /// An agent that is ready to be started.

@@ -10,7 +10,7 @@ use pitcrew_team::{AnotherTeam, KnownMode};
 use super::recovery::Unremoved;
 use super::start::{TeamCreateState, store_error};
 use super::take_lead::{holder_of_ours, holder_with_key, lease_of};
-use super::team_loop::{AgentKind, TeamLoop};
+use super::team_loop::{DeletedTasks, TeamLoop};
 use crate::agent::Event;
 use crate::run::RunError;
 use crate::team_tools::{answer, refusal};
@@ -31,17 +31,13 @@ impl TeamLoop {
                 end_reason.in_words()
             ));
         }
-        if let Some((name, _)) = self
-            .agents
-            .iter()
-            .find(|(_, running)| matches!(running.part, AgentKind::Teammate { .. }))
-        {
+        if let Some((name, _)) = self.agents.teammates().next() {
             return ToolOutcome::refused(format_args!(
                 "{name} of the deleted team has not ended yet; try again then"
             ));
         }
         let given = self.run_context.mode.as_str();
-        let lead = self.agents.get(&AgentName::lead());
+        let lead = self.agents.running(&AgentName::lead());
         let mode = lead
             .and_then(|running| running.known_mode.as_ref())
             .map(|known| known.mode().to_owned());
@@ -65,7 +61,7 @@ impl TeamLoop {
         }
         self.forget_deleted_team();
         self.open_another_team().await;
-        self.tell_lead(Event::TeamMade);
+        self.agents.tell_lead(Event::TeamMade);
         answer(&created.into())
     }
 
@@ -78,7 +74,7 @@ impl TeamLoop {
         self.lease = Some(lease_of(&team, &holder).await?);
         team.keep_lead_key().await?;
         team.keep_bounds(self.bounds.clone()).await?;
-        if let Some(panes) = &self.hosting.panes {
+        if let Some(panes) = &self.backends.hosting.panes {
             team.note_pane_host(panes.host()).await?;
         }
         let watch = team.backend().watch(team.dir()).await;
@@ -89,18 +85,10 @@ impl TeamLoop {
     /// Forgets what is known of the members, the mail and the tasks of the deleted team.
     fn forget_deleted_team(&mut self) {
         self.team_create = TeamCreateState::Yes;
-        (self.deleted_tasks, self.deleted_lost) = (None, Vec::new());
-        self.asked.values().for_each(|asked| asked.question.abort());
-        self.asked.clear();
-        self.departures.clear();
+        self.deleted = DeletedTasks::default();
+        self.agents.forget_team();
         self.unremoved = Unremoved::default();
         self.journal_position = 0;
-        self.last_states.clear();
-        self.last_turns.clear();
-        self.last_words.clear();
-        self.senders.clear();
-        self.client_turns.clear();
-        self.looks_again_at = None;
         (self.sources.removing, self.sources.answer_due, self.sources.turn_due) =
             (None, None, None);
         self.machine.begin_another_team();
@@ -117,7 +105,7 @@ impl TeamLoop {
         self.run_context.note_state(&AgentName::lead(), Status::Active, None).await;
         let Ok(config) = team.config().await else { return };
         let given = self.run_context.mode.as_str();
-        let lead = self.agents.get_mut(&AgentName::lead());
+        let lead = self.agents.running_mut(&AgentName::lead());
         if let (Some(running), Some(member)) = (lead, config.member(LEAD_NAME)) {
             running.known_mode = Some(KnownMode::of_lead(&team, member, given).0);
         }

@@ -152,7 +152,7 @@ impl Always {
 pub(super) fn mode_of_client(
     run_context: &RunContext,
     member: &Member,
-    usage_totals: &BTreeMap<String, Request>,
+    requests: &BTreeMap<String, Request>,
 ) -> PermissionMode {
     let (known, _refused) = KnownMode::of(&run_context.team, member);
     // The answer reaches the client a moment before the mode after it is on record.
@@ -163,7 +163,7 @@ pub(super) fn mode_of_client(
         request.kind == RequestKind::Plan && request.from == member.name && is_later
     };
     match PermissionMode::named(known.mode()).unwrap_or_default() {
-        PermissionMode::Plan if usage_totals.values().any(is_approved) => PermissionMode::Default,
+        PermissionMode::Plan if requests.values().any(is_approved) => PermissionMode::Default,
         mode => mode,
     }
 }

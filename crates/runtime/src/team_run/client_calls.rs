@@ -164,41 +164,16 @@ impl RemoteSupervisor {
 }
 
 impl TeamLoop {
-    /// Whether a model call in the journal is one of a teammate elsewhere, or of a subagent of a client.
-    pub(super) fn is_counted_by_journal(&self, member: &AgentName) -> bool {
-        let parent = member.as_str().split_once('#').map(|(parent, _)| AgentName::foreign(parent));
-        let of_client = |name: &AgentName| {
-            self.agents.get(name).is_some_and(|running| running.body.is_foreign())
-        };
-        self.is_elsewhere(member)
-            || of_client(member)
-            || parent.is_some_and(|parent| of_client(&parent))
-    }
-
-    /// Ends the run, or only the client, when a client has made all the model calls that it may make. It counts none itself:
-    /// it goes on when its latest call ended in calls of tools.
-    pub(super) async fn client_used_up(
-        &mut self,
-        agent: &AgentName,
-        tool_calls: u32,
-    ) -> Vec<RunInput> {
-        let Some(running) = self.agents.get(agent).filter(|running| running.body.is_foreign())
-        else {
+    /// Ends the run, or only the client, when a client has made all the model calls that it may make.
+    pub(super) fn client_used_up(&self, agent: &AgentName, tool_calls: u32) -> Vec<RunInput> {
+        let Some(running) = self.agents.running(agent) else { return Vec::new() };
+        let Some(most) = running.client_used_up(self.limits, tool_calls) else {
             return Vec::new();
         };
-        let Some(most) = running.member.as_ref().and_then(|member| self.limits.turns_of(member))
-        else {
-            return Vec::new();
-        };
-        if running.turns < most || (running.turns == most && tool_calls == 0) {
-            return Vec::new();
-        }
         let of_run = self.used_up(agent);
         if of_run.is_empty() {
-            running.body.end(&format!(
-                "it has used all of its {}",
-                pitcrew_protocol::counted(most, "turn")
-            ));
+            let most = pitcrew_protocol::counted(most, "turn");
+            running.handle.end(&format!("it has used all of its {most}"));
         }
         std::iter::once(RunInput::UsedUp(agent.clone())).chain(of_run).collect()
     }

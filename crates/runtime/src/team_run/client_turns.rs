@@ -8,10 +8,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, ApiError, Frame, MessageId};
+use pitcrew_protocol::{AgentName, Frame, MessageId};
 use pitcrew_team::{Mail, RequestKind, Team};
 
-use super::team_loop::TeamLoop;
+use super::run_machine::ClientSeen;
 
 /// What was seen of one client.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct ClientTurns {
 
 /// What a client is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum TurnState {
+pub(in crate::team_run) enum TurnState {
     /// In a turn, or about to begin one: a notice follows.
     Turn,
     /// Between two turns, or at the beginning of one: which of them cannot be told from its mail.
@@ -78,25 +78,6 @@ impl ClientTurns {
     }
 }
 
-impl TeamLoop {
-    /// Looks what the teammates of another client are at, at each change of an inbox, so that the order of changes is seen.
-    pub(super) async fn look_at_clients(&mut self) {
-        let names: Vec<AgentName> = self
-            .agents
-            .iter()
-            .filter(|(_, running)| running.body.is_foreign())
-            .map(|(name, _)| name.clone())
-            .collect();
-        self.client_turns.retain(|name, _| names.contains(name));
-        for name in names {
-            let team = &self.run_context.team;
-            let Ok(of_lead) = team.mail(&AgentName::lead()).await else { return };
-            let Ok(inbox) = team.mail(&name).await else { continue };
-            self.client_turns.entry(name.clone()).or_default().look(&name, &of_lead, &inbox);
-        }
-    }
-}
-
 /// How many of these were not known before.
 fn new_to<'a>(known: &mut HashSet<MessageId>, mail: impl Iterator<Item = &'a Mail>) -> usize {
     mail.filter(|mail| known.insert(mail.id.clone())).count()
@@ -107,35 +88,23 @@ fn begins_turn(mail: &Mail) -> bool {
     mail.message.is_read() && !matches!(mail.frame, Some(Frame::PermissionResponse(_)))
 }
 
-/// Whether a client has been sent something since it last told that it is idle. It marks mail as read some time before it
-/// says that it is at work, and tells of its idleness once more after all that it took.
-pub(super) async fn owes_notice(team: &Team, name: &AgentName) -> Result<bool, ApiError> {
-    let sent = team.mail(name).await?.into_iter().filter_map(|mail| mail.message.timestamp).max();
-    let notices = team
-        .mail(&AgentName::lead())
-        .await?
-        .into_iter()
-        .filter(|mail| mail.message.from == name.as_str());
-    let idle = notices.filter_map(|mail| match mail.frame {
+/// What the team's files say of a client whose turns are known. A file that cannot be read says nothing.
+pub(super) async fn client_seen(team: &Team, name: &AgentName, turn: TurnState) -> ClientSeen {
+    let sent = team.mail(name).await.unwrap_or_default();
+    let last_sent = sent.into_iter().filter_map(|mail| mail.message.timestamp).max();
+    let of_lead = team.mail(&AgentName::lead()).await.unwrap_or_default();
+    let from_client = of_lead.into_iter().filter(|mail| mail.message.from == name.as_str());
+    let notices = from_client.filter_map(|mail| match mail.frame {
         Some(Frame::IdleNotification(notice)) => notice.timestamp,
         Some(_) | None => None,
     });
-    Ok(sent > idle.max())
-}
-
-/// How long a client that is not ours still has to answer its lead's request to shut down; none when it owes no answer. It
-/// takes the request, and may then say that it is idle before it begins to answer.
-pub(super) async fn owes_goodbye(
-    team: &Team,
-    name: &AgentName,
-    grace: Duration,
-) -> Result<Option<Duration>, ApiError> {
-    let requests = team.requests().await?.into_values();
+    let requests = team.requests().await.unwrap_or_default().into_values();
     let open =
         requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.is_open());
-    let Some(asked_ms) = open.map(|request| request.at_ms).max() else { return Ok(None) };
-    let since = Duration::from_millis(u64::try_from(team.teams().now_ms() - asked_ms).unwrap_or(0));
-    Ok(grace.checked_sub(since).filter(|left| !left.is_zero()))
+    let since = |at_ms: i64| u64::try_from(team.teams().now_ms() - at_ms).unwrap_or(0);
+    let asked_ms = open.map(|request| request.at_ms).max();
+    let asked_to_leave = asked_ms.map(|at_ms| Duration::from_millis(since(at_ms)));
+    ClientSeen { last_sent, last_notice: notices.max(), turn, asked_to_leave }
 }
 
 #[cfg(test)]

@@ -174,8 +174,8 @@ impl TeamLoop {
         reason: Option<String>,
         digest: Option<Digest>,
     ) -> Result<Value, ApiError> {
-        let Some(asked) = self.asked.get(&request) else {
-            let open: Vec<&str> = self.asked.keys().map(String::as_str).collect();
+        let Some(asked) = self.agents.question(&request) else {
+            let open = self.agents.open_questions();
             let error = ApiError::new(
                 ErrorCode::InvalidStatus,
                 format!("there is no permission request '{request}'"),

@@ -4,35 +4,24 @@ use std::path::Path;
 use std::time::Duration;
 
 use pitcrew_protocol::{
-    AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, PermissionMode, Status, TaskId,
-    TeammateTerminated, chain, render,
+    AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, Status, TaskId, TeammateTerminated,
+    chain, render,
 };
 use pitcrew_team::{Actor, Mail, MemberEnd, RefusedFrame, Team};
 
+use super::agents::{AgentKind, Answers, Departure, RunningAgent};
 use super::client_start::note_never_read;
 use super::remote_agents::{answered_request, is_goodbye};
 use super::run_machine::{EndReason, RunInput};
 use super::subagents::{SubagentAnswer, SubagentRun, notice, outcome};
-use super::team_loop::{AgentKind, Departure, RunningAgent, TeamLoop};
-use super::usage_totals::RESUMABLE;
+use super::team_loop::TeamLoop;
 use crate::agent::Event;
 use crate::driver::{output_file, task_notification};
 use crate::events::Spending;
 use crate::run::{KeptWorktree, Limit};
 use crate::tools::ToolOutcome;
-use crate::transcript::{AnswerFault, Conversation};
+use crate::transcript::AnswerFault;
 use crate::worktree::{Finished, Worktrees};
-
-/// Whether an agent can answer a request to shut down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answers {
-    /// It can.
-    Yes,
-    /// When its model is available again, for which its call waits.
-    Later,
-    /// It cannot go on.
-    No,
-}
 
 impl TeamLoop {
     /// Counts a model call, and sees whether the run has become too dear.
@@ -43,15 +32,16 @@ impl TeamLoop {
 
     /// Counts a model call that is in the journal.
     pub(super) fn count(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
-        if let Some(running) = self.agents.get_mut(agent) {
-            running.turns += 1;
-            running.answers = Answers::Yes;
-            if running.body.is_foreign() {
-                // A client has names of its own for models, and its user may choose another one.
-                spending.model.clone_into(&mut self.usage_totals.of(agent).model);
-            }
+        let is_foreign = self.agents.is_foreign(agent);
+        if let Some(running) = self.agents.running_mut(agent) {
+            running.made_call();
         }
-        self.usage_totals.spend(agent, spending);
+        let account = self.agents.account(agent);
+        if is_foreign {
+            // A client has names of its own for models, and its user may choose another one.
+            spending.model.clone_into(&mut account.summary.model);
+        }
+        account.spend(spending, &mut self.usage_totals);
         match self.limits.max_cost_usd {
             Some(most) if self.usage_totals.cost_usd() >= most => {
                 vec![RunInput::EndAsked(EndReason::Limit(
@@ -71,21 +61,20 @@ impl TeamLoop {
         reason: Option<String>,
         text: Option<String>,
     ) -> Vec<RunInput> {
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) = (status, reason.clone());
-        let Some(RunningAgent { part, .. }) = self.agents.remove(agent) else { return Vec::new() };
-        match part {
+        self.agents.account(agent).note_state(status, reason.clone());
+        let Some(running) = self.agents.end(agent) else { return Vec::new() };
+        match running.kind {
             AgentKind::Lead => {
                 self.run_context.note_state(agent, status, reason.clone()).await;
-                self.lead_text = self.unapproved_plan.take().or(text);
-                self.drop_subagents(&AgentName::lead(), |_| true);
+                self.lead_end.text = self.lead_end.unapproved_plan.take().or(text);
+                self.agents.drop_subagents(&AgentName::lead(), |_| true);
                 vec![RunInput::LeadEnded(status, reason)]
             }
             AgentKind::SubagentRun(subagent) => {
                 self.subagent_ended(agent, *subagent, status, reason, text)
             }
             AgentKind::Teammate { worktree } => {
-                self.drop_subagents(agent, |_| true);
+                self.agents.drop_subagents(agent, |_| true);
                 self.run_context.note_state(agent, status, reason.clone()).await;
                 self.retire(agent, status, reason, worktree.as_deref()).await;
                 vec![RunInput::Left(agent.clone())]
@@ -95,12 +84,11 @@ impl TeamLoop {
 
     /// Takes note that an agent was dropped where it stood. It stays in the team, for the next run.
     pub(super) async fn dropped(&mut self, agent: &AgentName) -> Vec<RunInput> {
-        self.usage_totals.of(agent).reason = Some(RESUMABLE.to_owned());
-        self.usage_totals.of(agent).state = Status::Killed;
-        match self.agents.remove(agent).map(|running| running.part) {
+        self.agents.account(agent).was_dropped();
+        match self.agents.end(agent).map(|running| running.kind) {
             None => Vec::new(),
             Some(AgentKind::Lead) => {
-                self.drop_subagents(&AgentName::lead(), |_| true);
+                self.agents.drop_subagents(&AgentName::lead(), |_| true);
                 vec![RunInput::LeadEnded(Status::Killed, None)]
             }
             Some(AgentKind::SubagentRun(subagent)) => {
@@ -110,7 +98,7 @@ impl TeamLoop {
                 Vec::new()
             }
             Some(AgentKind::Teammate { worktree }) => {
-                self.drop_subagents(agent, |_| true);
+                self.agents.drop_subagents(agent, |_| true);
                 if self.machine.end_reason().is_none_or(|end_reason| !end_reason.is_resumable())
                     && !self.sources.was_killed
                 {
@@ -136,13 +124,8 @@ impl TeamLoop {
         detail: Option<String>,
         fault: Option<AnswerFault>,
     ) -> Vec<RunInput> {
-        let account = self.usage_totals.of(&agent);
-        (account.state, account.reason) = (status, detail.clone());
-        if self
-            .agents
-            .get(&agent)
-            .is_some_and(|running| matches!(running.part, AgentKind::SubagentRun(_)))
-        {
+        self.agents.account(&agent).note_state(status, detail.clone());
+        if self.agents.running(&agent).is_some_and(|running| running.subagent().is_some()) {
             return Vec::new();
         }
         self.run_context.note_state(&agent, status, detail.clone()).await;
@@ -158,7 +141,7 @@ impl TeamLoop {
 
     /// Takes note of whether an agent can answer. One that was asked to shut down, and cannot answer, is not waited for.
     pub(super) fn set_answers(&mut self, agent: &AgentName, answers: Answers) {
-        if let Some(running) = self.agents.get_mut(agent) {
+        if let Some(running) = self.agents.running_mut(agent) {
             running.answers = answers;
         }
         self.stopped_unasked(agent);
@@ -166,25 +149,9 @@ impl TeamLoop {
 
     /// Stops a teammate that cannot answer a request to shut down. A run that can be resumed asks nobody: it has dropped all.
     pub(super) fn stopped_unasked(&self, agent: &AgentName) -> bool {
-        if self.machine.end_reason().is_none_or(EndReason::is_resumable) {
-            return false;
-        }
-        let mate = self
-            .agents
-            .get(agent)
-            .filter(|running| matches!(running.part, AgentKind::Teammate { .. }));
-        match mate.map(|running| (running.answers, &running.body)) {
-            Some((Answers::No, body)) => body.end("it could not answer the request to shut down"),
-            Some((Answers::Yes | Answers::Later, _)) | None => return false,
-        }
-        true
-    }
-
-    /// Stops a teammate that could not be asked to shut down: it would be waited for in vain.
-    pub(super) fn stop_unasked(&self, agent: &AgentName) {
-        if let Some(running) = self.agents.get(agent) {
-            running.body.end("it could not be asked to shut down");
-        }
+        let asks = self.machine.end_reason().is_some_and(|reason| !reason.is_resumable());
+        let running = self.agents.running(agent).filter(|_| asks);
+        running.is_some_and(RunningAgent::stopped_unasked)
     }
 
     /// Takes note that an agent does nothing more in this run, as its model is unavailable. Only a lead parks.
@@ -194,67 +161,18 @@ impl TeamLoop {
         reason: String,
         retry_after: Option<Duration>,
     ) -> Vec<RunInput> {
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) = (Status::Parked, Some(reason.clone()));
-        self.agents.remove(agent);
+        self.agents.account(agent).note_state(Status::Parked, Some(reason.clone()));
+        self.agents.end(agent);
         self.run_context.note_state(agent, Status::Parked, Some(reason.clone())).await;
-        self.retry_after = retry_after;
-        self.drop_subagents(&AgentName::lead(), |_| true);
+        self.lead_end.retry_after = retry_after;
+        self.agents.drop_subagents(&AgentName::lead(), |_| true);
         vec![RunInput::LeadEnded(Status::Parked, Some(reason))]
     }
 
     pub(super) async fn tell_who_is_late(&mut self) {
-        let mates = self
-            .agents
-            .iter()
-            .filter(|(_, running)| matches!(running.part, AgentKind::Teammate { .. }));
-        let late: Vec<&str> = mates.map(|(name, _)| name.as_str()).collect();
+        let late: Vec<&str> = self.agents.teammates().map(|(name, _)| name.as_str()).collect();
         let late = if late.is_empty() { LEAD_NAME.to_owned() } else { late.join(", ") };
         self.warn(format!("{late} did not shut down in time")).await;
-    }
-
-    /// Drops those subagents of an agent.
-    pub(super) fn drop_subagents(&self, caller: &AgentName, which: impl Fn(&SubagentRun) -> bool) {
-        for running in self.agents.values() {
-            if let AgentKind::SubagentRun(subagent) = &running.part
-                && subagent.caller == *caller
-                && which(subagent)
-            {
-                running.body.cancel();
-            }
-        }
-    }
-
-    /// Lets the subagents of an agent do no more than that agent in its new mode.
-    pub(super) fn narrow_subagents(&mut self, caller: &AgentName, mode: PermissionMode) {
-        for running in self.agents.values_mut() {
-            if let AgentKind::SubagentRun(subagent) = &mut running.part
-                && subagent.caller == *caller
-                && let (Some(mode), Some(link)) = (subagent.narrowed(mode), running.body.link())
-            {
-                link.tell(Event::ModeChanged(mode));
-            }
-        }
-    }
-
-    /// Whether a subagent works whose caller goes on meanwhile.
-    pub(super) fn has_subagents_in_background(&self) -> bool {
-        let is_one = |running: &RunningAgent| matches!(&running.part, AgentKind::SubagentRun(subagent) if subagent.is_in_background());
-        self.agents.values().any(is_one)
-    }
-
-    /// Takes what a subagent that has just ended knows.
-    pub(super) fn remembers(
-        &mut self,
-        agent: &AgentName,
-        conversation: Conversation,
-    ) -> Vec<RunInput> {
-        if let Some(AgentKind::SubagentRun(subagent)) =
-            self.agents.get_mut(agent).map(|running| &mut running.part)
-        {
-            subagent.remember(conversation);
-        }
-        Vec::new()
     }
 
     /// Answers for a subagent that has ended.
@@ -276,7 +194,7 @@ impl TeamLoop {
             }
             // Only a lead has subagents in the background.
             SubagentAnswer::Notice => {
-                self.tell_lead(Event::Told { text: notice(agent, status, reason, text) });
+                self.agents.tell_lead(Event::Told { text: notice(agent, status, reason, text) });
                 vec![RunInput::LeadTold]
             }
         }
@@ -284,15 +202,15 @@ impl TeamLoop {
 
     /// Looks at a goodbye in the lead's inbox. One of a member that was not asked to leave is refused.
     pub(super) async fn goodbye(&mut self, name: &AgentName, mail: MessageId, frame: &Frame) {
-        let usage_totals = match self.run_context.team.requests().await {
-            Ok(usage_totals) => usage_totals,
+        let requests = match self.run_context.team.requests().await {
+            Ok(requests) => requests,
             Err(error) => {
                 return self.warn(format!("a goodbye of {name} waits: {}", chain(&error))).await;
             }
         };
         let config = self.run_context.team.config().await;
         let is_member = config.is_ok_and(|config| config.member(name.as_str()).is_some());
-        if !is_member || is_goodbye(&usage_totals, name, frame) {
+        if !is_member || is_goodbye(&requests, name, frame) {
             return self.said_goodbye(name, mail).await;
         }
         let reason = format!(
@@ -311,18 +229,18 @@ impl TeamLoop {
             tracing::warn!(%error, "a refused frame is not marked as read");
         }
         self.warn(format!("in the inbox of {LEAD_NAME}, {refused}")).await;
-        self.tell_lead(Event::Settled(vec![mail]));
+        self.agents.tell_lead(Event::Settled(vec![mail]));
     }
 
     /// Hears that a teammate shuts down. One that runs here ends by itself and reports it; one that runs elsewhere is taken
     /// out of the team; and one that is no member any more was taken out before a crash that came before the lead knew.
     pub(super) async fn said_goodbye(&mut self, name: &AgentName, mail: MessageId) {
-        if let Some(running) = self.agents.get(name) {
-            running.body.said_goodbye();
-            self.departures.insert(name.clone(), Departure::Said(mail));
+        if let Some(running) = self.agents.running(name) {
+            running.handle.said_goodbye();
+            self.agents.of(name).departure = Some(Departure::Said(mail));
             return;
         }
-        let text = match self.departures.remove(name) {
+        let text = match self.agents.of(name).departure.take() {
             Some(Departure::Gone(text)) => text,
             Some(Departure::Said(_)) | None => {
                 let config = self.run_context.team.config().await;
@@ -348,12 +266,12 @@ impl TeamLoop {
             self.tidy_later();
         }
         let text = self.take_out(name, status, reason, worktree).await;
-        match self.departures.remove(name) {
+        match self.agents.of(name).departure.take() {
             Some(Departure::Said(mail)) => {
                 self.tell_departure(vec![name.clone()], text, vec![mail])
             }
             Some(Departure::Gone(_)) | None if status == Status::Completed => {
-                self.departures.insert(name.clone(), Departure::Gone(text));
+                self.agents.of(name).departure = Some(Departure::Gone(text));
             }
             Some(Departure::Gone(_)) | None => {
                 self.tell_departure(vec![name.clone()], text, Vec::new())
@@ -370,10 +288,10 @@ impl TeamLoop {
     ) {
         match self.machine.end_reason() {
             Some(end_reason) if end_reason.is_resumable() => return,
-            Some(_) => return self.tell_lead(Event::Settled(ids)),
+            Some(_) => return self.agents.tell_lead(Event::Settled(ids)),
             None => {}
         }
-        self.tell_lead(Event::Parted { members, ids, text });
+        self.agents.tell_lead(Event::Parted { members, ids, text });
         let actions = self.machine.handle(RunInput::LeadTold);
         debug_assert!(actions.is_empty(), "nothing is to be done at once");
     }
@@ -387,7 +305,7 @@ impl TeamLoop {
         reason: Option<String>,
         worktree: Option<&Path>,
     ) -> String {
-        self.ask_no_more_for(name);
+        self.agents.of(name).ask_no_more();
         self.note_never_read(name).await;
         let mut more = Vec::new();
         match self.run_context.team.remove_ended(&Actor::Lead, name, member_end(status)).await {

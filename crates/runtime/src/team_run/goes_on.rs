@@ -6,40 +6,41 @@ use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member, Program, chain};
 use pitcrew_team::SpawnRecord;
 
 use super::left::is_run;
-use super::remote::Launching;
-use super::remote_agents::UNBOUNDED_CLIENT;
-use super::run_machine::RunInput;
+use super::pane_backend::PaneBackend;
+use super::spawn::UNBOUNDED_CLIENT;
 use super::team_loop::TeamLoop;
 use crate::panes::{PaneTag, Panes};
 
 /// How a member goes on that lived elsewhere.
 pub(super) enum GoesOn {
-    /// Elsewhere.
-    There(Vec<RunInput>),
+    /// Not in this run: somebody else runs it, or this run may not.
+    LeftAlone,
+    /// In a process of its own.
+    There(Box<PaneBackend>),
     /// In this process, by this entry of the config.
     Here(Box<Member>),
 }
 
 impl TeamLoop {
-    /// Lets a member go on that lives elsewhere. Its process is minded from now on while it lives; a new one is started where
-    /// the teammates of this run live. The error is why it cannot go on.
-    pub(super) async fn resume_elsewhere(&mut self, member: &Member) -> Result<GoesOn, String> {
+    /// Decides where a member goes on that lived elsewhere: at its process while that lives, else where the teammates of this
+    /// run live. The error is why it cannot go on.
+    pub(super) async fn goes_on(&mut self, member: &Member) -> Result<GoesOn, String> {
         let Some(record) = SpawnRecord::of(member) else {
             self.warn(format!("{} was started by another client and is left alone", member.name))
                 .await;
-            return Ok(GoesOn::There(Vec::new()));
+            return Ok(GoesOn::LeftAlone);
         };
         if !self.may_run(record.program) {
             self.warn(format!("{} is left alone: {UNBOUNDED_CLIENT}", member.name)).await;
             self.void_questions_of_dead(member).await;
-            return Ok(GoesOn::There(Vec::new()));
+            return Ok(GoesOn::LeftAlone);
         }
-        let tag = self.pane_tag(Some(member.name.clone()));
+        let tag = self.backends.tag_of(&member.name);
         // Another client runs in panes only.
         let stays = record.program == Program::Claude
             || is_run(&self.run_context.team, &member.name, &tag).await;
-        let recorded = self.panes_of(member);
-        let own = self.hosting.panes.as_ref().map(|panes| panes.backend_type());
+        let recorded = self.backends.panes_of(member);
+        let own = self.backends.hosting.panes.as_ref().map(|panes| panes.backend_type());
         let panes = match recorded {
             Some(panes) if stays || own == Some(panes.backend_type()) => panes,
             None if stays => {
@@ -51,24 +52,13 @@ impl TeamLoop {
             }
             former => {
                 self.clear_former_place(&member.name, former, &tag).await;
-                match self.hosting.panes.clone() {
+                match self.backends.hosting.panes.clone() {
                     Some(panes) => panes,
                     None => return self.moved_here(member).await,
                 }
             }
         };
-        let left = self.left_of(member, panes.as_ref()).await;
-        let launching = Launching { left: Some(left), call: None };
-        let mut inputs = self.start_elsewhere(member, panes, launching).await;
-        if let Some(status) = self
-            .last_states
-            .get(&member.name)
-            .map(|(status, _)| status)
-            .filter(|status| !status.is_over())
-        {
-            inputs.push(RunInput::Announced(member.name.clone(), *status));
-        }
-        Ok(GoesOn::There(inputs))
+        Ok(GoesOn::There(Box::new(self.backends.in_panes(panes))))
     }
 
     /// Closes what a process that is gone leaves to see, and takes it out of the records.

@@ -1,12 +1,21 @@
-//! Agents in this process: each one task, tracked, with a token that drops it. So are the minders of those elsewhere.
+//! The spawn backend of this process: each agent is one task, tracked, with a token that drops it. So are the supervisors of
+//! agents elsewhere.
 
-use pitcrew_protocol::AgentName;
+use async_trait::async_trait;
+use pitcrew_protocol::{AgentName, Member, Program, chain};
+use pitcrew_team::Team;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::agent_spec::{AgentSpec, BuiltAgent};
+use super::left::Left;
 use super::remote::{Launching, RemoteSupervisor};
-use crate::driver::{Driver, Report, ReportKind, Start};
+use super::run_context::RunContext;
+use super::spawn_backend::{AgentHandle, MemberStart, SpawnBackend, StartedMember};
+use crate::agent::{Event, Role};
+use crate::driver::{AgentSender, Driver, Report, ReportKind, Start};
+use crate::gate::DEFAULT_TYPE;
 
 /// Runs agents as tasks of this process. An idle one is a waiting task: it costs memory, no thread and no timer.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +31,7 @@ impl InProcess {
     }
 
     /// Starts an agent. One that a bug of ours ends in the middle is reported as failed, like any other that dies.
-    pub(crate) fn start(&self, name: &AgentName, driver: Driver, start: Start) {
+    pub(crate) fn run(&self, name: &AgentName, driver: Driver, start: Start) {
         tracing::debug!(agent = %name, "an agent starts in this process");
         let (agent, reports) = (name.clone(), driver.reports());
         let life = tokio::spawn(driver.run(start));
@@ -35,8 +44,8 @@ impl InProcess {
         });
     }
 
-    /// Minds an agent that lives elsewhere.
-    pub(super) fn mind(&self, supervisor: RemoteSupervisor, launching: Launching) {
+    /// Supervises an agent that lives elsewhere.
+    pub(super) fn supervise(&self, supervisor: RemoteSupervisor, launching: Launching) {
         self.tasks.spawn(supervisor.run(launching));
     }
 
@@ -55,6 +64,83 @@ impl InProcess {
         self.tasks.close();
         self.tasks.wait().await;
     }
+}
+
+#[async_trait]
+impl SpawnBackend for InProcess {
+    fn program_of(&self, _: &Member) -> Program {
+        Program::Pitcrew
+    }
+
+    fn model_of(&self, run_context: &mut RunContext, member: &Member) -> Result<String, String> {
+        let model = member.model.clone().unwrap_or_else(|| run_context.teammate_model.clone());
+        run_context.model(&model).map_err(|error| chain(&error))?;
+        Ok(model)
+    }
+
+    async fn left_of(&self, _: &Team, _: &Member) -> Option<Left> {
+        None
+    }
+
+    /// Starts the agent with the conversation of its transcript. The prompt is for an agent that has none yet.
+    async fn start(&self, start: MemberStart<'_>) -> Result<StartedMember, String> {
+        let MemberStart {
+            run_context, loop_handle, member, model, mode, cwd, prompt, limits, ..
+        } = start;
+        let agent_type = member.agent_type.as_deref().unwrap_or(DEFAULT_TYPE);
+        let spec = AgentSpec {
+            name: member.name.clone(),
+            role: Role::Teammate,
+            definition: run_context.definitions.get(agent_type).cloned().ok(),
+            model: run_context.model(&model).map_err(|error| chain(&error))?,
+            mode,
+            cwd,
+            parent_call: None,
+            max_turns: limits.turns_of(member),
+            prompt: Some(prompt),
+            remembers: None,
+            cancel: self.token(),
+        };
+        let built = run_context.spec(spec, loop_handle).await.map_err(|error| chain(&error))?;
+        let BuiltAgent { driver, start, link, conversation_turns, passed_over, .. } = built;
+        self.run(&member.name, driver, start);
+        Ok(StartedMember { handle: Box::new(link), turns: Some(conversation_turns), passed_over })
+    }
+}
+
+impl AgentHandle for AgentSender {
+    fn program(&self) -> Program {
+        Program::Pitcrew
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
+    fn ring(&self) {
+        self.ring();
+    }
+
+    fn tell(&self, event: Event) {
+        self.tell(event);
+    }
+
+    fn end(&self, reason: &str) {
+        self.tell(Event::Killed { reason: reason.to_owned() });
+    }
+
+    fn cancel(&self) {
+        self.cancel();
+    }
+
+    /// It ends by itself, and reports that.
+    fn said_goodbye(&self) {}
+
+    /// It reports its turns.
+    fn config_changed(&self) {}
+
+    /// It was up when it was started.
+    fn was_seen_at_work(&self) {}
 }
 
 /// What a task that ended in a panic said last.

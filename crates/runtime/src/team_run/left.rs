@@ -10,6 +10,7 @@ use pitcrew_team::{SpawnRecord, Started, Team};
 
 use super::remote::STOP_GRACE;
 use super::remote_agents::has_said_goodbye;
+use super::spawn_backend::SpawnBackend;
 use super::team_loop::TeamLoop;
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::{PaneId, PaneTag, Panes};
@@ -78,13 +79,16 @@ pub(super) async fn is_run(team: &Team, member: &AgentName, tag: &PaneTag) -> bo
 
 impl TeamLoop {
     /// What an earlier run left of a member. What its process asked is void when it is to be started anew.
-    pub(super) async fn left_of(&mut self, member: &Member, panes: &dyn Panes) -> Left {
-        let tag = self.pane_tag(Some(member.name.clone()));
-        let left = Left::of(&self.run_context.team, &member.name, panes, &tag).await;
+    pub(super) async fn left_of(
+        &mut self,
+        member: &Member,
+        backend: &dyn SpawnBackend,
+    ) -> Option<Left> {
+        let left = backend.left_of(&self.run_context.team, member).await?;
         if is_client(member) && !left.is_whole() {
             self.void_questions_of(&member.name).await;
         }
-        left
+        Some(left)
     }
 
     /// Makes void what a client that this run does not start asked, when its process is dead.
@@ -130,12 +134,14 @@ impl TeamLoop {
             }
         }
         for panes in
-            [self.hosting.panes.clone(), self.hosting.former_panes.clone()].into_iter().flatten()
+            [self.backends.hosting.panes.clone(), self.backends.hosting.former_panes.clone()]
+                .into_iter()
+                .flatten()
         {
             let is_left = |tag: &PaneTag| {
                 tag.agent.as_ref().is_none_or(|agent| config.member(agent.as_str()).is_none())
             };
-            self.close_panes(panes, &self.pane_tag(None), is_left).await;
+            self.close_panes(panes, &self.backends.tag.clone(), is_left).await;
         }
     }
 
@@ -186,11 +192,11 @@ impl TeamLoop {
     /// Stops what an earlier run started, and closes its pane. What cannot be stopped stays recorded.
     pub(super) async fn stop_started(&mut self, started: (AgentName, Started)) {
         let name = started.0.clone();
-        if let Some(panes) = self.hosting.panes.clone()
+        if let Some(panes) = self.backends.hosting.panes.clone()
             && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
         {
             // A pane of this run's own kind; the records know how to close the others.
-            let (pane, tag) = (PaneId(pane.id.clone()), self.pane_tag(Some(name.clone())));
+            let (pane, tag) = (PaneId(pane.id.clone()), self.backends.tag_of(&name));
             let program = program_of(&started.1);
             if let Some(process) = started.1.process.map(ProcessIdentity::from)
                 && stop_member_process(process, program, &tag, STOP_GRACE).await
@@ -211,7 +217,7 @@ impl TeamLoop {
             return;
         }
         let panes = RecordedPanes::below(&self.run_context.root);
-        let panes = panes.with_named_programs(self.hosting.pane_programs.clone());
+        let panes = panes.with_named_programs(self.backends.hosting.pane_programs.clone());
         match stop_member(&self.run_context.team, &panes, STOP_GRACE, started).await {
             Ok(stopped) if stopped.is_gone() => {}
             Ok(stopped) => {

@@ -5,10 +5,11 @@
 //! agent does with its turn is `agent`'s and `driver`'s, what a team may do is the room `team`'s. What an agent in a process
 //! of its own needs too is lent to `solo`.
 
-mod agent_handle;
 mod agent_spec;
+mod agents;
 mod another_team;
 mod answers;
+mod backends;
 mod client_calls;
 mod client_start;
 mod client_turns;
@@ -16,10 +17,12 @@ mod control;
 mod ends;
 mod goes_on;
 mod in_process;
+mod lead_requests;
 mod lead_tools;
 mod left;
 mod mode;
 mod open_work;
+mod pane_backend;
 mod questions;
 mod recovery;
 mod remote;
@@ -28,6 +31,7 @@ mod run_context;
 mod run_machine;
 mod screen;
 mod spawn;
+mod spawn_backend;
 mod start;
 mod subagents;
 mod take_lead;
@@ -44,5 +48,5 @@ pub(crate) use run_context::RunContext;
 pub(crate) use start::{EVENTS_WAITING, start, store_error};
 pub(crate) use subagents::{Sending, SubagentAnswer, SubagentRun, SubagentRuns, outcome};
 pub(crate) use take_lead::holder_of_ours;
-pub(crate) use usage_totals::UsageTotals;
+pub(crate) use usage_totals::{Account, UsageTotals};
 pub(crate) use wake::{LeadRequest, LoopHandle, REPORTS_WAITING, Request};

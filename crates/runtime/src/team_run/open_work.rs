@@ -7,7 +7,7 @@ use pitcrew_team::{RequestKind, SpawnRecord};
 
 use super::run_machine::{EndReason, Reminder};
 use super::start::TeamCreateState;
-use super::team_loop::TeamLoop;
+use super::team_loop::{DeletedTasks, TeamLoop};
 use crate::agent::Event;
 use crate::prompts::Prompt;
 use crate::run::{OpenWork, RunEnd, Shortfall, TaskSummary};
@@ -25,12 +25,12 @@ impl TeamLoop {
 
     /// What is open, of a team with these tasks.
     pub(super) async fn open_among(&mut self, tasks: &[TaskSummary]) -> OpenWork {
-        let (left_behind, never_started) = self.usage_totals.not_started();
+        let OpenWork { never_started, left_behind, failures, .. } = self.agents.open_work();
         OpenWork {
             lost: self.lost_tasks().await,
             never_started,
             left_behind,
-            failures: self.usage_totals.failures(),
+            failures,
             plans: self.plans_of_clients().await,
             ..OpenWork::of_tasks(tasks)
         }
@@ -38,24 +38,22 @@ impl TeamLoop {
 
     /// The other clients whose plan waits for an answer: they say of themselves that they are idle.
     async fn plans_of_clients(&mut self) -> Vec<AgentName> {
-        let is_client = |name: &AgentName| {
-            self.agents.get(name).is_some_and(|running| running.body.is_foreign())
-        };
-        if !self.agents.values().any(|running| running.body.is_foreign()) {
+        if !self.agents.all_running().any(|(_, running)| running.is_foreign()) {
             return Vec::new();
         }
         let requests = self.run_context.team.requests().await.unwrap_or_default();
         let open = requests
             .into_values()
             .filter(|it| it.kind == RequestKind::Plan && it.answer.is_none() && !it.is_void);
-        let asking: BTreeSet<AgentName> = open.map(|it| it.from).filter(is_client).collect();
+        let asking: BTreeSet<AgentName> =
+            open.map(|it| it.from).filter(|name| self.agents.is_foreign(name)).collect();
         asking.into_iter().collect()
     }
 
     /// The tasks that were open and cannot be read any more. What another client deletes is in no journal of ours.
     async fn lost_tasks(&mut self) -> Vec<TaskId> {
         if self.team_create == TeamCreateState::Deleted {
-            return self.deleted_lost.clone();
+            return self.deleted.lost.clone();
         }
         let config = self.run_context.team.config().await;
         let is_ours = |member: &Member| {
@@ -70,7 +68,7 @@ impl TeamLoop {
     /// The tasks of the team; of one that its lead has deleted as they were then.
     pub(super) async fn tasks_now(&mut self) -> Vec<TaskSummary> {
         if self.team_create == TeamCreateState::Deleted {
-            return self.deleted_tasks.clone().unwrap_or_default();
+            return self.deleted.tasks.clone();
         }
         match self.run_context.team.tasks().await {
             Ok(tasks) => tasks.iter().map(TaskSummary::from).collect(),
@@ -93,7 +91,7 @@ impl TeamLoop {
 
     /// How the run ended, by why the team was shut down and what is open.
     pub(super) fn run_end(&self, is_gone: bool, left_open: &OpenWork) -> RunEnd {
-        let text = self.lead_text.clone();
+        let text = self.lead_end.text.clone();
         match self.machine.end_reason() {
             _ if self.sources.was_killed => RunEnd::Interrupted,
             None
@@ -117,9 +115,9 @@ impl TeamLoop {
                 RunEnd::LimitReached { limit: *limit, reason: reason.clone(), text }
             }
             Some(EndReason::ModelUnavailable(reason)) => {
-                RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
+                RunEnd::Parked { reason: reason.clone(), retry_after: self.lead_end.retry_after }
             }
-            Some(EndReason::LeadFailed(reason)) if self.lead_is_broken => {
+            Some(EndReason::LeadFailed(reason)) if self.lead_end.is_broken => {
                 RunEnd::Broken { reason: reason.clone() }
             }
             Some(EndReason::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
@@ -132,7 +130,7 @@ impl TeamLoop {
         let tasks = self.tasks_now().await;
         let lost = self.lost_tasks().await;
         let open = OpenWork { lost: lost.clone(), ..OpenWork::of_tasks(&tasks) };
-        (self.deleted_tasks, self.deleted_lost) = (Some(tasks), lost);
+        self.deleted = DeletedTasks { tasks, lost };
         let team = self.run_context.team.name().as_str();
         let refused = || TeamDeleted::refused_for_open_work(team, &open.in_words().join("; "));
         self.machine.reminds_of(&open).then(|| answer(&refused().into()))
@@ -162,6 +160,6 @@ impl TeamLoop {
         }
         let text =
             format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&texts.join("\n\n")));
-        self.tell_lead(Event::Told { text });
+        self.agents.tell_lead(Event::Told { text });
     }
 }

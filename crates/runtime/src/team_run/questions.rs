@@ -21,7 +21,7 @@ impl TeamLoop {
     pub(super) async fn plan_waits(&mut self, pending: &Pending) -> Vec<RunInput> {
         match (self.run_context.asking.asks(), pending.own_plan()) {
             (Asks::Deny, Some(plan)) => {
-                self.unapproved_plan = Some(plan.trim_end().to_owned());
+                self.lead_end.unapproved_plan = Some(plan.trim_end().to_owned());
                 let open = self.open_work().await;
                 vec![RunInput::EndAsked(EndReason::Unfinished(Shortfall::PlanUnapproved, open))]
             }
@@ -30,11 +30,11 @@ impl TeamLoop {
     }
 
     pub(super) async fn asked(&mut self, mail: MessageId, asked: PermissionRequest) {
-        let usage_totals = self.run_context.team.requests().await.unwrap_or_default();
-        if usage_totals.get(&asked.request_id).is_some_and(|request| !request.is_open()) {
-            return self.tell_lead(Event::Settled(vec![mail]));
+        let requests = self.run_context.team.requests().await.unwrap_or_default();
+        if requests.get(&asked.request_id).is_some_and(|request| !request.is_open()) {
+            return self.agents.tell_lead(Event::Settled(vec![mail]));
         }
-        if self.asked.contains_key(&asked.request_id) {
+        if self.agents.question(&asked.request_id).is_some() {
             return;
         }
         let agent = AgentName::foreign(&asked.agent_id);
@@ -60,7 +60,7 @@ impl TeamLoop {
         let client_mode = member
             .as_ref()
             .filter(|_| program == Program::Claude)
-            .map(|member| mode_of_client(&self.run_context, member, &usage_totals));
+            .map(|member| mode_of_client(&self.run_context, member, &requests));
         let pending = if client_mode == Some(PermissionMode::Plan) {
             pending.in_plan_mode()
         } else {
@@ -69,13 +69,14 @@ impl TeamLoop {
         let digest = Digest::of_call(&pending.tool, &pending.input);
         let (asking, request) = (self.run_context.asking.clone(), asked.request_id);
         let (call, input) = (asked.tool_use_id.unwrap_or_default(), pending.input.clone());
-        if self.agents.get(&agent).is_some_and(|running| running.body.link().is_none()) {
+        if self.agents.running(&agent).is_some_and(|running| running.handle.is_elsewhere()) {
             let (agent, call, tool) = (agent.clone(), call.clone(), pending.tool.clone());
             self.run_context.sink.tell(RunEvent::PermissionAsked { agent, call, tool }).await;
         }
         let by_rule = client_mode.and_then(|mode| by_rule(&self.run_context, mode, &pending));
         let (question, registration) = AbortHandle::new_pair();
-        self.asked.insert(request.clone(), Asked { agent, mail, call, input, digest, question });
+        let asked = Asked { agent: agent.clone(), mail, call, input, digest, question };
+        self.agents.of(&agent).asks(request.clone(), asked);
         let deciding = async move {
             let decided = match by_rule {
                 Some(grant) => grant.into(),
@@ -105,11 +106,8 @@ impl TeamLoop {
 
     /// Takes a question back that has its answer from elsewhere, such as from a person beside the member.
     pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &str) {
-        let Some(Asked { agent, mail, call, question, .. }) = self.asked.remove(request) else {
-            return;
-        };
-        question.abort();
-        self.tell_lead(Event::Settled(vec![mail]));
+        let Some(Asked { agent, mail, call, .. }) = self.agents.answered(request) else { return };
+        self.agents.tell_lead(Event::Settled(vec![mail]));
         let refused = (outcome != "allowed").then(|| "it was denied beside the lead".to_owned());
         self.run_context
             .sink
@@ -117,20 +115,9 @@ impl TeamLoop {
             .await;
     }
 
-    /// Takes the questions of an agent back that is no more.
-    pub(super) fn ask_no_more_for(&mut self, agent: &AgentName) {
-        self.asked.retain(|_, asked| {
-            let is_its = asked.agent == *agent;
-            if is_its {
-                asked.question.abort();
-            }
-            !is_its
-        });
-    }
-
     /// Makes void what an agent of another client asked: its process is gone, or is about to be started anew.
     pub(super) async fn void_questions_of(&mut self, agent: &AgentName) {
-        self.ask_no_more_for(agent);
+        self.agents.of(agent).ask_no_more();
         if let Err(error) = self.run_context.team.void_questions_of(agent).await {
             self.warn(format!(
                 "what {agent} asked before its process ended is still open: {}",
@@ -148,16 +135,13 @@ impl TeamLoop {
         let (agent, call, refused, would_allow) = match decision {
             Decision::AtOnce { agent, call, decided: Decided { grant, would_allow } } => {
                 let refused = refused(&grant);
-                if let Some(link) = self.link_of(&agent) {
-                    link.tell(Event::Answered { call: call.id.clone(), grant });
-                }
+                self.agents.tell(&agent, Event::Answered { call: call.id.clone(), grant });
                 (agent, call.id, refused, would_allow)
             }
             Decision::ByMail { request, decided: Decided { grant, would_allow } } => {
                 // Somebody else was faster.
-                let Some(asked) = self.asked.remove(&request) else { return };
-                let Asked { agent, mail, call, input, digest, question } = asked;
-                question.abort();
+                let Some(asked) = self.agents.answered(&request) else { return };
+                let Asked { agent, mail, call, input, digest, question: _ } = asked;
                 let refused = refused(&grant);
                 let answer = match grant {
                     Grant::Allowed { input: changed, updates } => {
@@ -183,7 +167,7 @@ impl TeamLoop {
                         return;
                     }
                 }
-                self.tell_lead(Event::Settled(vec![mail]));
+                self.agents.tell_lead(Event::Settled(vec![mail]));
                 (agent, call, refused, would_allow)
             }
         };

@@ -51,7 +51,7 @@ impl TeamLoop {
         self.unremoved.tries = unremoved.tries.saturating_add(1);
         for (name, worktree) in unremoved.members {
             // A successor of that name is somebody else.
-            if self.agents.contains_key(&name) {
+            if self.agents.is_running(&name) {
                 continue;
             }
             match self.run_context.team.remove_member(&Actor::Lead, &name).await {
@@ -114,8 +114,8 @@ impl TeamLoop {
         ended.retain(|name| !known.contains(name));
         let mut texts = Vec::new();
         for name in &ended {
-            let (status, reason) =
-                self.last_states.get(name).cloned().unwrap_or((Status::Completed, None));
+            let before = self.agents.before(name).and_then(|before| before.state.clone());
+            let (status, reason) = before.unwrap_or((Status::Completed, None));
             let tasks = removed.get(name).and_then(|removed| released(&removed.released));
             let worktree = kept.remove(name.inbox_file().as_str()).unwrap_or_default();
             texts.push(

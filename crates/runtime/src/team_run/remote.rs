@@ -1,6 +1,6 @@
 //! A teammate in a process of its own: its launch, what is seen of it from outside, and its end.
 //!
-//! The crew's end is [`Remote`]; a [`RemoteSupervisor`] is the task that minds one such process and its pane. To the loop it is what
+//! The loop's handle is [`Remote`]; a [`RemoteSupervisor`] is the task that supervises one such process and its pane. To the loop it is what
 //! a driver is for an agent that lives here: it is told little and reports what happens. It does not know what the agent
 //! does: the agent and its lead meet in the team's files, and what one of ours does is read in the journal, by the loop.
 //! What follows from an end is `ends`', how panes are made is `panes`'.
@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 use super::client_calls::ClientCalls;
 use super::client_start::{ClientStart, Former};
 use super::left::Left;
+use super::pane_backend::Remote;
 use super::screen::last_output;
+use super::spawn_backend::SpawnCall;
 use crate::driver::Sink;
 use crate::events::RunEvent;
 use crate::hosting::{Conversation, Hosting, Launch, LaunchSpec, LaunchStage};
@@ -85,41 +87,12 @@ pub(super) enum RemoteEvent {
     Dropped,
 }
 
-/// The crew's end of a teammate that lives elsewhere.
-#[derive(Clone, Debug)]
-pub(super) struct Remote {
-    words: mpsc::Sender<RemoteCommand>,
-    look: Arc<Notify>,
-    cancel: CancellationToken,
-    pub(super) program: Program,
-}
-
-impl Remote {
-    /// Says something to the minder, without waiting. One that does not take its words any more is stopped.
-    pub(super) fn tell(&self, word: RemoteCommand) {
-        match self.words.try_send(word) {
-            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => self.cancel.cancel(),
-        }
-    }
-
-    /// Lets the minder look at the agent's inbox and its entry in the config. Many times is as good as once.
-    pub(super) fn look(&self) {
-        self.look.notify_one();
-    }
-
-    /// Stops the process and its pane, and leaves the member to be resumed.
-    pub(super) fn cancel(&self) {
-        self.cancel.cancel();
-    }
-}
-
 /// What a launch is about, beside the member itself.
 pub(super) struct Launching {
     /// What an earlier run left of this member; none when there was no earlier run.
     pub(super) left: Option<Left>,
     /// The call that waits for the launch, and what it is to be told.
-    pub(super) call: Option<(Box<Spawned>, oneshot::Sender<ToolOutcome>)>,
+    pub(super) call: Option<SpawnCall>,
 }
 
 /// Everything a minder works with.
@@ -232,14 +205,14 @@ impl RemoteSupervisor {
             launched = self.launch_anew().await;
         }
         match (launched, call) {
-            (Ok(started), Some((spawned, reply))) => {
+            (Ok(started), Some(SpawnCall { spawned, reply })) => {
                 // The only error is that the call is not waited for any more.
                 let _not_waited_for =
                     reply.send(answer(&placed(*spawned, started.as_ref(), &self.spec).into()));
             }
             (Ok(_), None) => {}
             (Err(reason), call) => {
-                return RemoteEvent::NotLaunched { reason, call: call.map(|(_, reply)| reply) };
+                return RemoteEvent::NotLaunched { reason, call: call.map(|call| call.reply) };
             }
         }
         let seen = self.mind().await;

@@ -1,50 +1,30 @@
-//! Teammates in processes of their own, as the loop sees them: where they are put, what their journal says, what their
-//! minders report, and what of an earlier run is still there.
+//! Teammates in processes of their own, as the loop sees them: their entries in the journal, and the reports of their
+//! supervisors.
 //!
 //! Minding one such process is `remote`'s. What follows from an end, wherever the teammate lived, is `ends`'.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{
-    AgentName, BACKEND_IN_PROCESS, Frame, Member, PermissionMode, PlanApprovalRequest, Program,
-    SpawnInput, Status, chain, neutralised,
-};
+use pitcrew_protocol::{AgentName, Frame, PlanApprovalRequest, Status, chain, neutralised};
 use pitcrew_team::store::{
     Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn,
 };
-use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Team};
+use pitcrew_team::{Request, RequestKind, Team};
 use tokio::sync::oneshot;
 
-use super::agent_handle::AgentHandle;
-use super::ends::Answers;
-use super::remote::{
-    Launching, RemoteEvent, RemoteReport, RemoteSpec, RemoteSupervisor, with_screen,
-};
+use super::agents::{Answers, BeforeRun, RunningAgent};
+use super::remote::{RemoteEvent, RemoteReport, with_screen};
 use super::run_machine::{EndReason, RunInput};
-use super::team_loop::{AgentKind, RunningAgent, TeamLoop};
+use super::team_loop::TeamLoop;
 use crate::agent::Event;
-use crate::definitions::AgentDefinition;
 use crate::driver::{output_file, task_notification};
-use crate::events::{AgentStarted, RemoteActivity, RunEvent, Spending};
-use crate::hosting::{LaunchSpec, TeammatePlace, member_bounds, root_word};
-use crate::identity::ProcessIdentity;
-use crate::panes::{PaneTag, Panes};
+use crate::events::{RemoteActivity, RunEvent, Spending};
 use crate::tools::ToolOutcome;
 
 /// The document that holds the command line's own layer of settings.
 pub(super) const SETTINGS_DOCUMENT: &str = "settings";
-
-/// Where a teammate is to live, and what is to run it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Placement {
-    /// The kind of panes; none in this process.
-    pub(super) backend: Option<String>,
-    pub(super) program: Program,
-}
 
 /// What our own process in a pane ends with when a person there stops it with Ctrl-C.
 const INTERRUPTED_EXIT: i32 = 130;
@@ -52,206 +32,20 @@ const INTERRUPTED_EXIT: i32 = 130;
 /// The most that is told of a request's id that another client's model may have made up.
 const REQUEST_ID_CHARS: usize = 120;
 
-/// Why another client is no teammate of a run under `--sandbox`.
-pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
-                                allows that with sandbox.allowOtherClients";
-
 impl TeamLoop {
-    /// Decides where a new teammate lives: as asked, as its definition says, or as the run does.
-    pub(super) fn placement(
-        &self,
-        input: &SpawnInput,
-        definition: &AgentDefinition,
-    ) -> Result<Placement, ToolOutcome> {
-        let program = match input.program.as_deref() {
-            Some(name) => Some(Program::named(name).ok_or_else(|| {
-                let known = Program::ALL.map(Program::as_str).join(", ");
-                ToolOutcome::refused(format_args!(
-                    "There is no program \"{name}\"; there are: {known}"
-                ))
-            })?),
-            None => definition.program,
-        };
-        let panes = self.hosting.panes.as_deref().map(Panes::backend_type);
-        let asked = match input.backend.as_deref() {
-            Some(BACKEND_IN_PROCESS) => Some(TeammatePlace::InProcess),
-            Some(name) if panes == Some(name) => Some(TeammatePlace::Pane),
-            Some(name) => {
-                let known =
-                    [BACKEND_IN_PROCESS].into_iter().chain(panes).collect::<Vec<_>>().join(", ");
-                let said =
-                    format!("There is no backend \"{name}\" in this run; there are: {known}");
-                return Err(ToolOutcome::refused(said));
-            }
-            // Another program than ours has to be somewhere else.
-            None if program == Some(Program::Claude) => Some(TeammatePlace::Pane),
-            None => None,
-        };
-        match (asked.unwrap_or(self.hosting.default), panes) {
-            (TeammatePlace::InProcess, _) if program == Some(Program::Claude) => {
-                Err(ToolOutcome::refused("claude cannot run in this process, only in a pane"))
-            }
-            (TeammatePlace::InProcess, _) => {
-                Ok(Placement { backend: None, program: Program::Pitcrew })
-            }
-            (TeammatePlace::Pane, Some(panes)) => {
-                let program = program.unwrap_or(self.hosting.program);
-                if !self.may_run(program) {
-                    return Err(ToolOutcome::refused(UNBOUNDED_CLIENT));
-                }
-                Ok(Placement { backend: Some(panes.to_owned()), program })
-            }
-            (TeammatePlace::Pane, None) => Err(ToolOutcome::refused(
-                "It would run in a pane, and this run has none; the user gives it panes with --teammate-mode",
-            )),
-        }
-    }
-
-    /// Whether teammates may run in the program: another client's commands are bounded by no sandbox of ours.
-    pub(super) fn may_run(&self, program: Program) -> bool {
-        match program {
-            Program::Pitcrew => true,
-            Program::Claude => self.run_context.allows_clients,
-        }
-    }
-
-    /// Lets the user know what there is to know of the other client. Its start does not wait for that.
-    fn remark_on_client(&self) {
-        let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else {
-            return;
-        };
-        let sink = self.run_context.sink.clone();
-        tokio::spawn(async move {
-            if let Some(text) = remark.await {
-                sink.tell(RunEvent::Warning { text }).await;
-            }
-        });
-    }
-
-    /// The panes that a member is recorded to live in, when this run has them, or knows those of the run before.
-    pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
-        let backend = member.backend_type.as_deref();
-        let known = [&self.hosting.panes, &self.hosting.former_panes];
-        known.into_iter().flatten().find(|panes| Some(panes.backend_type()) == backend).cloned()
-    }
-
-    /// Starts a member's process in a pane, or minds the one it has. Whether it comes up is reported by its minder.
-    pub(super) async fn start_elsewhere(
-        &mut self,
-        member: &Member,
-        panes: Arc<dyn Panes>,
-        launching: Launching,
-    ) -> Vec<RunInput> {
-        let program = SpawnRecord::of(member).map_or(Program::Claude, |record| record.program);
-        let (known_mode, verify_key) = self.mode_and_key_for(member, program).await;
-        if program == Program::Claude {
-            self.remark_on_client();
-        }
-        let worktree = member.worktree_path.as_ref().map(PathBuf::from);
-        let home = member.cwd.as_ref().map_or_else(|| self.run_context.cwd.clone(), PathBuf::from);
-        let launch_spec = LaunchSpec {
-            program,
-            agent_id: member.name.id_in(self.run_context.team.name()).to_string(),
-            name: member.name.clone(),
-            team: self.run_context.team.name().clone(),
-            color: member.color.clone(),
-            session_id: self.run_context.session_id.clone(),
-            plan_mode_required: member.plan_mode_required.unwrap_or(false),
-            agent_type: member.agent_type.clone(),
-            mode: PermissionMode::named(known_mode.mode()).unwrap_or_default(),
-            model: member.model.clone(),
-            lead_process: verify_key.is_some().then(ProcessIdentity::own),
-            verify_key,
-            cwd: worktree.clone().unwrap_or(home),
-            max_turns: self.limits.turns_of(member),
-            settings: self.settings_file.clone(),
-            conversation: None,
-        };
-        self.announce_start(AgentStarted {
-            agent: member.name.clone(),
-            parent_call: None,
-            agent_type: member.agent_type.clone(),
-            color: member.color.clone(),
-            model: member.model.clone().unwrap_or_default(),
-            cwd: launch_spec.cwd.clone(),
-            mode: launch_spec.mode,
-        })
-        .await;
-        let (remote, supervisor) = RemoteSupervisor::new(RemoteSpec {
-            team: self.run_context.team.clone(),
-            root: self.run_context.root.clone(),
-            member: member.clone(),
-            program,
-            hosting: self.hosting.clone(),
-            panes,
-            launch_spec,
-            bounds: member_bounds(&self.run_context.rules_digest, self.limits, member),
-            tag: self.pane_tag(Some(member.name.clone())),
-            reports: self.supervisors.clone(),
-            sink: self.run_context.sink.clone(),
-            prices: self.run_context.prices.clone(),
-            grace: self.grace,
-            cancel: self.here.token(),
-            kill: self.here.killed(),
-        });
-        let running = RunningAgent {
-            body: AgentHandle::Elsewhere(remote),
-            inbox: member.name.inbox_file(),
-            part: AgentKind::Teammate { worktree },
-            known_mode: Some(known_mode),
-            member: Some(member.clone()),
-            turns: self.last_turns.get(&member.name).copied().unwrap_or(0),
-            answers: Answers::Yes,
-        };
-        if program == Program::Claude {
-            self.usage_totals.not_counted_yet(&member.name);
-        }
-        self.agents.insert(member.name.clone(), running);
-        self.here.mind(supervisor, launching);
-        vec![RunInput::Joined(member.name.clone())]
-    }
-
-    /// The mode that a member goes by, and the key by which it knows its lead's word. Another client goes by a mode of its own,
-    /// and by a name for its lead's word.
-    async fn mode_and_key_for(
-        &mut self,
-        member: &Member,
-        program: Program,
-    ) -> (KnownMode, Option<String>) {
-        match program {
-            Program::Pitcrew => {
-                let (known_mode, refused) = KnownMode::of(&self.run_context.team, member);
-                if let Some(refused) = refused {
-                    self.refuse_mode(&member.name, &refused).await;
-                }
-                (known_mode, self.run_context.team.lead_keys().map(ToString::to_string))
-            }
-            Program::Claude => (KnownMode::of_another_client(member), None),
-        }
-    }
-
-    /// The tag of this team's panes, or of one member's.
-    pub(super) fn pane_tag(&self, agent: Option<AgentName>) -> PaneTag {
-        PaneTag {
-            root: root_word(&self.run_context.root),
-            team: self.run_context.team.dir().clone(),
-            agent,
-        }
-    }
-
     /// Stores the command line's own layer of settings where teammates in panes find it.
     pub(super) async fn store_settings(&mut self) {
-        if self.hosting.panes.is_none() || self.hosting.settings.is_empty() {
+        if self.backends.hosting.panes.is_none() || self.backends.hosting.settings.is_empty() {
             return;
         }
-        let (team, layer) = (self.run_context.team.clone(), self.hosting.settings.clone());
+        let (team, layer) = (self.run_context.team.clone(), self.backends.hosting.settings.clone());
         let write = Box::new(move |document: &mut Option<serde_json::Value>| {
             *document = Some(serde_json::Value::Object(layer.clone()));
             Ok(())
         });
         match team.backend().edit_document(team.dir(), SETTINGS_DOCUMENT, write).await {
             Ok(()) => {
-                self.settings_file =
+                self.backends.settings_file =
                     Some(team.backend().document_file(team.dir(), SETTINGS_DOCUMENT))
             }
             Err(error) => {
@@ -289,10 +83,10 @@ impl TeamLoop {
                     };
                     let last = member.states.iter().rev().find_map(is_status);
                     if !member.spent.is_empty() {
-                        self.usage_totals.carry_over(&name, &member, last.clone());
+                        let account = self.agents.account(&name);
+                        account.carry_over(&member, last.clone(), &mut self.usage_totals);
                     }
-                    self.last_states.extend(last.map(|last| (name.clone(), last)));
-                    self.last_turns.insert(name, member.turns);
+                    self.agents.of(&name).before = BeforeRun { state: last, turns: member.turns };
                 }
             }
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
@@ -304,8 +98,7 @@ impl TeamLoop {
 
     /// Reads on in the journal: what teammates of ours elsewhere did stands there.
     pub(super) async fn read_journal(&mut self) -> Vec<RunInput> {
-        if self.asked.is_empty() && !self.agents.values().any(|running| running.body.is_elsewhere())
-        {
+        if !self.agents.needs_journal() {
             return Vec::new();
         }
         let team = self.run_context.team.clone();
@@ -328,7 +121,7 @@ impl TeamLoop {
 
     async fn read_entry(&mut self, entry: JournalEntry) -> Vec<RunInput> {
         if let Noted::MemberChanged { member, state, detail } = &entry.event
-            && let (true, Some(status)) = (self.is_elsewhere(member), Status::named(state))
+            && let (true, Some(status)) = (self.agents.keeps_journal(member), Status::named(state))
         {
             return self.changed_elsewhere(member, status, detail.clone()).await;
         }
@@ -348,7 +141,7 @@ impl TeamLoop {
         let inputs = match &activity {
             RemoteActivity::TurnEnded(spending) => {
                 let mut inputs = self.count(&agent, spending);
-                inputs.extend(self.client_used_up(&agent, spending.tool_calls).await);
+                inputs.extend(self.client_used_up(&agent, spending.tool_calls));
                 inputs
             }
             RemoteActivity::TaskChanged { .. } | RemoteActivity::PlanHandedIn => Vec::new(),
@@ -361,29 +154,34 @@ impl TeamLoop {
     async fn activity(&mut self, event: Noted) -> Option<(AgentName, RemoteActivity)> {
         if let Noted::TurnEnded(turn) = event {
             let spending = spending_of(&turn);
-            let is_counted = self.is_counted_by_journal(&turn.member);
+            let is_counted = self.agents.is_counted_by_journal(&turn.member);
             return is_counted.then_some((turn.member, RemoteActivity::TurnEnded(spending)));
         }
         if let Noted::TaskChanged { task, by, change, .. } = event {
             let agent = AgentName::foreign(&by);
             return self
-                .is_elsewhere(&agent)
+                .agents
+                .keeps_journal(&agent)
                 .then_some((agent, RemoteActivity::TaskChanged { task, change }));
         }
         if let Noted::MessagePersisted { id, from, to, frame } = event {
-            if self.is_elsewhere(&to) {
-                self.senders.insert(id, from);
+            if self.agents.keeps_journal(&to) {
+                if let Some(running) = self.agents.running_mut(&to) {
+                    running.senders.insert(id, from);
+                }
                 return None;
             }
             let is_plan = frame.as_deref() == Some(PlanApprovalRequest::TYPE);
             let agent = AgentName::foreign(&from);
-            return (is_plan && self.is_elsewhere(&agent))
+            return (is_plan && self.agents.keeps_journal(&agent))
                 .then_some((agent, RemoteActivity::PlanHandedIn));
         }
         if let Noted::MessageInjected { id, to: agent } = event
-            && self.is_elsewhere(&agent)
+            && self.agents.keeps_journal(&agent)
         {
-            let from = vec![self.senders.remove(&id).unwrap_or_default()];
+            let running = self.agents.running_mut(&agent);
+            let from = running.and_then(|running| running.senders.remove(&id));
+            let from = vec![from.unwrap_or_default()];
             self.run_context
                 .sink
                 .tell(RunEvent::MailDelivered { agent, from, ids: vec![id] })
@@ -392,31 +190,26 @@ impl TeamLoop {
         None
     }
 
-    pub(super) fn is_elsewhere(&self, member: &AgentName) -> bool {
-        self.agents.get(member).is_some_and(|running| running.body.keeps_journal())
-    }
-
     async fn changed_elsewhere(
         &mut self,
         agent: &AgentName,
         status: Status,
         detail: Option<String>,
     ) -> Vec<RunInput> {
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) =
-            (status, detail.clone().filter(|_| status != Status::Active));
+        let reason = detail.clone().filter(|_| status != Status::Active);
+        self.agents.account(agent).note_state(status, reason);
         let changed =
             RunEvent::AgentChanged { agent: agent.clone(), status, detail: detail.clone() };
         self.run_context.sink.tell(changed).await;
-        let Some(running) = self.agents.get(agent) else { return Vec::new() };
+        let Some(running) = self.agents.running_mut(agent) else { return Vec::new() };
         if status.is_over() {
             // What follows from it follows when its process is gone.
-            running.body.said_goodbye();
-            self.last_words.insert(agent.clone(), (status, detail));
+            running.handle.said_goodbye();
+            running.last_words = Some((status, detail));
             return if status == Status::Failed { self.used_up(agent) } else { Vec::new() };
         }
         if status == Status::Active {
-            running.body.was_seen_at_work();
+            running.handle.was_seen_at_work();
         }
         let answers = match (status, &detail) {
             (_, None) => Answers::Yes,
@@ -435,8 +228,9 @@ impl TeamLoop {
         let RemoteReport { agent, seen } = remote_report;
         match seen {
             RemoteEvent::State(status) => {
-                self.usage_totals.of(&agent).state = status;
-                self.usage_totals.seen_at_work(&agent);
+                let account = self.agents.account(&agent);
+                account.summary.state = status;
+                account.seen_at_work();
                 self.run_context.note_state(&agent, status, None).await;
                 vec![RunInput::Announced(agent, status)]
             }
@@ -479,9 +273,10 @@ impl TeamLoop {
             inputs.extend(self.dropped_elsewhere(agent).await);
             return inputs;
         }
-        let (status, reason) = match self.last_words.remove(agent) {
+        let running = self.agents.running_mut(agent);
+        let (status, reason) = match running.and_then(|running| running.last_words.take()) {
             Some(last_word) => last_word,
-            None if exit == Some(INTERRUPTED_EXIT) && self.is_elsewhere(agent) => {
+            None if exit == Some(INTERRUPTED_EXIT) && self.agents.keeps_journal(agent) => {
                 inputs.extend(self.stopped_at_its_pane(agent).await);
                 return inputs;
             }
@@ -494,15 +289,14 @@ impl TeamLoop {
                 (status, reason)
             }
         };
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) = (status, reason.clone());
+        self.agents.account(agent).note_state(status, reason.clone());
         if status == Status::Failed && !self.used_up(agent).is_empty() {
             // It stays in the team, for a run that gives it more.
-            self.agents.remove(agent);
+            self.agents.end(agent);
             inputs.push(RunInput::Left(agent.clone()));
             return inputs;
         }
-        let worktree = self.strike_off(agent);
+        let worktree = self.agents.end(agent).and_then(RunningAgent::worktree);
         self.retire(agent, status, reason, worktree.as_deref()).await;
         inputs.push(RunInput::Left(agent.clone()));
         inputs
@@ -511,7 +305,7 @@ impl TeamLoop {
     /// Takes note that a process elsewhere is gone, and that its member stays in the team. Another client is started anew by the
     /// next run, and asks anew by itself.
     async fn dropped_elsewhere(&mut self, agent: &AgentName) -> Vec<RunInput> {
-        if self.agents.get(agent).is_some_and(|running| running.body.is_foreign()) {
+        if self.agents.is_foreign(agent) {
             self.void_questions_of(agent).await;
         }
         self.dropped(agent).await
@@ -520,8 +314,7 @@ impl TeamLoop {
     /// Takes note that a person stopped a teammate of ours at its pane. It stays in the team, with its tasks, for the next run.
     async fn stopped_at_its_pane(&mut self, agent: &AgentName) -> Vec<RunInput> {
         let reason = "the user stopped it at its pane; it can be resumed".to_owned();
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) = (Status::Killed, Some(reason.clone()));
+        self.agents.account(agent).note_state(Status::Killed, Some(reason.clone()));
         let changed = RunEvent::AgentChanged {
             agent: agent.clone(),
             status: Status::Killed,
@@ -529,7 +322,7 @@ impl TeamLoop {
         };
         self.run_context.sink.tell(changed).await;
         self.run_context.note_state(agent, Status::Killed, Some(reason)).await;
-        self.agents.remove(agent);
+        self.agents.end(agent);
         if self.machine.end_reason().is_some() {
             return vec![RunInput::Left(agent.clone())];
         }
@@ -538,7 +331,7 @@ impl TeamLoop {
              team's next run."
         );
         let text = format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text));
-        self.tell_lead(Event::Told { text });
+        self.agents.tell_lead(Event::Told { text });
         vec![RunInput::LeadTold, RunInput::Left(agent.clone())]
     }
 
@@ -565,14 +358,6 @@ impl TeamLoop {
         (Status::Failed, Some(with_screen(said, screen.as_deref())))
     }
 
-    /// Takes a teammate off the crew; says where its worktree is.
-    fn strike_off(&mut self, agent: &AgentName) -> Option<PathBuf> {
-        match self.agents.remove(agent).map(|running| running.part) {
-            Some(AgentKind::Teammate { worktree }) => worktree,
-            Some(AgentKind::Lead | AgentKind::SubagentRun(_)) | None => None,
-        }
-    }
-
     /// Takes back what a launch that failed had begun, and answers the spawn.
     async fn not_launched(
         &mut self,
@@ -588,9 +373,8 @@ impl TeamLoop {
         let Some(call) = call else {
             return self.ended(agent, Status::Failed, Some(reason), None).await;
         };
-        let account = self.usage_totals.of(agent);
-        (account.state, account.reason) = (Status::Failed, Some(reason.clone()));
-        let worktree = self.strike_off(agent);
+        self.agents.account(agent).note_state(Status::Failed, Some(reason.clone()));
+        let worktree = self.agents.end(agent).and_then(RunningAgent::worktree);
         self.run_context.note_state(agent, Status::Failed, Some(reason.clone())).await;
         let _told_by_the_call =
             self.take_out(agent, Status::Failed, None, worktree.as_deref()).await;
@@ -602,7 +386,7 @@ impl TeamLoop {
 
     /// Tells the lead of a teammate that does not take its prompt.
     async fn silent(&mut self, agent: &AgentName, screen: Option<String>) -> Vec<RunInput> {
-        let seconds = self.hosting.prompt_deadline.as_secs();
+        let seconds = self.backends.hosting.prompt_deadline.as_secs();
         let said = format!("{agent} was started {seconds} s ago and has not taken its prompt");
         self.warn(said.clone()).await;
         if self.machine.end_reason().is_some() {
@@ -615,7 +399,7 @@ impl TeamLoop {
             Status::Pending,
             &with_screen(said, screen.as_deref()),
         );
-        self.tell_lead(Event::Told { text });
+        self.agents.tell_lead(Event::Told { text });
         vec![RunInput::LeadTold]
     }
 }
@@ -641,10 +425,10 @@ fn spending_of(turn: &Turn) -> Spending {
 /// Whether an agent's goodbye is in the lead's inbox.
 pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
-    let usage_totals = team.requests().await.unwrap_or_default();
-    mail.iter().filter(|mail| AgentName::foreign(&mail.message.from) == *agent).any(|mail| {
-        mail.frame.as_ref().is_some_and(|frame| is_goodbye(&usage_totals, agent, frame))
-    })
+    let requests = team.requests().await.unwrap_or_default();
+    mail.iter()
+        .filter(|mail| AgentName::foreign(&mail.message.from) == *agent)
+        .any(|mail| mail.frame.as_ref().is_some_and(|frame| is_goodbye(&requests, agent, frame)))
 }
 
 /// The request that an agent's latest goodbye names, when that answers to nothing: its model may have made the id up.
@@ -655,8 +439,8 @@ async fn void_goodbye(team: &Team, agent: &AgentName) -> Option<String> {
     let id = of_agent
         .filter_map(|mail| mail.frame.as_ref().and_then(answered_request).map(str::to_owned))
         .next()?;
-    let usage_totals = team.requests().await.unwrap_or_default();
-    (!usage_totals.contains_key(&id)).then(|| id.chars().take(REQUEST_ID_CHARS).collect())
+    let requests = team.requests().await.unwrap_or_default();
+    (!requests.contains_key(&id)).then(|| id.chars().take(REQUEST_ID_CHARS).collect())
 }
 
 /// The request to shut down that a frame agrees to.
@@ -671,12 +455,12 @@ pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
 /// Whether a frame says that its sender shuts down as it was asked to. One that nobody asked for was written by somebody else,
 /// and what a run that is over asked on its way out ends nobody.
 pub(super) fn is_goodbye(
-    usage_totals: &BTreeMap<String, Request>,
+    requests: &BTreeMap<String, Request>,
     sender: &AgentName,
     frame: &Frame,
 ) -> bool {
     let Some(request) = answered_request(frame) else { return false };
-    usage_totals
+    requests
         .get(request)
         .is_some_and(|it| it.kind == RequestKind::Shutdown && it.to == *sender && !it.is_void)
 }

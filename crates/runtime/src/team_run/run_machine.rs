@@ -1,10 +1,17 @@
-//! The course of a run, as a pure state machine: when the lead is called, when it is reminded, when the team is shut
-//! down and in which steps, and when all is over. It knows states and names only; the loop carries its orders out.
+//! The course of a run, as a pure state machine: when the run is quiet and when to look again, when the lead is called, when
+//! it is reminded, when the team is shut down and in which steps, and when all is over. It knows states, names and what was
+//! seen of the mail; the loop does what it says.
+
+mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, Status};
+use pitcrew_protocol::{AgentName, InboxFile, Status};
 
+pub(super) use self::look::{ClientSeen, MateSeen};
+
+use self::look::Wait;
 use crate::run::{Limit, OpenWork, Shortfall};
 use crate::transcript::AnswerFault;
 
@@ -81,8 +88,19 @@ pub(super) enum RunInput {
     LeadInterrupted,
     /// The lead is no more.
     LeadEnded(Status, Option<String>),
-    /// A look around found nothing unread.
-    AllQuiet,
+    /// What the mail of the teammates says, in the order of their names.
+    Looked(Vec<MateSeen>),
+    /// All that was reported until now has been heard.
+    ReportsHeard {
+        /// Whether a subagent works whose caller goes on meanwhile.
+        in_background: bool,
+    },
+    /// An inbox changed.
+    InboxChanged(InboxFile),
+    /// Any inbox may have changed.
+    MailUnsure,
+    /// The time that a client had is over.
+    WaitOver,
     /// What is open by the team's files, and who never started.
     Stock(OpenWork),
     /// The run is to end.
@@ -94,8 +112,16 @@ pub(super) enum RunInput {
 /// Something the loop is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RunAction {
-    /// See whether there is unread mail anywhere; answered by [`RunInput::AllQuiet`] if not.
+    /// See what the mail of the teammates says; answered by [`RunInput::Looked`].
     LookAround,
+    /// Let a teammate look into its inbox.
+    Ring(AgentName),
+    /// Give a client time to show a turn; answered by [`RunInput::WaitOver`].
+    AwaitTurn,
+    /// Give a client so long to answer a request to shut down; answered by [`RunInput::WaitOver`].
+    AwaitGoodbye(Duration),
+    /// Hear what is reported already; answered by [`RunInput::ReportsHeard`].
+    HearReports,
     /// Call the lead; it starts a turn, or announces once more that it is idle.
     WakeLead,
     /// See what is open; answered by [`RunInput::Stock`].
@@ -168,11 +194,15 @@ pub(super) struct RunMachine {
     fault: Option<AnswerFault>,
     /// The user cut the lead off and has not said how to go on: nobody calls the lead, and the run does not end by itself.
     is_held: bool,
+    /// The inbox whose mail kept the run from being over: when it changes, the loop looks around again.
+    looks_again_at: Option<InboxFile>,
+    /// How long a client has to answer a request to shut down.
+    grace: Duration,
     end_reason: Option<EndReason>,
 }
 
 impl RunMachine {
-    pub(super) fn new(lead: AgentName) -> Self {
+    pub(super) fn new(lead: AgentName, grace: Duration) -> Self {
         Self {
             phase: Phase::Working,
             lead,
@@ -185,6 +215,8 @@ impl RunMachine {
             reminded: Reminded::default(),
             fault: None,
             is_held: false,
+            looks_again_at: None,
+            grace,
             end_reason: None,
         }
     }
@@ -201,7 +233,7 @@ impl RunMachine {
 
     /// The lead has made another team: of that it is reminded anew.
     pub(super) fn begin_another_team(&mut self) {
-        self.reminded = Reminded::default();
+        (self.reminded, self.looks_again_at) = (Reminded::default(), None);
     }
 
     /// Takes the news and answers with what is to be done, in order.
@@ -245,7 +277,15 @@ impl RunMachine {
                 Vec::new()
             }
             RunInput::LeadEnded(status, reason) => self.lead_ended(status, reason),
-            RunInput::AllQuiet => self.quiet(),
+            RunInput::Looked(mates) => self.looked(&mates),
+            RunInput::ReportsHeard { in_background: true } => Vec::new(),
+            RunInput::ReportsHeard { in_background: false } => self.quiet(),
+            RunInput::InboxChanged(file) if self.looks_again_at.as_ref() == Some(&file) => {
+                self.look_around()
+            }
+            RunInput::MailUnsure if self.looks_again_at.is_some() => self.look_around(),
+            RunInput::InboxChanged(_) | RunInput::MailUnsure => Vec::new(),
+            RunInput::WaitOver => self.look_around(),
             RunInput::Stock(open) => self.took_stock(open),
             RunInput::EndAsked(end_reason) => self.shut_down(end_reason),
             RunInput::GraceOver => self.grace_over(),
@@ -276,6 +316,14 @@ impl RunMachine {
 
     fn look_around(&self) -> Vec<RunAction> {
         if self.is_at_rest() && !self.is_calling { vec![RunAction::LookAround] } else { Vec::new() }
+    }
+
+    /// Sees whether a teammate has mail it has not taken, or owes something. A teammate reports that it works before it marks
+    /// mail as read, so when nothing is unread, whoever is at work has said so: those reports are heard first.
+    fn looked(&mut self, mates: &[MateSeen]) -> Vec<RunAction> {
+        let wait = mates.iter().find_map(|mate| mate.waits(self.grace));
+        self.looks_again_at = wait.as_ref().and_then(Wait::inbox);
+        wait.map_or_else(|| vec![RunAction::HearReports], |wait| wait.actions())
     }
 
     fn quiet(&mut self) -> Vec<RunAction> {

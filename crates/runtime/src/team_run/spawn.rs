@@ -1,146 +1,42 @@
-//! What the lead's own tools ask for: a team, teammates, subagents, and their end.
+//! A spawn, from the call to the agent: what the new teammate is, where it lives, its entry in the team, its worktree, and its
+//! start by a [`SpawnBackend`]. How a backend starts it is `in_process` and `pane_backend`.
 
 use std::path::PathBuf;
 
 use pitcrew_protocol::{
     ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, PermissionMode, Program,
-    SpawnInput, Spawned, Status, TeamCreateInput, TeamDeleteInput, TeamDeleted, chain, counted,
-    render,
+    SpawnInput, Spawned, Status, chain, counted, render,
 };
-use pitcrew_team::{Actor, Enlisted, KnownMode, SpawnMember};
+use pitcrew_team::{Enlisted, KnownMode, SpawnMember};
 use tokio::sync::oneshot;
 
-use super::agent_handle::AgentHandle;
-use super::agent_spec::AgentSpec;
-use super::ends::Answers;
-use super::remote::Launching;
+use super::agents::{AgentKind, RunningAgent};
 use super::run_machine::RunInput;
+use super::spawn_backend::{MemberStart, SpawnBackend, SpawnCall, StartedMember};
 use super::start::TeamCreateState;
-use super::subagents::{INHERIT, Sending, SubagentAnswer, launched, no_price, unusable};
-use super::team_loop::{AgentKind, RunningAgent, TeamLoop};
-use super::wake::{LeadRequest, Request};
-use crate::agent::Role;
+use super::subagents::{INHERIT, no_price, unusable};
+use super::team_loop::TeamLoop;
 use crate::definitions::{AgentDefinition, UnknownAgentType};
 use crate::events::{AgentStarted, RunEvent};
 use crate::gate::DEFAULT_TYPE;
-use crate::run::KeptWorktree;
+use crate::hosting::TeammatePlace;
+use crate::panes::Panes;
 use crate::team_tools::{answer, refusal};
 use crate::tools::ToolOutcome;
 
+/// Where a teammate is to live, and what is to run it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Placement {
+    /// The kind of panes; none in this process.
+    pub(super) backend: Option<String>,
+    pub(super) program: Program,
+}
+
+/// Why another client is no teammate of a run under `--sandbox`.
+pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
+                                allows that with sandbox.allowOtherClients";
+
 impl TeamLoop {
-    pub(super) async fn requested(&mut self, request: Request) -> Vec<RunInput> {
-        let Request { lead_request, answer: reply } = request;
-        let mut reply = Some(reply);
-        let (outcome, inputs) = match lead_request {
-            LeadRequest::TeamCreate(input) => (self.adopt(&input).await, Vec::new()),
-            LeadRequest::TeamDelete(input) => (self.delete(&input).await, Vec::new()),
-            LeadRequest::Stop { name } => (self.stop_teammate(&name).await, Vec::new()),
-            LeadRequest::SendOut(sending) => match self.send_out(*sending, &mut reply).await {
-                Ok(()) => return Vec::new(),
-                Err(outcome) => (outcome, Vec::new()),
-            },
-            LeadRequest::Spawn { input, call } => {
-                match self.spawn(&input, call, &mut reply).await {
-                    Ok((outcome, inputs)) => (outcome, inputs),
-                    Err(outcome) => (outcome, Vec::new()),
-                }
-            }
-        };
-        if let Some(reply) = reply {
-            // The only error is that the call is not waited for any more.
-            let _not_waited_for = reply.send(outcome);
-        }
-        inputs
-    }
-
-    /// The run made its team at the start; the lead's first TeamCreate makes it its own, with what it asks for. After it has
-    /// deleted that one it makes another.
-    async fn adopt(&mut self, input: &TeamCreateInput) -> ToolOutcome {
-        let team = &self.run_context.team;
-        match self.team_create {
-            TeamCreateState::NotYet => match team.taken_over_by_lead(input).await {
-                Ok(created) => {
-                    self.team_create = TeamCreateState::Yes;
-                    answer(&created.into())
-                }
-                Err(error) => refusal(&error),
-            },
-            TeamCreateState::Yes => ToolOutcome::failed(format!(
-                "Already leading team \"{}\". Use TeamDelete first.",
-                team.name()
-            )),
-            TeamCreateState::Deleted => self.make_another_team(input).await,
-        }
-    }
-
-    async fn delete(&mut self, input: &TeamDeleteInput) -> ToolOutcome {
-        if let Some(asked) = input.team_name.as_deref()
-            && self.team_create != TeamCreateState::Deleted
-            && !self.run_context.team.is_called(asked).await
-        {
-            return not_yours(self.run_context.team.name().as_str(), asked);
-        }
-        if self.team_create != TeamCreateState::Deleted
-            && self.machine.mates() == 0
-            && let Some(reminded) = self.reminded_at_deletion().await
-        {
-            return reminded;
-        }
-        let before = std::mem::replace(&mut self.team_create, TeamCreateState::Deleted);
-        let deleted = match before {
-            TeamCreateState::Deleted => {
-                return answer(&TeamDeleted::nothing().into());
-            }
-            TeamCreateState::NotYet | TeamCreateState::Yes => {
-                self.run_context.team.delete(&Actor::Lead).await
-            }
-        };
-        if deleted.as_ref().is_ok_and(|deleted| deleted.success) {
-            self.let_go_of_team();
-        } else {
-            self.team_create = before;
-        }
-        match deleted {
-            Ok(deleted) if deleted.success => {
-                answer(&deleted.keeping(&self.kept_worktrees()).into())
-            }
-            Ok(deleted) => answer(&deleted.into()),
-            Err(error) => refusal(&error),
-        }
-    }
-
-    /// The worktrees of this run that hold something of their own, for the lead.
-    fn kept_worktrees(&self) -> Vec<String> {
-        let kept = self.kept.iter().map(|KeptWorktree { agent, path, branch, reason }| {
-            format!("the worktree of {agent}, {} (branch {branch}): {reason}", path.display())
-        });
-        kept.collect()
-    }
-
-    async fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
-        let wanted = self.run_context.team.bare_name(id).await.to_lowercase();
-        let found = self.agents.iter().find(|(name, running)| {
-            !matches!(running.part, AgentKind::Lead) && name.as_str().to_lowercase() == wanted
-        });
-        match found {
-            Some((name, running)) => {
-                running.body.end("the lead stopped it");
-                let what = if let AgentKind::SubagentRun(_) = running.part {
-                    "subagent"
-                } else {
-                    "teammate"
-                };
-                ToolOutcome::done(
-                    format!("Stopped {what} {name}."),
-                    serde_json::json!({"task_id": id}),
-                )
-            }
-            None => ToolOutcome::refused(format_args!(
-                "No command or subagent in the background and no teammate is called {id}"
-            )),
-        }
-    }
-
     pub(super) async fn spawn(
         &mut self,
         input: &SpawnInput,
@@ -166,37 +62,30 @@ impl TeamLoop {
         }
     }
 
-    /// Has a member start to work, unless it does.
-    async fn settle_in(
-        &mut self,
-        input: &SpawnInput,
-        mut member: Member,
-        reply: &mut Option<oneshot::Sender<ToolOutcome>>,
-    ) -> Result<(ToolOutcome, Vec<RunInput>), ToolOutcome> {
-        let spawned = spawned(&member, self.run_context.team.name().as_str(), input);
-        if self.agents.contains_key(&member.name) {
-            return Ok((answer(&spawned.into()), Vec::new()));
+    fn may_spawn(&self) -> Result<(), ToolOutcome> {
+        if let Some(end_reason) = self.machine.end_reason() {
+            return Err(ToolOutcome::refused(format_args!(
+                "Nobody can be spawned any more: {}",
+                end_reason.in_words()
+            )));
         }
-        if input.isolation.as_deref() == Some("worktree") && member.worktree_path.is_none() {
-            self.isolate(&mut member).await?;
+        if !self.run_context.has_team_tools {
+            return Err(ToolOutcome::refused(
+                "Teams are switched off here, so there are no teammates; without a name it is a subagent",
+            ));
         }
-        if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
-            return self.spawn_elsewhere(&member, spawned, reply).await;
+        if self.team_create == TeamCreateState::Deleted {
+            return Err(ToolOutcome::refused("The team is deleted; TeamCreate makes another"));
         }
-        let prompt = render(&[Injected {
-            from: LEAD_NAME.to_owned(),
-            color: None,
-            summary: Some(input.description.clone()),
-            text: input.prompt.clone(),
-        }]);
-        let inputs = match self.start_teammate(&member, prompt).await {
-            Ok(inputs) => inputs,
-            Err(reason) => {
-                self.retire(&member.name, Status::Failed, Some(reason.clone()), None).await;
-                return Err(ToolOutcome::refused(reason));
+        match self.limits.max_teammates {
+            Some(most) if self.machine.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => {
+                Err(ToolOutcome::refused(format_args!(
+                    "The team has {}, as many as this run may have; shut one down first",
+                    counted(most, "teammate")
+                )))
             }
-        };
-        Ok((answer(&spawned.into()), inputs))
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// What the new teammate is recorded with.
@@ -235,54 +124,6 @@ impl TeamLoop {
         })
     }
 
-    /// Has the teammate started in a pane; whoever minds it answers the call.
-    async fn spawn_elsewhere(
-        &mut self,
-        member: &Member,
-        spawned: Spawned,
-        reply: &mut Option<oneshot::Sender<ToolOutcome>>,
-    ) -> Result<(ToolOutcome, Vec<RunInput>), ToolOutcome> {
-        let answered = answer(&spawned.clone().into());
-        let Some(panes) = self.panes_of(member) else {
-            let reason = "the kind of panes it was to live in is not part of this run";
-            self.retire(&member.name, Status::Failed, Some(reason.to_owned()), None).await;
-            return Err(ToolOutcome::refused(reason));
-        };
-        let left = match self.is_resumed {
-            true => Some(self.left_of(member, panes.as_ref()).await),
-            false => None,
-        };
-        let launching =
-            Launching { left, call: reply.take().map(|reply| (Box::new(spawned), reply)) };
-        Ok((answered, self.start_elsewhere(member, panes, launching).await))
-    }
-
-    fn may_spawn(&self) -> Result<(), ToolOutcome> {
-        if let Some(end_reason) = self.machine.end_reason() {
-            return Err(ToolOutcome::refused(format_args!(
-                "Nobody can be spawned any more: {}",
-                end_reason.in_words()
-            )));
-        }
-        if !self.run_context.has_team_tools {
-            return Err(ToolOutcome::refused(
-                "Teams are switched off here, so there are no teammates; without a name it is a subagent",
-            ));
-        }
-        if self.team_create == TeamCreateState::Deleted {
-            return Err(ToolOutcome::refused("The team is deleted; TeamCreate makes another"));
-        }
-        match self.limits.max_teammates {
-            Some(most) if self.machine.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => {
-                Err(ToolOutcome::refused(format_args!(
-                    "The team has {}, as many as this run may have; shut one down first",
-                    counted(most, "teammate")
-                )))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
     fn definition(&self, input: &SpawnInput) -> Result<AgentDefinition, ToolOutcome> {
         let name = input.subagent_type.as_deref().unwrap_or(DEFAULT_TYPE);
         self.run_context.definitions.get(name).cloned().map_err(|error| unknown_type(name, &error))
@@ -296,7 +137,8 @@ impl TeamLoop {
         definition: &AgentDefinition,
     ) -> Result<PermissionMode, ToolOutcome> {
         if let Some(asked) = &input.mode {
-            let mode = PermissionMode::named(asked).ok_or_else(|| unknown_mode(asked))?;
+            let mode: Option<PermissionMode> = serde_json::from_value(asked.clone().into()).ok();
+            let mode = mode.ok_or_else(|| unknown_mode(asked))?;
             return self.no_freer(mode);
         }
         if let Some(mode) = definition.permission_mode {
@@ -342,6 +184,101 @@ impl TeamLoop {
         Err(no_price(model))
     }
 
+    /// Decides where a new teammate lives: as asked, as its definition says, or as the run does.
+    pub(super) fn placement(
+        &self,
+        input: &SpawnInput,
+        definition: &AgentDefinition,
+    ) -> Result<Placement, ToolOutcome> {
+        let program = match input.program.as_deref() {
+            Some(name) => Some(Program::named(name).ok_or_else(|| {
+                let known = Program::ALL.map(Program::as_str).join(", ");
+                ToolOutcome::refused(format_args!(
+                    "There is no program \"{name}\"; there are: {known}"
+                ))
+            })?),
+            None => definition.program,
+        };
+        let panes = self.backends.hosting.panes.as_deref().map(Panes::backend_type);
+        let asked = match input.backend.as_deref() {
+            Some(BACKEND_IN_PROCESS) => Some(TeammatePlace::InProcess),
+            Some(name) if panes == Some(name) => Some(TeammatePlace::Pane),
+            Some(name) => {
+                let known =
+                    [BACKEND_IN_PROCESS].into_iter().chain(panes).collect::<Vec<_>>().join(", ");
+                let said =
+                    format!("There is no backend \"{name}\" in this run; there are: {known}");
+                return Err(ToolOutcome::refused(said));
+            }
+            // Another program than ours has to be somewhere else.
+            None if program == Some(Program::Claude) => Some(TeammatePlace::Pane),
+            None => None,
+        };
+        match (asked.unwrap_or(self.backends.hosting.default), panes) {
+            (TeammatePlace::InProcess, _) if program == Some(Program::Claude) => {
+                Err(ToolOutcome::refused("claude cannot run in this process, only in a pane"))
+            }
+            (TeammatePlace::InProcess, _) => {
+                Ok(Placement { backend: None, program: Program::Pitcrew })
+            }
+            (TeammatePlace::Pane, Some(panes)) => {
+                let program = program.unwrap_or(self.backends.hosting.program);
+                if !self.may_run(program) {
+                    return Err(ToolOutcome::refused(UNBOUNDED_CLIENT));
+                }
+                Ok(Placement { backend: Some(panes.to_owned()), program })
+            }
+            (TeammatePlace::Pane, None) => Err(ToolOutcome::refused(
+                "It would run in a pane, and this run has none; the user gives it panes with --teammate-mode",
+            )),
+        }
+    }
+
+    /// Whether teammates may run in the program: another client's commands are bounded by no sandbox of ours.
+    pub(super) fn may_run(&self, program: Program) -> bool {
+        match program {
+            Program::Pitcrew => true,
+            Program::Claude => self.run_context.allows_clients,
+        }
+    }
+
+    /// Has a member start to work, unless it does.
+    async fn settle_in(
+        &mut self,
+        input: &SpawnInput,
+        mut member: Member,
+        reply: &mut Option<oneshot::Sender<ToolOutcome>>,
+    ) -> Result<(ToolOutcome, Vec<RunInput>), ToolOutcome> {
+        let spawned = spawned(&member, self.run_context.team.name().as_str(), input);
+        if self.agents.is_running(&member.name) {
+            return Ok((answer(&spawned.into()), Vec::new()));
+        }
+        if input.isolation.as_deref() == Some("worktree") && member.worktree_path.is_none() {
+            self.isolate(&mut member).await?;
+        }
+        let prompt = render(&[Injected {
+            from: LEAD_NAME.to_owned(),
+            color: None,
+            summary: Some(input.description.clone()),
+            text: input.prompt.clone(),
+        }]);
+        let answered = answer(&spawned.clone().into());
+        let spawned = Box::new(spawned);
+        let mut call = reply.take().map(|reply| SpawnCall { spawned, reply });
+        let started = match self.backends.of(&member) {
+            Some(backend) => self.start_member(&member, backend.as_ref(), prompt, &mut call).await,
+            None => Err("the kind of panes it was to live in is not part of this run".to_owned()),
+        };
+        *reply = call.map(|call| call.reply);
+        match started {
+            Ok(inputs) => Ok((answered, inputs)),
+            Err(reason) => {
+                self.retire(&member.name, Status::Failed, Some(reason.clone()), None).await;
+                Err(ToolOutcome::refused(reason))
+            }
+        }
+    }
+
     async fn isolate(&mut self, member: &mut Member) -> Result<(), ToolOutcome> {
         let team = self.run_context.team.clone();
         let made =
@@ -365,130 +302,87 @@ impl TeamLoop {
         Ok(())
     }
 
-    /// Starts a member's agent, or lets it go on from its transcript.
-    pub(super) async fn start_teammate(
+    /// Starts a member's agent in a backend, or lets it go on there. The error is why nothing was started.
+    pub(super) async fn start_member(
         &mut self,
         member: &Member,
+        backend: &dyn SpawnBackend,
         prompt: String,
+        call: &mut Option<SpawnCall>,
     ) -> Result<Vec<RunInput>, String> {
-        let agent_type = member.agent_type.as_deref().unwrap_or(DEFAULT_TYPE);
-        let definition = self.run_context.definitions.get(agent_type).cloned().ok();
-        let model_name =
-            member.model.clone().unwrap_or_else(|| self.run_context.teammate_model.clone());
-        let model = self.run_context.model(&model_name).map_err(|error| chain(&error))?;
+        let left = match self.is_resumed {
+            true => self.left_of(member, backend).await,
+            false => None,
+        };
+        let program = backend.program_of(member);
+        let model = backend.model_of(&mut self.run_context, member)?;
+        let known_mode = self.known_mode_of(member, program).await;
+        let mode = PermissionMode::named(known_mode.mode()).unwrap_or_default();
+        let worktree = member.worktree_path.as_ref().map(PathBuf::from);
+        let home = member.cwd.as_ref().map_or_else(|| self.run_context.cwd.clone(), PathBuf::from);
+        let cwd = worktree.clone().unwrap_or(home);
+        self.announce_start(AgentStarted {
+            agent: member.name.clone(),
+            parent_call: None,
+            agent_type: member.agent_type.clone(),
+            model: model.clone(),
+            color: member.color.clone(),
+            cwd: cwd.clone(),
+            mode,
+        })
+        .await;
+        let start = MemberStart {
+            run_context: &mut self.run_context,
+            loop_handle: &self.loop_handle,
+            member,
+            model,
+            mode,
+            cwd,
+            prompt,
+            limits: self.limits,
+            grace: self.grace,
+            left,
+            call,
+        };
+        let StartedMember { handle, turns, passed_over } = backend.start(start).await?;
+        if let Some(text) = passed_over {
+            self.warn(text).await;
+        }
+        if program == Program::Claude {
+            self.agents.account(&member.name).not_counted_yet();
+        }
+        let before = self.agents.before(&member.name).map_or(0, |before| before.turns);
+        let running = RunningAgent {
+            known_mode: Some(known_mode),
+            member: Some(member.clone()),
+            turns: turns.unwrap_or(before),
+            ..RunningAgent::new(&member.name, handle, AgentKind::Teammate { worktree })
+        };
+        self.agents.start(&member.name, running);
+        Ok(vec![RunInput::Joined(member.name.clone())])
+    }
+
+    /// The mode that a member goes by; another client goes by a mode of its own.
+    async fn known_mode_of(&mut self, member: &Member, program: Program) -> KnownMode {
+        if program == Program::Claude {
+            return KnownMode::of_another_client(member);
+        }
         let (known_mode, refused) = KnownMode::of(&self.run_context.team, member);
         if let Some(refused) = refused {
             self.refuse_mode(&member.name, &refused).await;
         }
-        let worktree = member.worktree_path.as_ref().map(PathBuf::from);
-        let home = member.cwd.as_ref().map_or_else(|| self.run_context.cwd.clone(), PathBuf::from);
-        let spec = AgentSpec {
-            name: member.name.clone(),
-            role: Role::Teammate,
-            definition,
-            model,
-            mode: PermissionMode::named(known_mode.mode()).unwrap_or_default(),
-            cwd: worktree.clone().unwrap_or(home),
-            parent_call: None,
-            max_turns: self.limits.turns_of(member),
-            prompt: Some(prompt),
-            remembers: None,
-            cancel: self.here.token(),
-        };
-        self.announce_start(spec.announcement(
-            member.agent_type.clone(),
-            member.color.clone(),
-            &model_name,
-        ))
-        .await;
-        let built =
-            self.run_context.spec(spec, &self.loop_handle).await.map_err(|error| chain(&error))?;
-        if let Some(text) = built.passed_over {
-            self.warn(text).await;
-        }
-        let running = RunningAgent {
-            body: AgentHandle::Here(built.link),
-            inbox: member.name.inbox_file(),
-            part: AgentKind::Teammate { worktree },
-            known_mode: Some(known_mode),
-            member: Some(member.clone()),
-            turns: built.conversation_turns,
-            answers: Answers::Yes,
-        };
-        self.agents.insert(member.name.clone(), running);
-        self.here.start(&member.name, built.driver, built.start);
-        Ok(vec![RunInput::Joined(member.name.clone())])
-    }
-
-    /// Sends out a subagent. Its end answers the call, unless the caller goes on meanwhile.
-    async fn send_out(
-        &mut self,
-        mut sending: Sending,
-        reply: &mut Option<oneshot::Sender<ToolOutcome>>,
-    ) -> Result<(), ToolOutcome> {
-        let caller = self.agents.get(&sending.caller).and_then(|running| running.member.as_ref());
-        sending.callers_model = caller.and_then(|member| member.model.clone());
-        let input = sending.input.clone();
-        let (cancel, usage_totals) = (self.here.token(), &self.usage_totals);
-        let subagent = self.run_context.subagent(
-            sending,
-            &mut self.subagents,
-            &self.limits,
-            |id| usage_totals.knows(id),
-            cancel,
-        )?;
-        self.announce_start(subagent.announcement()).await;
-        let (built, sent) = subagent.built(&mut self.run_context, &self.loop_handle).await?;
-        let Some(reply) = reply.take() else { return Ok(()) };
-        let name = sent.name.clone();
-        let answer = if input.run_in_background == Some(true) {
-            // The only error is that the call is not waited for any more.
-            let _not_waited_for = reply.send(launched(&name, &input));
-            SubagentAnswer::Notice
-        } else {
-            SubagentAnswer::Call(reply)
-        };
-        let running = RunningAgent {
-            body: AgentHandle::Here(built.link),
-            inbox: name.inbox_file(),
-            part: AgentKind::SubagentRun(Box::new(sent.answering(answer))),
-            known_mode: None,
-            member: None,
-            turns: 0,
-            answers: Answers::Yes,
-        };
-        self.agents.insert(name.clone(), running);
-        self.here.start(&name, built.driver, built.start);
-        Ok(())
+        known_mode
     }
 
     pub(super) async fn announce_start(&mut self, starting: AgentStarted) {
-        self.usage_totals.open(&starting.agent, starting.agent_type.clone(), &starting.model);
+        let account = self.agents.account(&starting.agent);
+        account.open(starting.agent_type.clone(), &starting.model);
         self.run_context.sink.tell(RunEvent::AgentStarted(starting)).await;
     }
 }
 
-impl AgentSpec {
-    pub(super) fn announcement(
-        &self,
-        agent_type: Option<String>,
-        color: Option<String>,
-        model: &str,
-    ) -> AgentStarted {
-        AgentStarted {
-            agent: self.name.clone(),
-            parent_call: self.parent_call.clone(),
-            agent_type,
-            model: model.to_owned(),
-            color,
-            cwd: self.cwd.clone(),
-            mode: self.mode,
-        }
-    }
-}
-
 /// The refusal of another team's name.
-fn not_yours(team: &str, asked: &str) -> ToolOutcome {
+pub(super) fn not_yours(team: &str, asked: &str) -> ToolOutcome {
     let error = ApiError::new(
         ErrorCode::TeamNotFound,
         format!("You lead the team \"{team}\", not \"{asked}\""),

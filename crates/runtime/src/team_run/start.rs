@@ -1,21 +1,21 @@
 //! From options to a running team, and from its end to an outcome.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{
-    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member,
-    PermissionMode, Status, TeamConfig, chain, neutralised, render,
+    AgentName, ApiError, ErrorCode, Injected, LEAD_NAME, Member, PermissionMode, Status,
+    TeamConfig, chain, neutralised, render,
 };
 use pitcrew_team::store::{Event as Noted, JournalSummary, LeaseName, Spent, StoreError};
 use pitcrew_team::{Escaped, KnownMode, MemberRemoved, RefusedMode, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::agent_handle::AgentHandle;
 use super::agent_spec::AgentSpec;
-use super::ends::Answers;
+use super::agents::{AgentKind, Agents, RunningAgent};
+use super::backends::{Backends, lives_elsewhere};
 use super::goes_on::GoesOn;
 use super::in_process::InProcess;
 use super::recovery::Unremoved;
@@ -23,13 +23,15 @@ use super::run_context::{RunContext, can_start};
 use super::run_machine::{EndReason, RunInput, RunMachine};
 use super::subagents::SubagentRuns;
 use super::take_lead::{Led, led};
-use super::team_loop::{AgentKind, EventSources, RunningAgent, TeamLoop};
+use super::team_loop::{DeletedTasks, EventSources, LeadEnd, TeamLoop};
 use super::usage_totals::UsageTotals;
 use super::wake::{LoopHandle, REPORTS_WAITING};
 use crate::agent::{Event, Role};
 use crate::driver::Sink;
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
+use crate::hosting::root_word;
+use crate::panes::PaneTag;
 use crate::run::{
     Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper,
 };
@@ -90,41 +92,33 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     let model = run_context.model(&name).map_err(|source| RunError::Model { name, source })?;
     let stopper = Stopper::default();
     let sources = EventSources::new(stopper.clone(), reported, remote_reports, requests, watch);
+    let backends = Backends {
+        here: InProcess::default(),
+        hosting,
+        settings_file: None,
+        tag: PaneTag { root: root_word(&run_context.root), team: team.dir().clone(), agent: None },
+        reports: supervisors,
+    };
     let mut team_loop = TeamLoop {
         run_context,
         loop_handle,
-        machine: RunMachine::new(AgentName::lead()),
-        here: InProcess::default(),
-        agents: BTreeMap::new(),
+        machine: RunMachine::new(AgentName::lead(), grace),
+        backends,
+        agents: Agents::default(),
         usage_totals: UsageTotals::default(),
         limits,
         kept: Vec::new(),
-        lead_text: None,
-        unapproved_plan: None,
-        lead_is_broken: false,
-        deleted_tasks: None,
-        deleted_lost: Vec::new(),
+        lead_end: LeadEnd::default(),
+        deleted: DeletedTasks::default(),
         began: (Instant::now(), Duration::ZERO),
-        retry_after: None,
-        departures: BTreeMap::new(),
         unremoved: Unremoved::default(),
         team_create: TeamCreateState::NotYet,
-        hosting,
-        settings_file: None,
-        supervisors,
         is_resumed: begin.is_resumed(),
         journal_position: 0,
-        last_states: BTreeMap::new(),
-        last_turns: BTreeMap::new(),
-        last_words: BTreeMap::new(),
-        senders: HashMap::new(),
-        asked: BTreeMap::new(),
-        client_turns: BTreeMap::new(),
         subagents: SubagentRuns::default(),
         sources,
         grace,
         asking_grace: grace,
-        looks_again_at: None,
         is_over: false,
         bounds: options.bounds,
         lease: Some(lease),
@@ -216,32 +210,24 @@ impl TeamLoop {
             max_turns: self.limits.max_turns,
             prompt: Some(prompt.clone().unwrap_or_else(|| "Go on.".to_owned())),
             remembers: None,
-            cancel: self.here.token(),
+            cancel: self.backends.here.token(),
         };
         let lead_model = self.run_context.model_name.clone();
-        self.usage_totals.open(
-            &spec.name,
-            member.and_then(|member| member.agent_type.clone()),
-            &lead_model,
-        );
+        let agent_type = member.and_then(|member| member.agent_type.clone());
+        self.agents.account(&spec.name).open(agent_type, &lead_model);
         let lead = self.run_context.spec(spec, &self.loop_handle).await;
         let lead = lead.map_err(|error| RunError::Store {
             team: self.run_context.team.name().to_string(),
             source: Box::new(error),
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
-        let (link, inbox, turns) =
-            (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
+        let (name, handle) = (AgentName::lead(), Box::new(lead.link.clone()));
         let running = RunningAgent {
-            body: AgentHandle::Here(link),
-            inbox,
-            part: AgentKind::Lead,
             known_mode,
-            member: None,
-            turns,
-            answers: Answers::Yes,
+            turns: lead.conversation_turns,
+            ..RunningAgent::new(&name, handle, AgentKind::Lead)
         };
-        self.agents.insert(AgentName::lead(), running);
+        self.agents.start(&name, running);
         let started = RunStarted {
             agent: AgentName::lead(),
             team: self.run_context.team.name().to_string(),
@@ -366,7 +352,7 @@ impl TeamLoop {
             }
         }
         let link = lead.link.clone();
-        self.here.start(&AgentName::lead(), lead.driver, lead.start);
+        self.backends.here.run(&AgentName::lead(), lead.driver, lead.start);
         if let Some(text) = told {
             link.tell(Event::Instructed { text });
         }
@@ -393,7 +379,7 @@ impl TeamLoop {
         for member in config.teammates().filter(is_ours) {
             let holder =
                 team.backend().lease_holder(team.dir(), &LeaseName::of_member(&member.name)).await;
-            if self.agents.contains_key(&member.name) || !matches!(holder, Ok(None)) {
+            if self.agents.is_running(&member.name) || !matches!(holder, Ok(None)) {
                 continue;
             }
             if let Err(error) = team.bury_overdue(&member.name).await {
@@ -453,29 +439,33 @@ impl TeamLoop {
                 }
             }
         }
-        let moved;
-        let member = if member
-            .backend_type
-            .as_deref()
-            .is_some_and(|backend| backend != BACKEND_IN_PROCESS)
-        {
-            match self.resume_elsewhere(member).await? {
-                GoesOn::There(inputs) => return Ok(inputs),
-                GoesOn::Here(member) => {
-                    moved = member;
-                    &*moved
-                }
-            }
-        } else {
-            member
-        };
         let prompt = render(&[Injected {
             from: LEAD_NAME.to_owned(),
             color: None,
             summary: None,
             text: member.prompt.clone().unwrap_or_default(),
         }]);
-        self.start_teammate(member, prompt).await
+        if !lives_elsewhere(member) {
+            let here = self.backends.here.clone();
+            return self.start_member(member, &here, prompt, &mut None).await;
+        }
+        match self.goes_on(member).await? {
+            GoesOn::LeftAlone => Ok(Vec::new()),
+            GoesOn::There(panes) => {
+                let mut inputs =
+                    self.start_member(member, panes.as_ref(), prompt, &mut None).await?;
+                // Its process may live, and says nothing of a state that it is in already.
+                let before = self.agents.before(&member.name).and_then(|it| it.state.as_ref());
+                if let Some((status, _)) = before.filter(|(status, _)| !status.is_over()) {
+                    inputs.push(RunInput::Announced(member.name.clone(), *status));
+                }
+                Ok(inputs)
+            }
+            GoesOn::Here(member) => {
+                let here = self.backends.here.clone();
+                self.start_member(&member, &here, prompt, &mut None).await
+            }
+        }
     }
 
     /// Says that a teammate cannot go on, and what its lead is to know. It stays a member, with its tasks and its mail, for
@@ -483,9 +473,9 @@ impl TeamLoop {
     async fn not_resumed(&mut self, name: &AgentName, reason: String) -> String {
         self.warn(format!("{name} cannot go on: {reason}")).await;
         let text = format!("{name} cannot go on in this run, and takes no mail: {reason}");
-        let account = self.usage_totals.of(name);
-        (account.state, account.reason) = (Status::Failed, Some(reason));
-        self.usage_totals.did_not_start(name);
+        let account = self.agents.account(name);
+        account.note_state(Status::Failed, Some(reason));
+        account.did_not_start();
         format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
     }
 
@@ -495,7 +485,7 @@ impl TeamLoop {
         for member in
             config.teammates().filter(|member| pitcrew_team::SpawnRecord::of(member).is_some())
         {
-            self.usage_totals.of(&member.name);
+            self.agents.account(&member.name);
         }
     }
 
@@ -531,20 +521,18 @@ impl TeamLoop {
             RunEnd::Success { .. } => OpenWork::default(),
             _ => left_open,
         };
-        let is_untouched = !self.is_resumed
-            && matches!(end, RunEnd::Failed { .. })
-            && self.usage_totals.is_untouched();
+        let is_untouched =
+            !self.is_resumed && matches!(end, RunEnd::Failed { .. }) && self.agents.are_untouched();
         let is_gone = is_gone || (is_untouched && discard(&self.run_context.team).await);
         if is_gone {
-            self.usage_totals.nobody_can_be_resumed();
+            self.agents.nobody_can_be_resumed();
         }
         self.account_for_all().await;
-        let (agents, totals) =
-            self.usage_totals.close(took, |model| self.run_context.window_of(model));
+        let totals = self.usage_totals.close(took, |model| self.run_context.window_of(model));
         RunOutcome {
             team: self.run_context.team.name().to_string(),
             end,
-            agents,
+            agents: self.agents.summaries(),
             totals,
             tasks,
             open,

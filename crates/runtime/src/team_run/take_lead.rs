@@ -14,9 +14,9 @@ use super::mode::{lower_modes, too_free};
 use super::start::store_error;
 use super::take_over::{begin_take_over, finish_take_over};
 use crate::hosting::{member_bounds, rules_digest};
-use crate::identity::ProcessIdentity;
+use crate::identity::{ProcessIdentity, Stopped};
 use crate::run::{Begin, RunError, RunOptions};
-use crate::supervision::{LadderEnd, RecordedPanes, own_process, stop_member, sweep};
+use crate::supervision::{RecordedPanes, own_process, stop_member, sweep};
 
 /// How long a process that is to make room has to heed TERM, before the team goes on.
 const SWEEP_GRACE: Duration = Duration::from_secs(2);
@@ -89,9 +89,8 @@ async fn end_bound_otherwise(
         let Some(process) = own_process(panes, team, &name, &started).filter(|_| !is_bound) else {
             continue;
         };
-        if stop_member(team, panes, SWEEP_GRACE, (name.clone(), started)).await?.end
-            == LadderEnd::Stuck
-        {
+        let stopped = stop_member(team, panes, SWEEP_GRACE, (name.clone(), started)).await?;
+        if stopped.end == Stopped::StillRunning {
             return Err(RunError::MemberHeld { agent: name, pid: process.pid });
         }
         said.push(format!(

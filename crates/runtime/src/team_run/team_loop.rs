@@ -1,7 +1,6 @@
 //! The loop itself: what wakes it, and how the orders of the course are carried out.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::PathBuf;
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -9,94 +8,84 @@ use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
-    AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, PermissionMode, Status, TaskId,
-    chain, counted,
+    AgentName, Frame, LEAD_NAME, Member, PermissionMode, Status, TaskId, chain,
 };
 use pitcrew_team::store::{Change, Lease, Watch};
-use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RunBounds};
+use pitcrew_team::{ModeLook, RefusedMode, RunBounds};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
-use super::agent_handle::AgentHandle;
+use super::agents::{Agents, Answers, RunningAgent};
 use super::answers::Pending;
-use super::client_turns::{ClientTurns, TurnState, owes_goodbye, owes_notice};
-use super::ends::Answers;
-use super::in_process::InProcess;
+use super::backends::Backends;
+use super::client_turns::client_seen;
 use super::recovery::Unremoved;
 use super::remote::{RemoteReport, TURN_SHOWS_WITHIN};
 use super::run_context::RunContext;
-use super::run_machine::{EndReason, RunAction, RunInput, RunMachine};
+use super::run_machine::{EndReason, MateSeen, RunAction, RunInput, RunMachine};
 use super::start::TeamCreateState;
-use super::subagents::{SubagentRun, SubagentRuns};
+use super::subagents::SubagentRuns;
 use super::usage_totals::UsageTotals;
-use super::wake::{Asked, Decision, LoopHandle, Request, Wake};
+use super::wake::{Decision, LoopHandle, Request, Wake};
 use crate::agent::{Event, Mail};
 use crate::control_socket::ControlServer;
-use crate::driver::{AgentSender, Announcement, Report, ReportKind};
+use crate::driver::{Announcement, Report, ReportKind};
 use crate::events::RunEvent;
-use crate::hosting::Hosting;
-use crate::run::{KeptWorktree, Limit, RunLimits, Shortfall, Stopper, TaskSummary};
+use crate::run::{KeptWorktree, RunLimits, Shortfall, Stopper, TaskSummary};
 
 /// The loop of one team, and all that it owns.
 pub(super) struct TeamLoop {
     pub(super) run_context: RunContext,
     pub(super) loop_handle: LoopHandle,
     pub(super) machine: RunMachine,
-    pub(super) here: InProcess,
-    pub(super) agents: BTreeMap<AgentName, RunningAgent>,
+    pub(super) backends: Backends,
+    pub(super) agents: Agents,
     pub(super) usage_totals: UsageTotals,
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
-    pub(super) lead_text: Option<String>,
-    pub(super) unapproved_plan: Option<String>,
-    /// The lead ended since something under it failed.
-    pub(super) lead_is_broken: bool,
-    /// The tasks of a team that its lead has deleted, as they were then.
-    pub(super) deleted_tasks: Option<Vec<TaskSummary>>,
-    /// Those of them that were open and could not be read.
-    pub(super) deleted_lost: Vec<TaskId>,
+    pub(super) lead_end: LeadEnd,
+    pub(super) deleted: DeletedTasks,
     /// When this run began, and how long those before it took.
     pub(super) began: (Instant, Duration),
-    /// How long the vendor of the lead's model asks to wait, once the lead is parked.
-    pub(super) retry_after: Option<Duration>,
-    pub(super) departures: BTreeMap<AgentName, Departure>,
     /// Members that ended and could not be taken out of the team, with their worktrees.
     pub(super) unremoved: Unremoved,
     pub(super) team_create: TeamCreateState,
-    pub(super) hosting: Hosting,
-    /// Where teammates in panes find the command line's own layer of settings.
-    pub(super) settings_file: Option<PathBuf>,
     /// Whether it goes on from an earlier run.
     pub(super) is_resumed: bool,
-    /// Where minders report.
-    pub(super) supervisors: mpsc::Sender<RemoteReport>,
     /// How far the journal was read.
     pub(super) journal_position: u64,
-    /// The last state of everybody before this run, and what was said of it.
-    pub(super) last_states: BTreeMap<AgentName, (Status, Option<String>)>,
-    /// The model calls of everybody before this run, of whom the transcript is not read here.
-    pub(super) last_turns: BTreeMap<AgentName, u32>,
-    /// Who sent what is on its way to teammates elsewhere, for the face.
-    pub(super) senders: HashMap<MessageId, String>,
-    /// How teammates elsewhere ended, by their own word, whose processes are not gone yet.
-    pub(super) last_words: BTreeMap<AgentName, (Status, Option<String>)>,
-    /// The permission requests that somebody is being asked about, by their ids.
-    pub(super) asked: BTreeMap<String, Asked>,
-    /// What teammates of another client were seen at by their mail.
-    pub(super) client_turns: BTreeMap<AgentName, ClientTurns>,
     /// The subagents that there were.
     pub(super) subagents: SubagentRuns,
     pub(super) sources: EventSources,
     pub(super) grace: Duration,
     /// The same for teammates that are asked to leave, which a user may wait for longer.
     pub(super) asking_grace: Duration,
-    /// The inbox whose unread mail kept the run from being over: when it changes, the loop looks around again.
-    pub(super) looks_again_at: Option<InboxFile>,
     pub(super) is_over: bool,
     /// What the command line set for the team.
     pub(super) bounds: RunBounds,
     /// While we have it, no other process runs the team; none once the team is deleted.
     pub(super) lease: Option<Lease>,
+}
+
+/// What the lead leaves for the outcome of the run.
+#[derive(Default)]
+pub(super) struct LeadEnd {
+    /// Its last answer.
+    pub(super) text: Option<String>,
+    /// Its plan, when the run ended since nobody was there to approve it.
+    pub(super) unapproved_plan: Option<String>,
+    /// It ended since something under it failed.
+    pub(super) is_broken: bool,
+    /// How long the vendor of its model asks to wait, once it is parked.
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// The tasks of a team that its lead has deleted, as they were then.
+#[derive(Default)]
+pub(super) struct DeletedTasks {
+    pub(super) tasks: Vec<TaskSummary>,
+    /// Those that were open and could not be read.
+    pub(super) lost: Vec<TaskId>,
 }
 
 /// Everything the loop waits for.
@@ -149,36 +138,6 @@ impl EventSources {
     }
 }
 
-/// An agent that lives.
-pub(super) struct RunningAgent {
-    pub(super) body: AgentHandle,
-    pub(super) inbox: InboxFile,
-    pub(super) part: AgentKind,
-    /// Its mode, as far as the config may decide that.
-    pub(super) known_mode: Option<KnownMode>,
-    /// Its entry in the config, as it was seen last; none for an agent that has none of its own.
-    pub(super) member: Option<Member>,
-    pub(super) turns: u32,
-    /// Whether it can answer a request to shut down.
-    pub(super) answers: Answers,
-}
-
-/// What an agent is to the loop.
-pub(super) enum AgentKind {
-    Lead,
-    Teammate { worktree: Option<PathBuf> },
-    SubagentRun(Box<SubagentRun>),
-}
-
-/// A teammate that shuts down does two things: it writes to the lead, and it ends. The lead is told when both are seen, so
-/// that it finds the team without it.
-pub(super) enum Departure {
-    /// Its message is there, and it has not ended.
-    Said(MessageId),
-    /// It has ended, and its message was not seen; this is what the lead is to know.
-    Gone(String),
-}
-
 impl EventSources {
     async fn next(&mut self) -> Wake {
         tokio::select! {
@@ -210,11 +169,18 @@ impl TeamLoop {
             let inputs = self.woken(wake).await;
             self.follow(inputs).await;
         }
-        self.here.join().await;
+        self.backends.here.join().await;
+        // A subagent that was dropped with its caller may report that only when the run is over.
+        while let Ok(report) = self.sources.reports.try_recv() {
+            let running = self.agents.running(&report.agent);
+            if running.is_some_and(|running| running.subagent().is_some()) {
+                let _nothing_follows = self.reported(report).await;
+            }
+        }
     }
 
     fn is_done(&self) -> bool {
-        self.is_over || (self.sources.was_killed && self.agents.is_empty())
+        self.is_over || (self.sources.was_killed && self.agents.all_running().next().is_none())
     }
 
     async fn woken(&mut self, wake: Wake) -> Vec<RunInput> {
@@ -230,8 +196,8 @@ impl TeamLoop {
             }
             Wake::TakenBack => Vec::new(),
             Wake::Interrupted => {
-                self.tell_lead(Event::Interrupted);
-                self.drop_subagents(&AgentName::lead(), |subagent| !subagent.is_in_background());
+                self.agents.tell_lead(Event::Interrupted);
+                self.agents.drop_subagents(&AgentName::lead(), |it| !it.is_in_background());
                 vec![RunInput::LeadInterrupted]
             }
             Wake::StopAsked => {
@@ -240,7 +206,7 @@ impl TeamLoop {
             }
             Wake::Killed => {
                 self.sources.was_killed = true;
-                self.here.kill();
+                self.backends.here.kill();
                 Vec::new()
             }
             Wake::TidyDue => {
@@ -253,12 +219,14 @@ impl TeamLoop {
             }
             Wake::AnswerOverdue => {
                 self.sources.answer_due = None;
-                self.look_around().await
+                vec![RunInput::WaitOver]
             }
             Wake::TurnOverdue => {
                 self.sources.turn_due = None;
-                self.client_turns.values_mut().for_each(ClientTurns::showed_no_turn);
-                self.look_around().await
+                for (_, running) in self.agents.all_running_mut() {
+                    running.client_turns.showed_no_turn();
+                }
+                vec![RunInput::WaitOver]
             }
             Wake::GraceOver => {
                 self.sources.grace = None;
@@ -280,8 +248,17 @@ impl TeamLoop {
 
     async fn carry_out(&mut self, action: RunAction) -> Vec<RunInput> {
         match action {
-            RunAction::LookAround => return self.look_around().await,
-            RunAction::WakeLead => self.tell_lead(Event::Wake),
+            RunAction::LookAround => return vec![self.look_around().await],
+            RunAction::Ring(name) => self.agents.to_all(&[name], |handle| handle.ring()),
+            RunAction::AwaitTurn => {
+                let due = || Box::pin(tokio::time::sleep(TURN_SHOWS_WITHIN));
+                self.sources.turn_due.get_or_insert_with(due);
+            }
+            RunAction::AwaitGoodbye(left) => {
+                self.sources.answer_due = Some(Box::pin(tokio::time::sleep(left)));
+            }
+            RunAction::HearReports => return self.hear_reports().await,
+            RunAction::WakeLead => self.agents.tell_lead(Event::Wake),
             RunAction::TakeStock => return vec![RunInput::Stock(self.open_work().await)],
             RunAction::Remind(reminder) => self.remind(&reminder),
             RunAction::AskToShutDown(names) => {
@@ -289,24 +266,26 @@ impl TeamLoop {
                 self.sources.grace = Some(Box::pin(tokio::time::sleep(self.asking_grace)));
             }
             RunAction::Suspend(names) => {
-                self.to_all(&names, AgentHandle::cancel);
+                self.agents.to_all(&names, |handle| handle.cancel());
                 self.start_grace();
             }
             RunAction::Kill(names) => {
                 let reason = "it did not shut down in time";
-                self.to_all(&names, |body| body.end(reason));
+                self.agents.to_all(&names, |handle| handle.end(reason));
                 self.start_grace();
             }
-            RunAction::Drop(names) => self.to_all(&names, AgentHandle::cancel),
+            RunAction::Drop(names) => self.agents.to_all(&names, |handle| handle.cancel()),
             RunAction::HoldLead => {
-                self.tell_lead(Event::Held);
-                self.drop_subagents(&AgentName::lead(), |_| true);
+                self.agents.tell_lead(Event::Held);
+                self.agents.drop_subagents(&AgentName::lead(), |_| true);
             }
             RunAction::EndLead(reason) => {
-                self.tell_lead(Event::StopAsked { reason });
+                self.agents.tell_lead(Event::StopAsked { reason });
                 self.start_grace();
             }
-            RunAction::DropLead => self.to_all(&[AgentName::lead()], AgentHandle::cancel),
+            RunAction::DropLead => {
+                self.agents.to_all(&[AgentName::lead()], |handle| handle.cancel())
+            }
             RunAction::Finish => self.is_over = true,
         }
         Vec::new()
@@ -316,78 +295,36 @@ impl TeamLoop {
         self.sources.grace = Some(Box::pin(tokio::time::sleep(self.grace)));
     }
 
-    fn to_all(&self, names: &[AgentName], act: impl Fn(&AgentHandle)) {
-        names
-            .iter()
-            .filter_map(|name| self.agents.get(name))
-            .for_each(|running| act(&running.body));
-    }
-
-    pub(super) fn tell_lead(&self, event: Event) {
-        if let Some(link) = self.link_of(&AgentName::lead()) {
-            link.tell(event);
-        }
-    }
-
-    pub(super) fn link_of(&self, agent: &AgentName) -> Option<&AgentSender> {
-        self.agents.get(agent).and_then(|running| running.body.link())
-    }
-
     pub(super) async fn warn(&mut self, text: String) {
         tracing::warn!("{text}");
         self.run_context.sink.tell(RunEvent::Warning { text }).await;
     }
 
-    /// Sees whether a teammate has mail it has not taken. A teammate reports that it works before it marks mail read, so
-    /// when nothing is unread, whoever is at work has said so: those reports are heard first.
-    async fn look_around(&mut self) -> Vec<RunInput> {
-        self.looks_again_at = None;
-        self.look_at_clients().await;
-        for (name, running) in &self.agents {
-            if !matches!(running.part, AgentKind::Teammate { .. }) {
-                continue;
-            }
-            match self.run_context.team.unread(name).await {
-                Ok(unread) if unread.is_empty() => {}
-                Ok(_) => {
-                    running.body.ring();
-                    // Mail that is no work for it, it marks read without a word to us.
-                    self.looks_again_at = Some(running.inbox.clone());
-                    return Vec::new();
+    /// Gathers what the mail of the teammates says. What follows from it is the machine's to decide.
+    async fn look_around(&mut self) -> RunInput {
+        let team = self.run_context.team.clone();
+        self.agents.look_at_clients(&team).await;
+        let mut mates = Vec::new();
+        for (name, running) in self.agents.teammates() {
+            let has_unread = match team.unread(name).await {
+                Ok(unread) => !unread.is_empty(),
+                Err(error) => {
+                    tracing::warn!(agent = %name, %error, "an inbox cannot be read");
+                    false
                 }
-                Err(error) => tracing::warn!(agent = %name, %error, "an inbox cannot be read"),
-            }
-            // It said goodbye; its end is what comes next.
-            if matches!(self.departures.get(name), Some(Departure::Said(_))) {
-                return Vec::new();
-            }
-            if !running.body.is_foreign() {
-                continue;
-            }
-            if owes_notice(&self.run_context.team, name).await.unwrap_or(false) {
-                // A notice alone does not wake the lead.
-                self.looks_again_at = Some(AgentName::lead().inbox_file());
-                return Vec::new();
-            }
-            match self.client_turns.get(name).map(ClientTurns::at) {
-                Some(TurnState::Turn) => {
-                    self.looks_again_at = Some(AgentName::lead().inbox_file());
-                    return Vec::new();
-                }
-                Some(TurnState::Unclear) => {
-                    let due = || Box::pin(tokio::time::sleep(TURN_SHOWS_WITHIN));
-                    self.sources.turn_due.get_or_insert_with(due);
-                    return Vec::new();
-                }
-                Some(TurnState::Idle) | None => {}
-            }
-            if let Some(left) =
-                owes_goodbye(&self.run_context.team, name, self.grace).await.unwrap_or(None)
-            {
-                self.sources.answer_due = Some(Box::pin(tokio::time::sleep(left)));
-                return Vec::new();
-            }
+            };
+            let client = match running.is_foreign() {
+                true => Some(client_seen(&team, name, running.client_turns.at()).await),
+                false => None,
+            };
+            let has_said_goodbye = self.agents.has_said_goodbye(name);
+            mates.push(MateSeen { name: name.clone(), has_unread, has_said_goodbye, client });
         }
+        RunInput::Looked(mates)
+    }
+
+    /// Acts on everything that is reported already.
+    async fn hear_reports(&mut self) -> Vec<RunInput> {
         let mut inputs = self.read_journal().await;
         while let Ok(report) = self.sources.reports.try_recv() {
             inputs.extend(self.reported(report).await);
@@ -395,9 +332,8 @@ impl TeamLoop {
         while let Ok(remote_report) = self.sources.remote_reports.try_recv() {
             inputs.extend(self.sighted(remote_report).await);
         }
-        if !self.has_subagents_in_background() {
-            inputs.push(RunInput::AllQuiet);
-        }
+        let in_background = self.agents.has_subagents_in_background();
+        inputs.push(RunInput::ReportsHeard { in_background });
         inputs
     }
 
@@ -405,13 +341,16 @@ impl TeamLoop {
         let reason = self.machine.end_reason().map(EndReason::in_words).unwrap_or_default();
         self.run_context.sink.tell(RunEvent::ShuttingDown { reason: reason.clone() }).await;
         for name in names {
-            // Who has said its last word is not there to be asked.
-            if self.last_words.contains_key(name) || self.stopped_unasked(name) {
+            let Some(running) = self.agents.running(name) else { continue };
+            // An agent that has reported its end is not asked any more.
+            if running.last_words.is_some() || self.stopped_unasked(name) {
                 continue;
             }
             if let Err(error) = self.run_context.team.ask_to_part(name, &reason).await {
                 self.warn(format!("{name} cannot be asked to shut down: {}", chain(&error))).await;
-                self.stop_unasked(name);
+                // It would be waited for in vain.
+                let names = std::slice::from_ref(name);
+                self.agents.to_all(names, |it| it.end("it could not be asked to shut down"));
             }
         }
     }
@@ -419,25 +358,19 @@ impl TeamLoop {
     async fn changed(&mut self, change: Change) -> Vec<RunInput> {
         match change {
             Change::Inbox(file) => {
-                self.look_at_clients().await;
-                if let Some(running) = self.agents.values().find(|running| running.inbox == file) {
-                    running.body.ring();
-                }
-                if self.looks_again_at.as_ref() == Some(&file) {
-                    return self.look_around().await;
-                }
+                self.agents.look_at_clients(&self.run_context.team).await;
+                self.agents.ring(&file);
+                return vec![RunInput::InboxChanged(file)];
             }
             Change::Config => self.config_changed().await,
             Change::Journal => return self.read_journal().await,
             Change::Tasks | Change::Lease(_) => {}
             Change::Unsure => {
-                self.agents.values().for_each(|running| running.body.ring());
+                self.agents.all_running().for_each(|(_, running)| running.handle.ring());
                 self.config_changed().await;
                 self.keep_control_open().await;
                 let mut inputs = self.read_journal().await;
-                if self.looks_again_at.is_some() {
-                    inputs.extend(self.look_around().await);
-                }
+                inputs.push(RunInput::MailUnsure);
                 return inputs;
             }
             Change::Unwatched { reason } => {
@@ -459,32 +392,32 @@ impl TeamLoop {
         // Agents go by the very names the config gave them, but for the odd edit by hand; there may be thousands.
         let members: HashMap<&AgentName, &Member> =
             config.members.iter().map(|member| (&member.name, member)).collect();
-        let is_unknown = |member: &&Member| !self.agents.contains_key(&member.name);
+        let is_unknown = |member: &&Member| !self.agents.is_running(&member.name);
         let mut has_strangers = config.teammates().any(|member| is_unknown(&member));
         let (mut refused, mut missing, mut changed) = (Vec::new(), Vec::new(), Vec::new());
-        for (name, running) in &mut self.agents {
+        for (name, running) in self.agents.all_running_mut() {
             let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str()))
             else {
-                if matches!(running.part, AgentKind::Teammate { .. }) {
+                if running.is_teammate() {
                     missing.extend(running.member.clone());
                 }
                 continue;
             };
             running.member = Some(member.clone());
-            running.body.heed_config();
+            running.handle.config_changed();
             let Some(known) = &mut running.known_mode else { continue };
             match known.look(&self.run_context.team, member) {
                 ModeLook::Same => {}
                 ModeLook::Changed(mode) => {
                     if let Some(mode) = PermissionMode::named(&mode) {
-                        self.run_context.sink.tell(running.body.switch(name, mode)).await;
+                        self.run_context.sink.tell(running.switch(name, mode)).await;
                         changed.push((name.clone(), mode));
                     }
                 }
                 ModeLook::Refused(mode) => refused.push((name.clone(), mode)),
             }
         }
-        changed.iter().for_each(|(name, mode)| self.narrow_subagents(name, *mode));
+        changed.iter().for_each(|(name, mode)| self.agents.narrow_subagents(name, *mode));
         for (name, mode) in refused {
             self.refuse_mode(&name, &mode).await;
         }
@@ -515,8 +448,8 @@ impl TeamLoop {
         for name in names {
             let is_there =
                 config.as_ref().map_or(true, |config| config.member(name.as_str()).is_some());
-            if let Some(running) = self.agents.get_mut(&name).filter(|_| !is_there) {
-                running.body.end("it was removed from the team");
+            if let Some(running) = self.agents.running(&name).filter(|_| !is_there) {
+                running.handle.end("it was removed from the team");
             }
         }
     }
@@ -529,8 +462,7 @@ impl TeamLoop {
 
     async fn reported(&mut self, report: Report) -> Vec<RunInput> {
         let Report { agent, kind } = report;
-        let part = self.agents.get(&agent).map(|running| &running.part);
-        let is_teammate = matches!(part, Some(AgentKind::Teammate { .. }));
+        let is_teammate = self.agents.running(&agent).is_some_and(RunningAgent::is_teammate);
         match kind {
             ReportKind::Announced(Announcement { status, detail, fault, .. }) => {
                 self.announced(agent, status, detail, fault).await
@@ -544,7 +476,13 @@ impl TeamLoop {
             // A teammate's question comes as a frame in the lead's inbox.
             ReportKind::Asks { .. } if is_teammate => Vec::new(),
             ReportKind::Settled { .. } => Vec::new(),
-            ReportKind::Remembers(conversation) => self.remembers(&agent, *conversation),
+            ReportKind::Remembers(conversation) => {
+                let running = self.agents.running_mut(&agent);
+                if let Some(subagent) = running.and_then(RunningAgent::subagent_mut) {
+                    subagent.remember(*conversation);
+                }
+                Vec::new()
+            }
             ReportKind::Asks { call, question, folder } => {
                 let pending = Pending::of_ours(agent.clone(), &call, question, folder);
                 let inputs = self.plan_waits(&pending).await;
@@ -560,7 +498,7 @@ impl TeamLoop {
                 std::iter::once(RunInput::UsedUp(agent)).chain(limit).collect()
             }
             ReportKind::Broke { reason } => {
-                self.lead_is_broken |= agent.as_str() == LEAD_NAME;
+                self.lead_end.is_broken |= agent.as_str() == LEAD_NAME;
                 self.ended(&agent, Status::Failed, Some(reason), None).await
             }
             ReportKind::Looped { reason, text } => {
@@ -582,14 +520,9 @@ impl TeamLoop {
 
     /// Ends the run when an agent has used all the model calls that the run gives each.
     pub(super) fn used_up(&self, agent: &AgentName) -> Vec<RunInput> {
-        let turns = self.agents.get(agent).map_or(0, |running| running.turns);
-        match self.limits.max_turns {
-            Some(most) if turns >= most => {
-                let reason = format!("{agent} has used all of its {}", counted(most, "turn"));
-                vec![RunInput::EndAsked(EndReason::Limit(Limit::Turns, reason))]
-            }
-            Some(_) | None => Vec::new(),
-        }
+        let running = self.agents.running(agent);
+        let reason = running.and_then(|running| running.used_up(agent, self.limits));
+        reason.map(RunInput::EndAsked).into_iter().collect()
     }
 
     /// Acts on a frame in the lead's inbox that is not for its model. It stays unread until it is dealt with; after a crash
@@ -600,7 +533,7 @@ impl TeamLoop {
             Some(frame @ (Frame::ShutdownApproved(_) | Frame::ShutdownResponse(_))) => {
                 self.goodbye(&AgentName::foreign(&mail.from), mail.id, &frame).await;
             }
-            Some(_) | None => self.tell_lead(Event::Settled(vec![mail.id])),
+            Some(_) | None => self.agents.tell_lead(Event::Settled(vec![mail.id])),
         }
         Vec::new()
     }

@@ -278,8 +278,6 @@ async fn a_locked_worktree_is_kept() {
     let worktree = setting.worker().await;
     git(&setting.repository, &format!("worktree lock {}", worktree.path.display()));
     assert!(setting.finish(&worktree).await.contains("git would not remove it"));
-    let forced = setting.worktrees.force_remove(&worktree.path).await;
-    assert!(matches!(forced, Err(WorktreeError::Locked { .. })), "{forced:?}");
     assert!(worktree.path.exists());
 }
 
@@ -333,32 +331,6 @@ async fn what_was_kept_does_not_stand_in_the_way_of_the_next() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_team_removes_the_folder_but_no_commit() {
-    let setting = TestEnv::new();
-    let worktree = setting.worker().await;
-    fs::write(worktree.path.join("scratch"), "x").unwrap();
-    assert_eq!(setting.worktrees.force_remove(&worktree.path).await.unwrap(), None);
-    assert!(!worktree.path.exists());
-    assert_eq!(setting.branches(), "main");
-    let worktree = setting.worker().await;
-    commit(&worktree.path, "second");
-    let left = setting.worktrees.force_remove(&worktree.path).await.unwrap();
-    assert_eq!(left.as_deref(), Some("pitcrew/probe/worker"));
-    assert!(!worktree.path.exists());
-    git(&setting.repository, "cat-file -e pitcrew/probe/worker:second");
-}
-
-#[tokio::test]
-async fn a_folder_git_no_longer_knows_is_removed_when_it_is_ours() {
-    let setting = TestEnv::new();
-    let worktree = setting.worker().await;
-    fs::write(worktree.path.join(".git"), "broken").unwrap();
-    setting.worktrees.force_remove(&worktree.path).await.unwrap();
-    assert!(!worktree.path.exists());
-    assert_eq!(git(&setting.repository, "worktree list").lines().count(), 1);
-}
-
-#[tokio::test]
 async fn what_we_did_not_make_is_never_removed() {
     let setting = TestEnv::new();
     setting.worker().await;
@@ -369,8 +341,6 @@ async fn what_we_did_not_make_is_never_removed() {
     let elsewhere = Worktrees::new(&setting.repository, setting.folder.with_extension("2"));
     let outside = elsewhere.create("probe", "worker").await.unwrap().path;
     for path in [&foreign, &plain, &outside, &setting.folder, &setting.repository] {
-        let forced = setting.worktrees.force_remove(path).await;
-        assert!(matches!(forced, Err(WorktreeError::NotOurs { .. })), "{forced:?}");
         let claimed = Worktree {
             path: path.clone(),
             branch: "theirs".to_owned(),

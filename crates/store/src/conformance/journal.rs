@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 
 use super::{Failure, same, team};
 use crate::{Backend, Event, JournalEntry, JournalSummary, Spent, Turn};
@@ -43,71 +43,54 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     backend: Arc<dyn Backend>,
 ) -> Result<(), Failure> {
     let dir = team(&backend).await?;
+    check_one_message_and_summary(&backend, &dir).await?;
+    check_another_of_the_name(&backend, &dir).await?;
+    check_length_of_runs(&backend, &dir).await
+}
+
+async fn check_one_message_and_summary(
+    backend: &Arc<dyn Backend>,
+    dir: &TeamDir,
+) -> Result<(), Failure> {
     let lead = AgentName::lead();
-    let id = |nth: i64| MessageId(format!("01936e4c-0000-7000-8000-{nth:012}"));
-    let entry = |at_ms, event| JournalEntry { at_ms, event };
-    let sent = |nth: i64, frame: Option<&str>| {
-        let frame = frame.map(str::to_owned);
-        entry(
-            nth,
-            Event::MessagePersisted {
-                id: id(nth),
-                from: "bob".into(),
-                to: AgentName::lead(),
-                frame,
-            },
-        )
-    };
     let read = entry(3, Event::MessageInjected { id: id(1), to: lead.clone() });
-    let changed = |at_ms, state: &str, detail: Option<&str>| {
-        let (state, detail) = (state.to_owned(), detail.map(str::to_owned));
-        entry(at_ms, Event::MemberChanged { member: AgentName::lead(), state, detail })
-    };
-    let turn = |at_ms| {
-        let of_lead = Turn {
-            input_tokens: 5,
-            tool_calls: 2,
-            cost_usd: Some(0.25),
-            ..Turn::new(AgentName::lead(), "m")
-        };
-        entry(at_ms, Event::TurnEnded(of_lead))
+    let always = |at_ms, lasts| {
+        let what = format!("lasts: {lasts}");
+        entry(at_ms, Event::AllowedAlways { member: AgentName::lead(), what, lasts })
     };
     let idle = changed(5, "idle", Some(&id(1).0));
     let assigned = sent(7, Some("task_assignment"));
-    let always = |at_ms, lasts| {
-        entry(
-            at_ms,
-            Event::AllowedAlways { member: lead.clone(), what: format!("lasts: {lasts}"), lasts },
-        )
-    };
     let changes =
         [turn(4), idle, changed(6, "running", None), assigned, always(7, true), always(7, false)];
     let first: Vec<_> =
         [sent(1, None), sent(2, None), read.clone()].into_iter().chain(changes).collect();
-    backend.record(&dir, &first).await?;
-    let (_, end) = backend.journal_since(&dir, 0).await?;
+    backend.record(dir, &first).await?;
+    let (_, end) = backend.journal_since(dir, 0).await?;
     same(
         "the way of a message",
-        backend.message_journal(&dir, &id(1)).await?,
+        backend.message_journal(dir, &id(1)).await?,
         vec![sent(1, None), read],
     )?;
-    same("nobody's", backend.message_journal(&dir, &id(9)).await?, Vec::new())?;
-    let (summary, position) = backend.journal_summary(&dir).await?;
+    same("nobody's", backend.message_journal(dir, &id(9)).await?, Vec::new())?;
+    let (summary, position) = backend.journal_summary(dir).await?;
     same("the position", position, end)?;
     same("the assignments", summary.assignments.iter().cloned().collect(), vec![id(7)])?;
     let of_lead = summary.members.get(&lead).cloned().unwrap_or_default();
     same("the turns", of_lead.turns, 1)?;
     same("what lasts", of_lead.always.into_iter().collect(), vec!["lasts: true".to_owned()])?;
-    let states = |summary: &JournalSummary| {
-        let states = summary.members.get(&lead).cloned().unwrap_or_default().states;
-        states.into_iter().map(|change| (change.state, change.detail)).collect::<Vec<_>>()
-    };
     let expected = vec![("idle".to_owned(), Some(id(1).0)), ("running".to_owned(), None)];
-    same("the states", states(&summary), expected)?;
+    same("the states", states_of_lead(&summary), expected)
+}
+
+async fn check_another_of_the_name(
+    backend: &Arc<dyn Backend>,
+    dir: &TeamDir,
+) -> Result<(), Failure> {
+    let lead = AgentName::lead();
     backend
-        .record(&dir, &[turn(8), changed(9, "spawned", None), changed(10, "idle", None), turn(11)])
+        .record(dir, &[turn(8), changed(9, "spawned", None), changed(10, "idle", None), turn(11)])
         .await?;
-    let (summary, _) = backend.journal_summary(&dir).await?;
+    let (summary, _) = backend.journal_summary(dir).await?;
     let another = summary.members.get(&lead).map(|member| (member.turns, member.always.len()));
     same("the turns of another of that name, and what lasts", another, Some((1, 0)))?;
     let spent = summary.members.get(&lead).and_then(|member| member.spent.get("m")).copied();
@@ -120,8 +103,11 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     };
     same("what both of that name took", spent, Some(both))?;
     let expected = ["running", "spawned", "idle"].map(|state| (state.to_owned(), None)).to_vec();
-    same("the states since", states(&summary), expected)?;
-    same("the same as of all", summary, JournalSummary::of(backend.journal(&dir).await?))?;
+    same("the states since", states_of_lead(&summary), expected)?;
+    same("the same as of all", summary, JournalSummary::of(backend.journal(dir).await?))
+}
+
+async fn check_length_of_runs(backend: &Arc<dyn Backend>, dir: &TeamDir) -> Result<(), Failure> {
     let runs = [
         entry(100, Event::RunStarted),
         changed(130, "idle", None),
@@ -132,6 +118,39 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
         entry(2000, Event::RunStarted),
         turn(2003),
     ];
-    backend.record(&dir, &runs).await?;
-    same("how long the runs took", backend.journal_summary(&dir).await?.0.ran_ms(), 40 + 5 + 3)
+    backend.record(dir, &runs).await?;
+    same("how long the runs took", backend.journal_summary(dir).await?.0.ran_ms(), 40 + 5 + 3)
+}
+
+fn id(nth: i64) -> MessageId {
+    MessageId(format!("01936e4c-0000-7000-8000-{nth:012}"))
+}
+
+fn entry(at_ms: i64, event: Event) -> JournalEntry {
+    JournalEntry { at_ms, event }
+}
+
+fn sent(nth: i64, frame: Option<&str>) -> JournalEntry {
+    let (to, frame) = (AgentName::lead(), frame.map(str::to_owned));
+    entry(nth, Event::MessagePersisted { id: id(nth), from: "bob".into(), to, frame })
+}
+
+fn changed(at_ms: i64, state: &str, detail: Option<&str>) -> JournalEntry {
+    let (state, detail) = (state.to_owned(), detail.map(str::to_owned));
+    entry(at_ms, Event::MemberChanged { member: AgentName::lead(), state, detail })
+}
+
+fn turn(at_ms: i64) -> JournalEntry {
+    let of_lead = Turn {
+        input_tokens: 5,
+        tool_calls: 2,
+        cost_usd: Some(0.25),
+        ..Turn::new(AgentName::lead(), "m")
+    };
+    entry(at_ms, Event::TurnEnded(of_lead))
+}
+
+fn states_of_lead(summary: &JournalSummary) -> Vec<(String, Option<String>)> {
+    let states = summary.members.get(&AgentName::lead()).cloned().unwrap_or_default().states;
+    states.into_iter().map(|change| (change.state, change.detail)).collect()
 }

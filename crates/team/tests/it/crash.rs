@@ -28,6 +28,36 @@ pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
         3 => team.claim(&worker, Some("1")).await.map(drop),
         4 => team.send(&worker, message("planner", "hello"), call).await.map(drop),
         5 => team.send(&Actor::Lead, broadcast("all of you"), call).await.map(drop),
+        6..=11 => request_step(team, n, call).await,
+        12 => {
+            let ids: Vec<_> =
+                team.unread(&name("planner")).await?.into_iter().map(|m| m.id).collect();
+            team.injected(&name("planner"), &ids).await;
+            team.acknowledge(&name("planner"), &ids).await
+        }
+        13 => {
+            let done = TaskUpdateInput {
+                status: Some(StatusChange::To(TaskStatus::Completed)),
+                ..update("1")
+            };
+            team.update_task(&worker, done).await.map(drop)
+        }
+        14 => {
+            let give = TaskUpdateInput { owner: Some("worker".into()), ..update("2") };
+            team.update_task(&Actor::Lead, give).await.map(drop)
+        }
+        15 => {
+            let mut spawn = member("tester");
+            spawn.call = call.map(str::to_owned);
+            team.spawn(spawn).await.map(drop)
+        }
+        _ => team.remove_member(&Actor::Lead, &name("worker")).await.map(drop),
+    }
+}
+
+/// The steps that ask for something, and those that answer it.
+async fn request_step(team: &Team, n: usize, call: Option<&str>) -> Result<(), ApiError> {
+    match n {
         6 => {
             let ask =
                 SendMessageInput::ShutdownRequest { recipient: "worker".into(), content: None };
@@ -37,7 +67,7 @@ pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
             let request_id = request(team, RequestKind::Shutdown).await?;
             let content = Some("still busy".to_owned());
             let answer = SendMessageInput::ShutdownResponse { request_id, approve: false, content };
-            team.send(&worker, answer, call).await.map(drop)
+            team.send(&as_member("worker"), answer, call).await.map(drop)
         }
         8 => team
             .request_plan_approval(&name("planner"), "/plans/a.md", "# Plan", call)
@@ -65,34 +95,11 @@ pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
             };
             team.request_permission(&name("worker"), ask).await.map(drop)
         }
-        11 => {
+        _ => {
             let id = request(team, RequestKind::Permission).await?;
             let deny = PermissionAnswer::Deny { reason: "no".into() };
             team.answer_permission(&Actor::Lead, &id, deny, call).await.map(drop)
         }
-        12 => {
-            let ids: Vec<_> =
-                team.unread(&name("planner")).await?.into_iter().map(|m| m.id).collect();
-            team.injected(&name("planner"), &ids).await;
-            team.acknowledge(&name("planner"), &ids).await
-        }
-        13 => {
-            let done = TaskUpdateInput {
-                status: Some(StatusChange::To(TaskStatus::Completed)),
-                ..update("1")
-            };
-            team.update_task(&worker, done).await.map(drop)
-        }
-        14 => {
-            let give = TaskUpdateInput { owner: Some("worker".into()), ..update("2") };
-            team.update_task(&Actor::Lead, give).await.map(drop)
-        }
-        15 => {
-            let mut spawn = member("tester");
-            spawn.call = call.map(str::to_owned);
-            team.spawn(spawn).await.map(drop)
-        }
-        _ => team.remove_member(&Actor::Lead, &name("worker")).await.map(drop),
     }
 }
 

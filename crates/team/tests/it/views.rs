@@ -1,7 +1,7 @@
 //! The answers for programs, against the API reference: every field it names is there, with the type it names.
 
 use pitcrew_protocol::{ErrorCode, SendMessageInput, TaskUpdateInput};
-use pitcrew_team::{Actor, SentView, SpawnView, TaskListView, TaskView};
+use pitcrew_team::{Actor, SentView, SpawnView, TaskListView, TaskView, Team};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -39,6 +39,14 @@ fn check(method: &str, answer: impl Serialize, fields: &[(&str, &str)]) -> Value
 async fn answers_have_the_fields_of_the_api_reference() {
     let crew = Crew::new().await;
     let (team, created) = crew.teams.create(create("backend-ci-team")).await.unwrap();
+    check_team_and_spawn(&team, created).await;
+    check_tasks(&team).await;
+    check_task_list(&team).await;
+    check_messages(&team).await;
+    check_end_of_team_and_error(&crew, &team).await;
+}
+
+async fn check_team_and_spawn(team: &Team, created: impl Serialize) {
     let answer = check(
         "TeamCreate",
         created,
@@ -59,7 +67,9 @@ async fn answers_have_the_fields_of_the_api_reference() {
         [("name", "ci-fix-agent"), ("team_name", "backend-ci-team"), ("agentType", "string")];
     let answer = check("Task", answer, &[&fields[..], &[("status", "spawned")]].concat());
     assert_eq!(answer["agent_id"], "ci-fix-agent@backend-ci-team");
+}
 
+async fn check_tasks(team: &Team) {
     let mut with_all = task("Fix it");
     with_all.active_form = Some("Fixing it".into());
     with_all.metadata = Some(json!({"priority": "high"}).as_object().unwrap().clone());
@@ -101,7 +111,9 @@ async fn answers_have_the_fields_of_the_api_reference() {
         (&answer["metadata"], &answer["blocks"]),
         (&json!({"priority": "high"}), &json!(["2"]))
     );
+}
 
+async fn check_task_list(team: &Team) {
     let list = TaskListView::of(&team.tasks().await.unwrap());
     let answer = check("TaskList", list, &[("tasks", "array"), ("total", "number")]);
     for row in answer["tasks"].as_array().unwrap() {
@@ -119,7 +131,9 @@ async fn answers_have_the_fields_of_the_api_reference() {
         );
     }
     assert_eq!((&answer["total"], &answer["tasks"][1]["blockedBy"]), (&json!(2), &json!(["1"])));
+}
 
+async fn check_messages(team: &Team) {
     let routing = [
         ("routing.sender", "team-lead"),
         ("routing.target", "string"),
@@ -142,7 +156,9 @@ async fn answers_have_the_fields_of_the_api_reference() {
     };
     let sent = team.send(&Actor::Lead, stop, None).await.unwrap();
     check("SendMessage", SentView(&sent), &fields);
+}
 
+async fn check_end_of_team_and_error(crew: &Crew, team: &Team) {
     let refused = team.delete(&Actor::Lead).await.unwrap();
     assert!(!refused.success, "there is a teammate");
     team.remove_member(&Actor::Lead, &name("ci-fix-agent")).await.unwrap();

@@ -28,6 +28,7 @@ fn project(scene: &Scene, place: &str) {
 
 pub(super) fn all() -> Vec<Damage> {
     let mut all = links();
+    all.extend(configs());
     all.extend(folders());
     all.extend(names());
     all
@@ -88,7 +89,8 @@ fn links() -> Vec<Damage> {
     all
 }
 
-fn folders() -> Vec<Damage> {
+/// Projects among the teams, with and without a config.
+fn configs() -> Vec<Damage> {
     let with_config = |config: &'static str| {
         move |scene: &Scene| {
             project(scene, "root/teams/work");
@@ -122,6 +124,11 @@ fn folders() -> Vec<Damage> {
             with_config("{\"name\": \"work\"}"),
         ),
         Damage::new("a config that is a list", Expect::Named("bad_config"), with_config("[]")),
+    ]
+}
+
+fn folders() -> Vec<Damage> {
+    vec![
         Damage::new("a folder whose name is no team's", Expect::Untouched, |scene| {
             project(scene, "root/teams/My Project");
             Vec::new()

@@ -12,7 +12,9 @@ const CONFIG: &str = "root/teams/crew/config.json";
 
 pub(super) fn all() -> Vec<Damage> {
     let mut all = members();
-    all.extend(tasks());
+    all.extend(circles_of_tasks());
+    all.extend(owners_of_tasks());
+    all.extend(files_among_tasks());
     all.extend(processes());
     all.extend(worktrees());
     all
@@ -77,19 +79,10 @@ fn members() -> Vec<Damage> {
     ]
 }
 
-fn tasks() -> Vec<Damage> {
+fn circles_of_tasks() -> Vec<Damage> {
     let task = |id: u32| format!("root/tasks/crew/{id}.json");
     let waits = move |scene: &Scene, id: u32, blocker: u32| {
         scene.edit(&task(id), |it| it["blockedBy"] = json!([blocker.to_string()]));
-    };
-    let owned = move |owner: &'static str, status: &'static str| {
-        move |scene: &Scene| {
-            scene.edit("root/tasks/crew/1.json", |it| {
-                it["owner"] = json!(owner);
-                it["status"] = json!(status);
-            });
-            paths(&["root/tasks/crew/1.json", "root/teams/crew/pitcrew/journal.ndjson"])
-        }
     };
     vec![
         Damage::new("a task that waits for itself", Expect::Named("task_circle"), move |scene| {
@@ -116,6 +109,20 @@ fn tasks() -> Vec<Damage> {
             waits(scene, 2, 3);
             Vec::new()
         }),
+    ]
+}
+
+fn owners_of_tasks() -> Vec<Damage> {
+    let owned = move |owner: &'static str, status: &'static str| {
+        move |scene: &Scene| {
+            scene.edit("root/tasks/crew/1.json", |it| {
+                it["owner"] = json!(owner);
+                it["status"] = json!(status);
+            });
+            paths(&["root/tasks/crew/1.json", "root/teams/crew/pitcrew/journal.ndjson"])
+        }
+    };
+    vec![
         Damage::new(
             "a task of somebody who is no member",
             Expect::Mended("lost_task"),
@@ -132,6 +139,11 @@ fn tasks() -> Vec<Damage> {
             owned("carl", "completed"),
         ),
         Damage::new("a task of a member", Expect::Untouched, owned("bob", "in_progress")),
+    ]
+}
+
+fn files_among_tasks() -> Vec<Damage> {
+    vec![
         Damage::new("a file with the number of another task", Expect::Named("no_task"), |scene| {
             scene.write("root/tasks/crew/9.json", scene.read("root/tasks/crew/1.json"));
             Vec::new()

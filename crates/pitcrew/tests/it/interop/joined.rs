@@ -42,9 +42,9 @@ fn begun(stage: &Stage) -> (Pane, Pane) {
     (lead, joiner)
 }
 
-#[test]
-fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
-    let script = Script::default()
+/// A teammate of ours that joins, works on two tasks and leaves.
+fn whole_stay() -> Script {
+    Script::default()
         .role(
             "lead",
             lead([
@@ -83,8 +83,12 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
                 answers_shutdown(true, ""),
                 says("gone"),
             ],
-        );
-    let Some(stage) = Stage::set(Client::Recorded, &script) else { return };
+        )
+}
+
+#[test]
+fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
+    let Some(stage) = Stage::set(Client::Recorded, &whole_stay()) else { return };
     let (lead, joiner) = begun(&stage);
 
     // It is a member as the client writes one, and what it says first is in the lead's conversation.
@@ -92,28 +96,7 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     assert_eq!((&member["agentId"], &member["color"]), (&json!("joiner@probe"), &json!("blue")));
     stage.told("lead", "<teammate-message teammate_id=\"joiner\" color=\"blue\" summary=\"joined\">\nI have joined");
 
-    // What it asks stands on its lead's screen, and counts as answered there.
-    stage.shown(&lead, "Bash command · @joiner");
-    let responses = || stage.frames("joiner", "permission_response");
-    let first =
-        stage.answer(&lead, "echo mine > made.txt", "Enter", || responses().first().cloned());
-    let second =
-        stage.answer(&lead, "echo mine > denied.txt", "Escape", || responses().get(1).cloned());
-    let asked = [1, 2].map(|nth| stage.frame("team-lead", "permission_request", nth));
-    let answered = [first, second];
-    for (asked, answered) in asked.iter().zip(&answered) {
-        assert_eq!(
-            (&asked["agent_id"], &asked["request_id"]),
-            (&json!("joiner"), &answered["request_id"])
-        );
-    }
-    assert_eq!(
-        answered.map(|answer| answer["subtype"].clone()),
-        [json!("success"), json!("error")]
-    );
-    stage.told("joiner", "Permission denied");
-    let file = |name: &str| std::fs::read_to_string(stage.work().join(name)).ok();
-    assert_eq!((file("made.txt").as_deref(), file("denied.txt")), (Some("mine\n"), None));
+    check_permissions(&stage, &lead);
 
     // What it was given and what it took are done, and reported.
     stage.told("lead", "B is done");
@@ -143,6 +126,32 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     stage.enter(&lead, "delete it");
     stage.shown(&lead, "the team is deleted");
     assert_eq!(stage.config(), None);
+}
+
+/// One command is allowed at the lead's terminal, and one is not.
+fn check_permissions(stage: &Stage, lead: &Pane) {
+    // What it asks stands on its lead's screen, and counts as answered there.
+    stage.shown(lead, "Bash command · @joiner");
+    let responses = || stage.frames("joiner", "permission_response");
+    let first =
+        stage.answer(lead, "echo mine > made.txt", "Enter", || responses().first().cloned());
+    let second =
+        stage.answer(lead, "echo mine > denied.txt", "Escape", || responses().get(1).cloned());
+    let asked = [1, 2].map(|nth| stage.frame("team-lead", "permission_request", nth));
+    let answered = [first, second];
+    for (asked, answered) in asked.iter().zip(&answered) {
+        assert_eq!(
+            (&asked["agent_id"], &asked["request_id"]),
+            (&json!("joiner"), &answered["request_id"])
+        );
+    }
+    assert_eq!(
+        answered.map(|answer| answer["subtype"].clone()),
+        [json!("success"), json!("error")]
+    );
+    stage.told("joiner", "Permission denied");
+    let file = |name: &str| std::fs::read_to_string(stage.work().join(name)).ok();
+    assert_eq!((file("made.txt").as_deref(), file("denied.txt")), (Some("mine\n"), None));
 }
 
 #[test]

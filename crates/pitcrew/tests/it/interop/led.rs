@@ -137,7 +137,8 @@ fn todays_client_in_a_pane_has_its_plan_rejected_and_then_approved() {
     has_its_plan_decided(Client::Today);
 }
 
-fn has_its_plan_decided(client: Client) {
+/// A teammate whose first plan is rejected and whose second is approved.
+fn plan_script() -> Script {
     let decides = |when: &str, approve: bool, content: &str| {
         let answer = json!({"type": "plan_approval_response", "request_id": "REQ:plan", "recipient": "planner",
                             "approve": approve, "content": content});
@@ -145,7 +146,7 @@ fn has_its_plan_decided(client: Client) {
     };
     let writes_plan =
         |text: &str| calls("Write", json!({"file_path": "PLANFILE", "content": text}));
-    let script = Script::default()
+    Script::default()
         .role(
             "lead",
             [
@@ -175,8 +176,11 @@ fn has_its_plan_decided(client: Client) {
                 agrees_to_shut_down(),
                 says("bye"),
             ],
-        );
-    let Some(stage) = Stage::set(client, &script) else { return };
+        )
+}
+
+fn has_its_plan_decided(client: Client) {
+    let Some(stage) = Stage::set(client, &plan_script()) else { return };
     let lead = run(&stage);
     let planner = pane_of(&stage, "planner");
     assert_eq!(stage.entry("planner")["planModeRequired"], true);

@@ -2,8 +2,12 @@
 
 use pitcrew_protocol::{TaskId, TaskStatus};
 
+use super::super::client_turns::TurnState;
 use super::*;
 use crate::run::TaskSummary;
+
+/// How long a client has to answer a request to shut down.
+const GRACE: Duration = Duration::from_secs(30);
 
 fn name(name: &str) -> AgentName {
     AgentName::new(name).unwrap()
@@ -31,7 +35,7 @@ struct Play(RunMachine);
 
 impl Play {
     fn new(mates: &[&str]) -> Self {
-        let mut play = Self(RunMachine::new(AgentName::lead()));
+        let mut play = Self(RunMachine::new(AgentName::lead(), GRACE));
         play.then(told("team-lead", Status::Active), &[]);
         for mate in mates {
             play.then(RunInput::Joined(name(mate)), &[]).then(told(mate, Status::Active), &[]);
@@ -42,9 +46,22 @@ impl Play {
     /// The lead rests, looks, and has nothing to do; nobody has.
     fn all_rest(&mut self) -> &mut Self {
         self.then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-            .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+            .all_quiet(&[RunAction::WakeLead])
             .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-            .then(RunInput::AllQuiet, &[RunAction::TakeStock])
+            .all_quiet(&[RunAction::TakeStock])
+    }
+
+    /// The mail keeps nobody at work, and nobody has reported anything else.
+    #[track_caller]
+    fn all_quiet(&mut self, actions: &[RunAction]) -> &mut Self {
+        self.then(RunInput::Looked(Vec::new()), &[RunAction::HearReports])
+            .then(RunInput::ReportsHeard { in_background: false }, actions)
+    }
+
+    /// A look at the mail of bob, who rests and whose lead rests.
+    #[track_caller]
+    fn sees(&mut self, bob: MateSeen, actions: &[RunAction]) -> &mut Self {
+        self.then(RunInput::Looked(vec![bob]), actions)
     }
 
     /// The lead answers, with that fault or none, and rests.
@@ -65,9 +82,9 @@ impl Play {
 fn a_lead_alone_ends_with_its_turn_when_it_has_no_mail() {
     Play::new(&[])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .all_quiet(&[RunAction::WakeLead])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::TakeStock])
+        .all_quiet(&[RunAction::TakeStock])
         .then(
             RunInput::Stock(OpenWork::default()),
             &[RunAction::EndLead("the work is done".to_owned())],
@@ -80,7 +97,7 @@ fn a_lead_that_ends_its_turn_while_a_teammate_works_waits() {
     Play::new(&["bob"])
         .then(told("team-lead", Status::Idle), &[])
         .then(told("bob", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .all_quiet(&[RunAction::WakeLead])
         .then(told("team-lead", Status::Active), &[]);
 }
 
@@ -99,15 +116,15 @@ fn a_lead_that_forgets_its_team_is_reminded_once_and_then_the_team_is_shut_down(
     let mut play = Play::new(&["bob"]);
     play.then(told("bob", Status::Idle), &[])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .all_quiet(&[RunAction::WakeLead])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::TakeStock])
+        .all_quiet(&[RunAction::TakeStock])
         .then(RunInput::Stock(OpenWork::default()), &[RunAction::Remind(of_members(&["bob"]))])
         .then(told("team-lead", Status::Active), &[])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .all_quiet(&[RunAction::WakeLead])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::TakeStock])
+        .all_quiet(&[RunAction::TakeStock])
         .then(RunInput::Stock(OpenWork::default()), &[RunAction::AskToShutDown(bob())])
         .then(RunInput::GraceOver, &[RunAction::Kill(bob())])
         .then(RunInput::Left(name("bob")), &[RunAction::EndLead("the work is done".to_owned())])
@@ -251,21 +268,21 @@ fn what_changes_after_the_lead_has_looked_makes_it_look_again() {
     Play::new(&["bob"])
         .then(told("bob", Status::Idle), &[])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .all_quiet(&[RunAction::WakeLead])
         .then(told("bob", Status::Active), &[])
         .then(told("team-lead", Status::Idle), &[])
         .then(told("bob", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::WakeLead]);
+        .all_quiet(&[RunAction::WakeLead]);
 }
 
 #[test]
 fn a_lead_that_was_told_something_is_called_again_before_anything_ends() {
     Play::new(&[])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .all_quiet(&[RunAction::WakeLead])
         .then(RunInput::LeadTold, &[])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::WakeLead]);
+        .all_quiet(&[RunAction::WakeLead]);
 }
 
 #[test]
@@ -327,9 +344,9 @@ fn a_run_in_which_all_wait_for_a_teammates_model_parks_and_keeps_its_team() {
     play.then(told("bob", Status::Idle), &[])
         .then(RunInput::Unavailable(name("bob"), "come later".to_owned()), &[])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .all_quiet(&[RunAction::WakeLead])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
-        .then(RunInput::AllQuiet, &[RunAction::Suspend(vec![name("bob")])])
+        .all_quiet(&[RunAction::Suspend(vec![name("bob")])])
         .then(RunInput::Left(name("bob")), &[RunAction::DropLead]);
     assert_eq!(
         play.0.end_reason(),
@@ -359,4 +376,125 @@ fn without_a_lead_nobody_goes_on() {
         .then(RunInput::Left(name("bob")), &[RunAction::Finish]);
     Play::new(&[])
         .then(RunInput::LeadEnded(Status::Failed, Some("no key".to_owned())), &[RunAction::Finish]);
+}
+
+/// A teammate of ours whose mail keeps it from nothing.
+fn mate(who: &str) -> MateSeen {
+    MateSeen { name: name(who), has_unread: false, has_said_goodbye: false, client: None }
+}
+
+/// A teammate of another client.
+fn client(who: &str, seen: ClientSeen) -> MateSeen {
+    MateSeen { client: Some(seen), ..mate(who) }
+}
+
+/// The time in that second, as messages have it.
+fn at(second: u32) -> Option<String> {
+    Some(format!("2026-11-20T13:10:{second:02}.000Z"))
+}
+
+/// Bob and the lead rest, and a look at the mail is due.
+fn at_rest() -> Play {
+    let mut play = Play::new(&["bob"]);
+    play.then(told("bob", Status::Idle), &[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround]);
+    play
+}
+
+#[test]
+fn unread_mail_keeps_a_run_until_its_inbox_changes() {
+    at_rest()
+        .sees(MateSeen { has_unread: true, ..mate("bob") }, &[RunAction::Ring(name("bob"))])
+        .then(RunInput::InboxChanged(AgentName::lead().inbox_file()), &[])
+        .then(RunInput::InboxChanged(name("bob").inbox_file()), &[RunAction::LookAround])
+        .sees(mate("bob"), &[RunAction::HearReports])
+        .then(RunInput::InboxChanged(name("bob").inbox_file()), &[]);
+}
+
+#[test]
+fn the_first_teammate_that_keeps_the_run_decides_when_to_look_again() {
+    let unread = |who| MateSeen { has_unread: true, ..mate(who) };
+    let mates = vec![mate("ann"), unread("bob"), unread("cleo")];
+    at_rest()
+        .then(RunInput::Looked(mates), &[RunAction::Ring(name("bob"))])
+        .then(RunInput::InboxChanged(name("cleo").inbox_file()), &[])
+        .then(RunInput::InboxChanged(name("bob").inbox_file()), &[RunAction::LookAround]);
+}
+
+#[test]
+fn when_changes_of_mail_may_be_lost_a_run_that_waits_for_mail_looks_again() {
+    at_rest()
+        .then(RunInput::MailUnsure, &[])
+        .sees(MateSeen { has_unread: true, ..mate("bob") }, &[RunAction::Ring(name("bob"))])
+        .then(RunInput::MailUnsure, &[RunAction::LookAround]);
+}
+
+#[test]
+fn nobody_is_looked_at_while_somebody_works() {
+    let mut play = at_rest();
+    play.sees(MateSeen { has_unread: true, ..mate("bob") }, &[RunAction::Ring(name("bob"))])
+        .then(told("bob", Status::Active), &[])
+        .then(RunInput::InboxChanged(name("bob").inbox_file()), &[])
+        .then(RunInput::WaitOver, &[])
+        .then(told("bob", Status::Idle), &[RunAction::LookAround]);
+}
+
+#[test]
+fn a_report_that_is_heard_after_the_look_keeps_the_run() {
+    at_rest()
+        .sees(mate("bob"), &[RunAction::HearReports])
+        .then(told("bob", Status::Active), &[])
+        .then(RunInput::ReportsHeard { in_background: false }, &[]);
+}
+
+#[test]
+fn a_run_is_not_quiet_while_a_subagent_works_in_the_background() {
+    at_rest()
+        .sees(mate("bob"), &[RunAction::HearReports])
+        .then(RunInput::ReportsHeard { in_background: true }, &[])
+        .then(RunInput::LeadTold, &[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .all_quiet(&[RunAction::WakeLead]);
+}
+
+#[test]
+fn after_a_goodbye_the_end_of_the_teammate_comes_next() {
+    at_rest()
+        .sees(MateSeen { has_said_goodbye: true, ..mate("bob") }, &[])
+        .then(RunInput::InboxChanged(AgentName::lead().inbox_file()), &[])
+        .then(RunInput::Left(name("bob")), &[RunAction::LookAround]);
+}
+
+#[test]
+fn a_client_owes_a_notice_after_what_it_was_sent_and_after_each_turn() {
+    let lead = || RunInput::InboxChanged(AgentName::lead().inbox_file());
+    let sent = ClientSeen { last_sent: at(2), last_notice: at(1), ..ClientSeen::default() };
+    let never = ClientSeen { last_notice: None, ..sent.clone() };
+    let told = ClientSeen { last_notice: at(3), ..sent.clone() };
+    let in_turn = ClientSeen { turn: TurnState::Turn, ..told.clone() };
+    for seen in [sent, never, in_turn] {
+        at_rest().sees(client("bob", seen), &[]).then(lead(), &[RunAction::LookAround]);
+    }
+    at_rest().sees(client("bob", told), &[RunAction::HearReports]);
+    at_rest().sees(client("bob", ClientSeen::default()), &[RunAction::HearReports]);
+}
+
+#[test]
+fn a_client_that_may_begin_a_turn_has_time_to_show_it() {
+    let unclear = ClientSeen { turn: TurnState::Unclear, ..ClientSeen::default() };
+    at_rest()
+        .sees(client("bob", unclear), &[RunAction::AwaitTurn])
+        .then(RunInput::WaitOver, &[RunAction::LookAround])
+        .sees(client("bob", ClientSeen::default()), &[RunAction::HearReports]);
+}
+
+#[test]
+fn a_client_that_was_asked_to_leave_is_waited_for_until_its_time_is_over() {
+    let asked = |ago| ClientSeen { asked_to_leave: Some(ago), ..ClientSeen::default() };
+    let (second, left) = (Duration::from_secs(1), Duration::from_secs(29));
+    at_rest()
+        .sees(client("bob", asked(second)), &[RunAction::AwaitGoodbye(left)])
+        .then(RunInput::WaitOver, &[RunAction::LookAround])
+        .sees(client("bob", asked(GRACE)), &[RunAction::HearReports]);
+    at_rest().sees(client("bob", asked(GRACE + second)), &[RunAction::HearReports]);
 }

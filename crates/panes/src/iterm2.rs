@@ -1,0 +1,356 @@
+//! iTerm2, through its command-line helper `it2` (0.2, the PyPI package of that name).
+//!
+//! `it2` makes a pane with the user's shell in it, and can only type into it. What is typed is one line that becomes the
+//! program: `exec` and two quoted paths, the launch itself is in a file. Whose a pane is stands in its variable
+//! `user.pitcrew`, its process in `user.pitcrewPid`.
+//!
+//! There was no macOS where this was written: its calls are proven against a stand-in that records them.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use tokio::process::Command;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::launch::Launch;
+use super::pane::complaint;
+use super::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use pitcrew_process::job::outlives_variable;
+
+/// What is needed, for the message.
+const NEEDED: &str = "it2 0.2 (`pip install it2`) with iTerm2's Python API switched on";
+
+/// How long one call may take; each connects to iTerm2 anew.
+const CALL_TIME: Duration = Duration::from_secs(20);
+
+/// How long the user's shell has to come to its prompt and become the program: a slow rc file is waited for.
+const SHELL_TIME: Duration = Duration::from_secs(30);
+
+/// How often is looked whether it did.
+const SHELL_TICK: Duration = Duration::from_millis(20);
+
+/// The exit status by which `it2` says that there is no such session.
+const NO_SESSION: i32 = 3;
+
+/// What `it2` says before the id of a new session.
+const CREATED: &str = "Created new pane: ";
+
+/// The variables of a session that are ours.
+const TAG_VARIABLE: &str = "user.pitcrew";
+const PID_VARIABLE: &str = "user.pitcrewPid";
+
+/// Which `it2`, and where.
+#[derive(Clone, Debug)]
+pub struct ITerm2Options {
+    /// The `it2` program.
+    pub program: PathBuf,
+    /// The lead's own session (`$ITERM_SESSION_ID`); none is the active one, whose focus then goes to the new pane.
+    pub beside: Option<String>,
+    /// The command that takes a launch file (`pitcrew pane-exec`).
+    pub launcher: Vec<String>,
+    /// The folder launch files are written in.
+    pub temporary: PathBuf,
+}
+
+/// Panes of iTerm2.
+#[derive(Debug)]
+pub struct ITerm2 {
+    options: ITerm2Options,
+    /// Panes are made one after the other, each split off the one before.
+    turn: Semaphore,
+    last: Mutex<Option<String>>,
+}
+
+/// What `it2 session list --json` tells of a session, as far as we need it.
+#[derive(Debug, Deserialize)]
+struct Session {
+    id: String,
+}
+
+/// What `it2` answered.
+struct Answer {
+    status: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl ITerm2 {
+    /// Panes by these options; nothing is started yet.
+    #[must_use]
+    pub fn new(options: ITerm2Options) -> Self {
+        Self { options, turn: Semaphore::new(1), last: Mutex::new(None) }
+    }
+
+    /// The version of `it2`.
+    ///
+    /// # Errors
+    /// [`PaneError::Missing`] when it is not installed.
+    pub async fn version(&self) -> Result<String, PaneError> {
+        let said = self.ask(&["--version"]).await?;
+        Ok(said.trim().rsplit(' ').next().unwrap_or_default().to_owned())
+    }
+
+    async fn call(&self, arguments: &[&str]) -> Result<Answer, PaneError> {
+        let mut command = Command::new(&self.options.program);
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .process_group(0)
+            .envs([outlives_variable()]);
+        match tokio::time::timeout(CALL_TIME, command.output()).await {
+            Ok(Ok(output)) => Ok(Answer {
+                status: output.status.code(),
+                stderr: complaint(&output),
+                stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            }),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(PaneError::Missing {
+                program: self.options.program.display().to_string(),
+                needed: NEEDED,
+            }),
+            Ok(Err(source)) => Err(PaneError::Io { action: "run", what: told(arguments), source }),
+            Err(_) => Err(PaneError::Slow { command: told(arguments), after: CALL_TIME }),
+        }
+    }
+
+    async fn ask(&self, arguments: &[&str]) -> Result<String, PaneError> {
+        let answer = self.call(arguments).await?;
+        if answer.status == Some(0) {
+            return Ok(answer.stdout);
+        }
+        Err(PaneError::Command { command: told(arguments), stderr: answer.stderr })
+    }
+
+    async fn sessions(&self) -> Result<Vec<String>, PaneError> {
+        let arguments = ["session", "list", "--json"];
+        let said = self.ask(&arguments).await?;
+        let sessions: Vec<Session> =
+            serde_json::from_str(&said).map_err(|e| PaneError::Command {
+                command: told(&arguments),
+                stderr: format!("it printed no list: {e}"),
+            })?;
+        Ok(sessions.into_iter().map(|session| session.id).collect())
+    }
+
+    /// A variable of a session, whatever it is when it is not set; none when the session is gone.
+    async fn variable(&self, pane: &str, name: &str) -> Result<Option<String>, PaneError> {
+        // `active` and `all` mean sessions too.
+        if !is_session(pane) {
+            return Ok(None);
+        }
+        let arguments = ["session", "get-var", name, "--session", pane];
+        let answer = self.call(&arguments).await?;
+        match answer.status {
+            Some(0) => Ok(Some(answer.stdout.trim_end().to_owned())),
+            Some(NO_SESSION) => Ok(None),
+            Some(_) | None => {
+                Err(PaneError::Command { command: told(&arguments), stderr: answer.stderr })
+            }
+        }
+    }
+
+    /// Splits a pane off: the first to the right of the lead, each further one below the last of ours.
+    async fn split(&self) -> Result<String, PaneError> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut answer = None;
+        if let Some(last) = &last {
+            answer = Some(self.call(&["session", "split", "--session", last]).await?);
+        }
+        // The last one may be closed.
+        let answer = match answer.filter(|answer| answer.status != Some(NO_SESSION)) {
+            Some(answer) => answer,
+            None => {
+                let mut arguments = vec!["session", "split", "--vertical"];
+                arguments.extend(self.options.beside.iter().flat_map(|lead| ["--session", lead]));
+                self.call(&arguments).await?
+            }
+        };
+        let said = answer.stdout.trim();
+        match said.strip_prefix(CREATED).filter(|id| answer.status == Some(0) && is_session(id)) {
+            Some(id) => {
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_owned());
+                Ok(id.to_owned())
+            }
+            None => {
+                let stderr = format!("{} {said:.80}", answer.stderr).trim().to_owned();
+                Err(PaneError::Command { command: "it2 session split".to_owned(), stderr })
+            }
+        }
+    }
+
+    /// Turns the shell of a new pane into the program.
+    async fn become_program(&self, id: &str, pane: &NewPane) -> Result<u32, PaneError> {
+        let refused = |source| PaneError::Io {
+            action: "write a launch file in",
+            what: self.options.temporary.display().to_string(),
+            source,
+        };
+        // Beside the launch file, which is named by chance.
+        let folder = tempfile::Builder::new()
+            .prefix("pitcrew-iterm2-")
+            .tempdir_in(&self.options.temporary)
+            .map_err(refused)?;
+        let tell_pid = folder.path().join("pid");
+        let launch = Launch { tell_pid: Some(tell_pid.clone()), ..Launch::of(pane) };
+        let file = launch.write(folder.path()).map_err(refused)?;
+        let words =
+            self.options.launcher.iter().cloned().chain([file.to_string_lossy().into_owned()]);
+        let line: Vec<String> = words.map(|word| quoted(&word)).collect();
+        self.ask(&["session", "set-var", TAG_VARIABLE, &pane.tag.to_string(), "--session", id])
+            .await?;
+        self.ask(&["session", "set-name", "--session", id, "--", &title(&pane.title)]).await?;
+        self.ask(&["session", "run", "--session", id, "--", &format!("exec {}", line.join(" "))])
+            .await?;
+        let end = Instant::now() + SHELL_TIME;
+        while Instant::now() < end {
+            let told = std::fs::read_to_string(&tell_pid).unwrap_or_default();
+            if let Some(pid) = told.strip_suffix('\n').and_then(|pid| pid.parse::<u32>().ok()) {
+                self.ask(&["session", "set-var", PID_VARIABLE, &pid.to_string(), "--session", id])
+                    .await?;
+                return Ok(pid);
+            }
+            tokio::time::sleep(SHELL_TICK).await;
+        }
+        Err(PaneError::Slow {
+            command: "the shell of a new iTerm2 pane".to_owned(),
+            after: SHELL_TIME,
+        })
+    }
+
+    async fn close(&self, id: &str) -> Result<(), PaneError> {
+        let arguments = ["session", "close", "--force", "--session", id];
+        let answer = self.call(&arguments).await?;
+        match answer.status {
+            Some(0 | NO_SESSION) => Ok(()),
+            Some(_) | None => {
+                Err(PaneError::Command { command: told(&arguments), stderr: answer.stderr })
+            }
+        }
+    }
+
+    fn unsupported(what: &'static str) -> PaneError {
+        PaneError::Unsupported { terminal: "iTerm2".to_owned(), what }
+    }
+}
+
+#[async_trait]
+impl Panes for ITerm2 {
+    fn backend_type(&self) -> &'static str {
+        "iterm2"
+    }
+
+    async fn start(&self, pane: &NewPane) -> Result<StartedPane, PaneError> {
+        pane.check()?;
+        // It is never closed.
+        let _turn = self.turn.acquire().await.ok();
+        let id = self.split().await?;
+        // A new pane takes the focus; the lead gets it back.
+        if let Some(lead) = &self.options.beside {
+            self.ask(&["session", "focus", lead]).await?;
+        }
+        match self.become_program(&id, pane).await {
+            Ok(pid) => Ok(StartedPane {
+                id: PaneId(id),
+                pid: Some(pid),
+                session: None,
+                window: None,
+                is_split: Some(true),
+            }),
+            Err(error) => {
+                // Made a moment ago, and nothing of the user's is in it.
+                let _ = self.close(&id).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError> {
+        // What is not a number is of a pane that is just being made.
+        let told = self.variable(&pane.0, PID_VARIABLE).await?;
+        Ok(told.map_or(PaneState::Gone, |pid| PaneState::Running { pid: pid.parse().ok() }))
+    }
+
+    async fn screen(&self, pane: &PaneId) -> Result<Option<String>, PaneError> {
+        if !is_session(&pane.0) {
+            return Ok(None);
+        }
+        let arguments = ["session", "read", "--session", &pane.0];
+        let answer = self.call(&arguments).await?;
+        match answer.status {
+            Some(0) => Ok(Some(answer.stdout.trim_end().to_owned())),
+            Some(NO_SESSION) => Ok(None),
+            Some(_) | None => {
+                Err(PaneError::Command { command: told(&arguments), stderr: answer.stderr })
+            }
+        }
+    }
+
+    async fn show(&self, _: &PaneId) -> Result<(), PaneError> {
+        Err(Self::unsupported("hide or show a pane"))
+    }
+
+    async fn hide(&self, _: &PaneId) -> Result<(), PaneError> {
+        Err(Self::unsupported("hide or show a pane"))
+    }
+
+    async fn stop(&self, pane: &PaneId, tag: &PaneTag) -> Result<(), PaneError> {
+        let Some(its) = self.variable(&pane.0, TAG_VARIABLE).await? else { return Ok(()) };
+        if !its.parse().is_ok_and(|its| tag.covers(&its)) {
+            return Err(PaneError::Foreign { pane: pane.clone(), tag: tag.to_string() });
+        }
+        self.close(&pane.0).await
+    }
+
+    async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError> {
+        let mut found = Vec::new();
+        for session in self.sessions().await? {
+            let its = self.variable(&session, TAG_VARIABLE).await?.and_then(|its| its.parse().ok());
+            found.extend(its.filter(|its| tag.covers(its)).map(|its| (PaneId(session), its)));
+        }
+        Ok(found)
+    }
+}
+
+/// Whether it is the id of one session, a UUID.
+fn is_session(id: &str) -> bool {
+    uuid::Uuid::try_parse(id).is_ok()
+}
+
+/// The call as an error names it: without what was typed.
+fn told(arguments: &[&str]) -> String {
+    let words: Vec<&str> = arguments.iter().take(2).copied().collect();
+    format!("it2 {}", words.join(" "))
+}
+
+/// A word as every shell reads it, one that is no POSIX shell (fish, csh) included.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\"'\"'"))
+}
+
+fn title(title: &str) -> String {
+    title.chars().filter(|c| !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_quoted_for_every_shell() {
+        assert_eq!(quoted("/a b/it's $x"), r#"'/a b/it'"'"'s $x'"#);
+    }
+
+    #[test]
+    fn only_the_id_of_one_session_is_one() {
+        assert!(is_session("6F9619FF-8B86-D011-B42D-00CF4FC964FF"));
+        for id in ["", "active", "all", "-x", "6F9619FF"] {
+            assert!(!is_session(id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Panes by way of a program that speaks the pane protocol.
+//!
+//! One task owns the program and asks it one thing after the other. A program that breaks the protocol, hangs or dies is
+//! ended, and started anew for the next request: the panes are its terminal's, not its own.
+
+use pitcrew_protocol::PaneHost;
+use std::fmt;
+
+use async_trait::async_trait;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::connection::Connection;
+use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
+use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
+
+/// How many requests wait for the program; more wait for room, which bounds what is in memory.
+const WAITING: usize = 64;
+
+/// The most bytes of a pane's id; it stands in the team's config.
+const ID_BYTES: usize = 256;
+
+/// Panes of an external program.
+pub struct PaneProgram {
+    argv: Vec<String>,
+    requests: mpsc::Sender<Call>,
+    _asking: AbortOnDropHandle<()>,
+}
+
+/// A request and where its answer goes.
+struct Call {
+    op: Op,
+    answer: oneshot::Sender<Result<Value, PaneError>>,
+}
+
+impl PaneProgram {
+    /// Panes of the program with that argv, which is started when it is first needed.
+    ///
+    /// Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn new(argv: Vec<String>) -> Self {
+        let (requests, waiting) = mpsc::channel(WAITING);
+        let asking = AbortOnDropHandle::new(tokio::spawn(answer_all(argv.clone(), waiting)));
+        Self { argv, requests, _asking: asking }
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, op: Op) -> Result<T, PaneError> {
+        let (answer, answered) = oneshot::channel();
+        let lost = || self.broken("is asked no more");
+        self.requests.send(Call { op, answer }).await.map_err(|_| lost())?;
+        let value = answered.await.map_err(|_| lost())??;
+        serde_json::from_value(value)
+            .map_err(|e| self.broken(&format!("gave an answer of another shape: {e}")))
+    }
+
+    fn program(&self) -> &str {
+        self.argv.first().map(String::as_str).unwrap_or_default()
+    }
+
+    fn broken(&self, what: &str) -> PaneError {
+        PaneError::Broken {
+            program: self.program().to_owned(),
+            what: what.to_owned(),
+            stderr: String::new(),
+        }
+    }
+
+    fn checked(&self, pane: PaneId) -> Result<PaneId, PaneError> {
+        let is_fit =
+            !pane.0.is_empty() && pane.0.len() <= ID_BYTES && !pane.0.contains(char::is_control);
+        if is_fit { Ok(pane) } else { Err(self.broken(&format!("named a pane {:.80?}", pane.0))) }
+    }
+}
+
+impl fmt::Debug for PaneProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PaneProgram").field("program", &self.program()).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Panes for PaneProgram {
+    fn backend_type(&self) -> &'static str {
+        "pane"
+    }
+
+    fn host(&self) -> PaneHost {
+        PaneHost { command: self.argv.clone(), ..PaneHost::of(self.backend_type()) }
+    }
+
+    async fn start(&self, pane: &NewPane) -> Result<StartedPane, PaneError> {
+        pane.check()?;
+        let started: Started = self.ask(Op::Start(Start::of(pane))).await?;
+        Ok(StartedPane { id: self.checked(started.pane.clone())?, ..started.into() })
+    }
+
+    async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError> {
+        Ok(self.ask::<Alive>(Op::Alive { pane: pane.clone() }).await?.into())
+    }
+
+    async fn screen(&self, pane: &PaneId) -> Result<Option<String>, PaneError> {
+        Ok(self.ask::<Screen>(Op::Screen { pane: pane.clone() }).await?.text)
+    }
+
+    async fn show(&self, pane: &PaneId) -> Result<(), PaneError> {
+        self.ask::<Value>(Op::Show { pane: pane.clone() }).await.map(drop)
+    }
+
+    async fn hide(&self, pane: &PaneId) -> Result<(), PaneError> {
+        self.ask::<Value>(Op::Hide { pane: pane.clone() }).await.map(drop)
+    }
+
+    async fn stop(&self, pane: &PaneId, tag: &PaneTag) -> Result<(), PaneError> {
+        self.ask::<Value>(Op::Stop { pane: pane.clone(), tag: tag.to_string() }).await.map(drop)
+    }
+
+    async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError> {
+        let listed: Listed = self.ask(Op::List { tag: tag.to_string() }).await?;
+        let mut found = Vec::new();
+        for it in listed.panes {
+            let its: PaneTag =
+                it.tag.parse().map_err(|e| self.broken(&format!("listed a pane: {e}")))?;
+            if tag.covers(&its) {
+                found.push((self.checked(it.pane)?, its));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Answers requests until nobody can ask any more.
+async fn answer_all(argv: Vec<String>, mut waiting: mpsc::Receiver<Call>) {
+    let mut open: Option<(Connection, Hello)> = None;
+    while let Some(Call { op, answer }) = waiting.recv().await {
+        let outcome = ask_one(&argv, &mut open, op).await;
+        if let Err(PaneError::Broken { .. } | PaneError::Slow { .. }) = &outcome {
+            // Dropping it ends it.
+            open = None;
+        }
+        // The asker may have gone meanwhile; what was asked for was done all the same.
+        let _ = answer.send(outcome);
+    }
+}
+
+async fn ask_one(
+    argv: &[String],
+    open: &mut Option<(Connection, Hello)>,
+    op: Op,
+) -> Result<Value, PaneError> {
+    if open.is_none() {
+        let mut link = Connection::open(argv)?;
+        let hello = link.hello().await?;
+        *open = Some((link, hello));
+    }
+    let Some((link, hello)) = open else { return Ok(Value::Null) };
+    let missing = op.needs().filter(|needed| !hello.capabilities.contains(needed));
+    if let Some(missing) = missing {
+        return Err(PaneError::Unsupported { terminal: hello.name.clone(), what: cannot(missing) });
+    }
+    let (asked_for, tag) = match &op {
+        Op::Hello { .. } | Op::Start(_) | Op::List { .. } => (None, String::new()),
+        Op::Alive { pane } | Op::Screen { pane } | Op::Show { pane } | Op::Hide { pane } => {
+            (Some(pane.clone()), String::new())
+        }
+        Op::Stop { pane, tag } => (Some(pane.clone()), tag.clone()),
+    };
+    let answer = link.ask(op).await?;
+    match (answer, asked_for) {
+        (Err(Refusal { code, message }), _) if code == code::BAD_REQUEST => {
+            Err(PaneError::Unfit { what: message })
+        }
+        (Err(Refusal { code, .. }), Some(pane)) if code == code::GONE => {
+            Err(PaneError::Gone { pane })
+        }
+        (Err(Refusal { code, .. }), Some(pane)) if code == code::FOREIGN => {
+            Err(PaneError::Foreign { pane, tag })
+        }
+        (answer, _) => link.read(answer),
+    }
+}
+
+fn cannot(capability: Capability) -> &'static str {
+    match capability {
+        Capability::Exit => "keep the pane of an ended program",
+        Capability::Screen => "read a pane's screen",
+        Capability::Hide => "hide a pane",
+        Capability::List => "find panes by their tag",
+    }
+}

@@ -1,0 +1,159 @@
+//! What panes there are: one `list-panes` in our own format, parsed.
+
+use super::client::{MARK, Words, answers, words};
+use crate::{PaneId, PaneState, PaneTag};
+
+/// The fields of [`Listed`], in order.
+const FIELDS: [&str; 16] = [
+    "session_id",
+    "session_name",
+    "session_attached",
+    "window_id",
+    "window_width",
+    "window_height",
+    "window_zoomed_flag",
+    "main-pane-width",
+    "pane_id",
+    "@pitcrew",
+    "pane_dead",
+    "pane_dead_status",
+    "pane_dead_signal",
+    "pane_pid",
+    "pane_dead_time",
+    // Of a pane that is being made, and has no option yet, the command that holds it; of others nothing.
+    "?#{m:env*PITCREW_PANE=*@*,#{pane_start_command}},#{pane_start_command},",
+];
+
+/// The variable in the command of a pane that is being made, in which its tag stands: a pane has its command from its first
+/// moment, its options a moment later.
+const HELD_FOR: &str = "PITCREW_PANE";
+
+/// What waits in a pane that is being made for `tag`, and how long: if we die meanwhile, the pane goes with it. Several
+/// words, so that tmux asks no shell.
+pub(super) fn holding(tag: &PaneTag) -> Words {
+    words(["env", &format!("{HELD_FOR}={tag}@"), "sleep", "60"])
+}
+
+/// A format that is true in a pane that carries `tag`, or is held for it.
+pub(super) fn is_of(tag: &PaneTag) -> String {
+    let (any, held) = if tag.agent.is_some() { ("", "@*") } else { ("*", "*@*") };
+    format!(
+        "#{{||:#{{m:{tag}{any},#{{@pitcrew}}}},#{{m:env*{HELD_FOR}={tag}{held},#{{pane_start_command}}}}}}"
+    )
+}
+
+/// The tag that a pane is held for.
+pub(super) fn held_for(command: &str) -> Option<PaneTag> {
+    command.split_once(HELD_FOR)?.1.strip_prefix('=')?.split_once('@')?.0.parse().ok()
+}
+
+/// A pane of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) session: String,
+    pub(super) session_name: String,
+    /// Whether a terminal shows the session.
+    pub(super) is_attached: bool,
+    pub(super) window: String,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) is_zoomed: bool,
+    /// The window's option, columns or a percentage.
+    pub(super) main_width: String,
+    pub(super) pane: PaneId,
+    /// Whose it is, when it is ours.
+    pub(super) tag: Option<PaneTag>,
+    pub(super) state: PaneState,
+    /// The process of a pane whose terminal is closed, as long as tmux has not seen it end.
+    pub(super) ending: Option<u32>,
+}
+
+/// The command that lists every pane.
+pub(super) fn command() -> Words {
+    let format: String = FIELDS.iter().map(|field| format!("\t#{{{field}}}")).collect();
+    words(["list-panes", "-a", "-F", &format!("{MARK}{format}")])
+}
+
+/// The panes in what the command printed; a pane that is linked into several sessions is listed once in each.
+pub(super) fn parse(output: &str) -> Vec<Listed> {
+    answers(output).filter_map(|fields| listed(&fields)).collect()
+}
+
+fn listed(fields: &[&str]) -> Option<Listed> {
+    let [
+        session,
+        session_name,
+        attached,
+        window,
+        width,
+        height,
+        zoomed,
+        main_width,
+        pane,
+        tag,
+        dead,
+        status,
+        signal,
+        pid,
+        time,
+        held,
+    ] = <[&str; FIELDS.len()]>::try_from(fields).ok()?;
+    let by_signal = || signal.parse().ok().map(|number: i32| 128 + number);
+    let exit = status.parse().ok().or_else(by_signal);
+    let is_dead = dead == "1";
+    let state = if is_dead {
+        PaneState::Ended { exit }
+    } else {
+        PaneState::Running { pid: pid.parse().ok() }
+    };
+    Some(Listed {
+        session: session.to_owned(),
+        session_name: session_name.to_owned(),
+        is_attached: attached != "0",
+        window: window.to_owned(),
+        width: width.parse().ok()?,
+        height: height.parse().ok()?,
+        is_zoomed: zoomed == "1",
+        main_width: main_width.to_owned(),
+        pane: PaneId(pane.to_owned()),
+        tag: tag.parse().ok().or_else(|| held_for(held)),
+        state,
+        ending: pid.parse().ok().filter(|_| is_dead && exit.is_none() && time.is_empty()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(rest: &str) -> PaneState {
+        let line = format!("pitcrew\t$1\tmain\t1\t@2\t200\t50\t0\t80\t%3\tr/crew/bob\t{rest}\t\n");
+        let panes = parse(&line);
+        assert_eq!(panes[0].tag.as_ref().map(ToString::to_string).as_deref(), Some("r/crew/bob"));
+        panes[0].state
+    }
+
+    #[test]
+    fn a_pane_runs_or_ended_with_its_status_or_signal() {
+        assert_eq!(state("0\t\t\t77\t"), PaneState::Running { pid: Some(77) });
+        assert_eq!(state("1\t3\t\t77\t1"), PaneState::Ended { exit: Some(3) });
+        assert_eq!(state("1\t\t9\t77\t1"), PaneState::Ended { exit: Some(137) });
+        assert_eq!(state("1\t\t\t77\t"), PaneState::Ended { exit: None });
+    }
+
+    #[test]
+    fn a_pane_that_is_being_made_is_known_by_the_command_that_holds_it() {
+        let line = "pitcrew\t$1\tmain\t1\t@2\t200\t50\t0\t80\t%3\t\t0\t\t\t77\t\tenv \"PITCREW_PANE=r%2F/crew/bob@\" sleep 60\n";
+        let tag = parse(line).remove(0).tag.unwrap();
+        assert_eq!(tag.agent.as_ref().map(|agent| agent.as_str()), Some("bob"));
+        assert_eq!(holding(&tag)[1], format!("PITCREW_PANE={tag}@"));
+    }
+
+    #[test]
+    fn what_is_no_pane_is_passed_over() {
+        assert_eq!(
+            parse("pitcrew\t$1\n\nhook says hi\npitcrew\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\n"),
+            []
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! Calls whose caller died: its tmux client goes on without it, and the pane that it asks for comes a moment later.
+
+use std::path::{Path, PathBuf};
+
+use futures_util::future::join_all;
+
+use super::client::CALL_TIME;
+use super::listing::held_for;
+use crate::PaneTag;
+use pitcrew_process::identity::{Entry, ProcessIdentity};
+
+/// Waits until no client that another process has left behind asks for anything with `tag`, but no longer than a call may
+/// take. What it asked for is done then, or never will be.
+pub(super) async fn settle(program: &Path, tag: &PaneTag) {
+    let settled = async {
+        loop {
+            let stranded = find(program, tag).await;
+            if stranded.is_empty() {
+                return;
+            }
+            join_all(stranded.iter().map(ProcessIdentity::ended)).await;
+        }
+    };
+    if tokio::time::timeout(CALL_TIME, settled).await.is_err() {
+        tracing::warn!(%tag, "a tmux client whose caller died does not end");
+    }
+}
+
+/// Read away from the async threads, as it walks the whole process table.
+async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
+    let (program, tag): (PathBuf, PaneTag) = (program.to_owned(), tag.clone());
+    let found = tokio::task::spawn_blocking(move || {
+        let stranded = Entry::all().into_iter().filter(|entry| is_stranded(entry, &program, &tag));
+        stranded.map(|entry| entry.identity).collect()
+    });
+    found.await.unwrap_or_default()
+}
+
+/// Our own clients are waited for where they are called. A server has the words of the client that started it, and leads a
+/// session of its own.
+fn is_stranded(entry: &Entry, program: &Path, tag: &PaneTag) -> bool {
+    if entry.parent == std::process::id() || entry.session == entry.identity.pid {
+        return false;
+    }
+    let words = entry.words();
+    let is_client =
+        words.first().is_some_and(|word| Path::new(word).file_name() == program.file_name());
+    let tags = || words.iter().filter_map(|word| held_for(word).or_else(|| word.parse().ok()));
+    is_client && tags().any(|its| tag.covers(&its))
+}

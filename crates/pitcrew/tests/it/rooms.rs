@@ -1,0 +1,103 @@
+//! The rooms of the house: which crates there are, which of them may use which, and where heavy dependencies live.
+//!
+//! A new arrow changes the table here, in a commit of its own that says why.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Each crate with the crates of this workspace that it uses.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("protocol", &[]),
+    ("model", &["protocol"]),
+    ("store", &["protocol"]),
+    ("team", &["protocol", "store"]),
+    ("agent", &["model", "protocol"]),
+    ("process", &["protocol"]),
+    // The gate asks which sandbox profiles hold, and both open files that a stranger may have prepared.
+    ("permission", &["process", "protocol"]),
+    ("tools", &["agent", "permission", "process", "protocol"]),
+    ("panes", &["process", "protocol"]),
+    ("runtime", &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"]),
+    (
+        "pitcrew",
+        &[
+            "agent",
+            "model",
+            "panes",
+            "permission",
+            "process",
+            "protocol",
+            "runtime",
+            "team",
+            "tools",
+        ],
+    ),
+    // It drives the binary, and uses no type of the product.
+    ("chaos", &[]),
+];
+
+/// Each heavy dependency with the only crates that use it.
+const HOMES: &[(&str, &[&str])] = &[
+    ("reqwest", &["model"]),
+    ("notify", &["store"]),
+    ("landlock", &["process"]),
+    ("seccompiler", &["process"]),
+    ("grep-regex", &["tools"]),
+    ("grep-searcher", &["tools"]),
+    ("globset", &["tools"]),
+    ("clap", &["chaos", "pitcrew"]),
+    ("crossterm", &["pitcrew"]),
+    ("comfy-table", &["pitcrew"]),
+];
+
+/// What the manifests say: each crate with its dependencies, those for tests left out.
+fn manifests() -> BTreeMap<String, BTreeSet<String>> {
+    let asked = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .output()
+        .unwrap();
+    assert!(asked.status.success(), "{asked:?}");
+    let metadata: Value = serde_json::from_slice(&asked.stdout).unwrap();
+    let short = |name: &Value| {
+        let name = name.as_str().unwrap();
+        name.strip_prefix("pitcrew-").unwrap_or(name).to_owned()
+    };
+    let dependencies = |package: &Value| {
+        let all = package["dependencies"].as_array().unwrap().iter();
+        all.filter(|it| it["kind"] != "dev").map(|it| short(&it["name"])).collect()
+    };
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages.map(|package| (short(&package["name"]), dependencies(package))).collect()
+}
+
+#[test]
+fn each_room_uses_the_rooms_that_it_may_and_no_other() {
+    let manifests = manifests();
+    let rooms: BTreeSet<&String> = manifests.keys().collect();
+    let is_room = |name: &&String| rooms.contains(*name);
+    let found: BTreeMap<&str, BTreeSet<&str>> = manifests
+        .iter()
+        .map(|(room, uses)| {
+            (room.as_str(), uses.iter().filter(is_room).map(String::as_str).collect())
+        })
+        .collect();
+    let allowed: BTreeMap<&str, BTreeSet<&str>> =
+        ARROWS.iter().map(|(room, uses)| (*room, uses.iter().copied().collect())).collect();
+    assert_eq!(found, allowed);
+}
+
+#[test]
+fn each_heavy_dependency_has_one_home() {
+    let manifests = manifests();
+    for (dependency, homes) in HOMES {
+        let found: BTreeSet<&str> = manifests
+            .iter()
+            .filter(|(_, uses)| uses.contains(*dependency))
+            .map(|(room, _)| room.as_str())
+            .collect();
+        assert_eq!(found, homes.iter().copied().collect(), "{dependency}");
+    }
+}

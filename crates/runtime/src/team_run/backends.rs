@@ -1,0 +1,65 @@
+//! The spawn backends of a run: this process, and the panes that the run has.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member};
+use tokio::sync::mpsc;
+
+use super::in_process::InProcess;
+use super::pane_backend::PaneBackend;
+use super::remote::RemoteReport;
+use super::spawn_backend::SpawnBackend;
+use crate::hosting::Hosting;
+use crate::panes::{PaneTag, Panes};
+
+/// The places where a run can start members.
+pub(super) struct Backends {
+    pub(super) here: InProcess,
+    pub(super) hosting: Hosting,
+    /// Where teammates in panes find the command line's own layer of settings.
+    pub(super) settings_file: Option<PathBuf>,
+    /// The tag of the team's panes.
+    pub(super) tag: PaneTag,
+    /// Where the supervisors of agents elsewhere report.
+    pub(super) reports: mpsc::Sender<RemoteReport>,
+}
+
+impl Backends {
+    /// The backend that a member is recorded to live in, when this run has it.
+    pub(super) fn of(&self, member: &Member) -> Option<Box<dyn SpawnBackend>> {
+        if lives_elsewhere(member) {
+            return Some(Box::new(self.in_panes(self.panes_of(member)?)));
+        }
+        Some(Box::new(self.here.clone()))
+    }
+
+    /// The backend of one kind of panes.
+    pub(super) fn in_panes(&self, panes: Arc<dyn Panes>) -> PaneBackend {
+        PaneBackend {
+            panes,
+            hosting: self.hosting.clone(),
+            settings_file: self.settings_file.clone(),
+            tag: self.tag.clone(),
+            reports: self.reports.clone(),
+            here: self.here.clone(),
+        }
+    }
+
+    /// The panes that a member is recorded to live in, when this run has them, or knows those of the run before.
+    pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
+        let backend = member.backend_type.as_deref();
+        let known = [&self.hosting.panes, &self.hosting.former_panes];
+        known.into_iter().flatten().find(|panes| Some(panes.backend_type()) == backend).cloned()
+    }
+
+    /// The tag of one member's panes.
+    pub(super) fn tag_of(&self, name: &AgentName) -> PaneTag {
+        PaneTag { agent: Some(name.clone()), ..self.tag.clone() }
+    }
+}
+
+/// Whether a member is recorded to live in a process of its own.
+pub(super) fn lives_elsewhere(member: &Member) -> bool {
+    member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS)
+}

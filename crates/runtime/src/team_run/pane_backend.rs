@@ -1,0 +1,186 @@
+//! The spawn backend of panes: a member is a process of its own, of ours or of another client, in a pane that a person can see.
+//!
+//! What happens to the process after its start is `remote`'s: its [`RemoteSupervisor`] is a task of this process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pitcrew_protocol::{Member, Program};
+use pitcrew_team::{SpawnRecord, Team};
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::in_process::InProcess;
+use super::left::Left;
+use super::remote::{Launching, RemoteCommand, RemoteReport, RemoteSpec, RemoteSupervisor};
+use super::run_context::RunContext;
+use super::spawn_backend::{AgentHandle, MemberStart, SpawnBackend, StartedMember};
+use crate::agent::Event;
+use crate::events::RunEvent;
+use crate::hosting::{Hosting, LaunchSpec, member_bounds};
+use crate::identity::ProcessIdentity;
+use crate::panes::{PaneTag, Panes};
+
+/// Starts members in one kind of panes.
+pub(super) struct PaneBackend {
+    pub(super) panes: Arc<dyn Panes>,
+    pub(super) hosting: Hosting,
+    /// Where the process finds the command line's own layer of settings.
+    pub(super) settings_file: Option<PathBuf>,
+    /// The tag of the team's panes.
+    pub(super) tag: PaneTag,
+    /// Where supervisors report.
+    pub(super) reports: mpsc::Sender<RemoteReport>,
+    /// Where supervisors live.
+    pub(super) here: InProcess,
+}
+
+#[async_trait]
+impl SpawnBackend for PaneBackend {
+    fn program_of(&self, member: &Member) -> Program {
+        SpawnRecord::of(member).map_or(Program::Claude, |record| record.program)
+    }
+
+    /// The process opens its model itself, and another client has names of its own for models.
+    fn model_of(&self, _: &mut RunContext, member: &Member) -> Result<String, String> {
+        Ok(member.model.clone().unwrap_or_default())
+    }
+
+    async fn left_of(&self, team: &Team, member: &Member) -> Option<Left> {
+        Some(Left::of(team, &member.name, self.panes.as_ref(), &self.tag_of(member)).await)
+    }
+
+    async fn start(&self, start: MemberStart<'_>) -> Result<StartedMember, String> {
+        let program = self.program_of(start.member);
+        if program == Program::Claude {
+            self.remark_on_client(start.run_context);
+        }
+        let launch_spec = self.launch_spec(program, &start);
+        let MemberStart { run_context, member, limits, grace, left, call, .. } = start;
+        let (remote, supervisor) = RemoteSupervisor::new(RemoteSpec {
+            team: run_context.team.clone(),
+            root: run_context.root.clone(),
+            member: member.clone(),
+            program,
+            hosting: self.hosting.clone(),
+            panes: self.panes.clone(),
+            launch_spec,
+            bounds: member_bounds(&run_context.rules_digest, limits, member),
+            tag: self.tag_of(member),
+            reports: self.reports.clone(),
+            sink: run_context.sink.clone(),
+            prices: run_context.prices.clone(),
+            grace,
+            cancel: self.here.token(),
+            kill: self.here.killed(),
+        });
+        self.here.supervise(supervisor, Launching { left, call: call.take() });
+        Ok(StartedMember { handle: Box::new(remote), turns: None, passed_over: None })
+    }
+}
+
+impl PaneBackend {
+    fn tag_of(&self, member: &Member) -> PaneTag {
+        PaneTag { agent: Some(member.name.clone()), ..self.tag.clone() }
+    }
+
+    fn launch_spec(&self, program: Program, start: &MemberStart<'_>) -> LaunchSpec {
+        let MemberStart { run_context, member, mode, cwd, limits, .. } = start;
+        let team = &run_context.team;
+        // Another client knows its lead by its name, not by a signature.
+        let verify_key = match program {
+            Program::Pitcrew => team.lead_keys().map(ToString::to_string),
+            Program::Claude => None,
+        };
+        LaunchSpec {
+            program,
+            agent_id: member.name.id_in(team.name()).to_string(),
+            name: member.name.clone(),
+            team: team.name().clone(),
+            color: member.color.clone(),
+            session_id: run_context.session_id.clone(),
+            plan_mode_required: member.plan_mode_required.unwrap_or(false),
+            agent_type: member.agent_type.clone(),
+            mode: *mode,
+            model: member.model.clone(),
+            lead_process: verify_key.is_some().then(ProcessIdentity::own),
+            verify_key,
+            cwd: cwd.clone(),
+            max_turns: limits.turns_of(member),
+            settings: self.settings_file.clone(),
+            conversation: None,
+        }
+    }
+
+    /// Lets the user know what there is to know of the other client. Its start does not wait for that.
+    fn remark_on_client(&self, run_context: &RunContext) {
+        let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else {
+            return;
+        };
+        let sink = run_context.sink.clone();
+        tokio::spawn(async move {
+            if let Some(text) = remark.await {
+                sink.tell(RunEvent::Warning { text }).await;
+            }
+        });
+    }
+}
+
+/// The loop's handle of a teammate that lives elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct Remote {
+    pub(super) words: mpsc::Sender<RemoteCommand>,
+    pub(super) look: Arc<Notify>,
+    pub(super) cancel: CancellationToken,
+    pub(super) program: Program,
+}
+
+impl Remote {
+    /// Says something to the supervisor, without waiting. One that does not take its words any more is stopped.
+    fn command(&self, word: RemoteCommand) {
+        match self.words.try_send(word) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => self.cancel.cancel(),
+        }
+    }
+}
+
+impl AgentHandle for Remote {
+    fn program(&self) -> Program {
+        self.program
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+
+    /// The process is woken by the inbox itself; its supervisor looks what it has taken.
+    fn ring(&self) {
+        self.look.notify_one();
+    }
+
+    /// The process reads everything that is for it in the team's files.
+    fn tell(&self, _: Event) {}
+
+    fn end(&self, reason: &str) {
+        self.command(RemoteCommand::End { reason: reason.to_owned() });
+    }
+
+    /// Stops the process and its pane, and leaves the member to be resumed.
+    fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    fn said_goodbye(&self) {
+        self.command(RemoteCommand::SaidGoodbye);
+    }
+
+    fn config_changed(&self) {
+        self.look.notify_one();
+    }
+
+    fn was_seen_at_work(&self) {
+        self.command(RemoteCommand::Works);
+    }
+}

@@ -1,0 +1,131 @@
+//! What every backend must do with the mail of an inbox.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use pitcrew_protocol::{Message, MessageId, TeamConfig, from_text};
+
+use super::{Failure, bob, ids, message, same, team};
+use crate::{Appended, Backend, Past, StoreError};
+
+pub(super) async fn messages_stand_in_the_order_of_their_sending(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    for nth in 0..5 {
+        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
+    }
+    let inbox = backend.inbox(&dir, &bob()).await?;
+    let found: Vec<_> = inbox.into_iter().map(|m| m.message).collect();
+    same("messages", found, (0..5).map(|n| message("a", n)).collect())?;
+    let nameless =
+        backend.append(&dir, &bob(), Message::new("a", "no id".into(), String::new())).await;
+    same(
+        "a message without an id is refused",
+        matches!(nameless, Err(StoreError::Refused(_))),
+        true,
+    )
+}
+
+pub(super) async fn a_message_sent_twice_is_there_once(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let mention =
+        Message::new("b", "about \"a-1\"".into(), String::new()).with_id(&MessageId("b-1".into()));
+    same("a mention", backend.append(&dir, &bob(), mention).await?, Appended::New)?;
+    same("first", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::New)?;
+    same("second", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::AlreadyThere)?;
+    let inbox = bob();
+    let both = join_all([(); 2].map(|()| backend.append(&dir, &inbox, message("a", 2)))).await;
+    let both = both.into_iter().collect::<Result<Vec<_>, _>>()?;
+    same("at once", both.iter().filter(|done| **done == Appended::New).count(), 1)?;
+    same("ids", ids(&backend, &dir).await?, vec!["b-1".into(), "a-1".into(), "a-2".into()])
+}
+
+pub(super) async fn concurrent_sends_are_all_kept_in_order_per_sender(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let senders = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let send_all = |from: &'static str| {
+        let (backend, dir) = (&backend, &dir);
+        async move {
+            for nth in 0..10 {
+                same(
+                    "append",
+                    backend.append(dir, &bob(), message(from, nth)).await?,
+                    Appended::New,
+                )?;
+            }
+            Ok::<_, Failure>(())
+        }
+    };
+    join_all(senders.map(send_all)).await.into_iter().collect::<Result<(), _>>()?;
+    let all = ids(&backend, &dir).await?;
+    same("messages", all.len(), 80)?;
+    for from in senders {
+        let of_one: Vec<_> = all.iter().filter(|id| id.starts_with(from)).cloned().collect();
+        same("order of one sender", of_one, (0..10).map(|n| format!("{from}-{n}")).collect())?;
+    }
+    Ok(())
+}
+
+pub(super) async fn an_acknowledged_message_is_read_and_stays(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    for nth in 0..3 {
+        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
+    }
+    let known = [MessageId("a-1".into()), MessageId("nobody's".into())];
+    same(
+        "marked",
+        backend.acknowledge(&dir, &bob(), &known).await?,
+        vec![MessageId("a-1".into())],
+    )?;
+    same("marked again", backend.acknowledge(&dir, &bob(), &known).await?, Vec::new())?;
+    let read: Vec<_> =
+        backend.inbox(&dir, &bob()).await?.iter().map(|m| m.message.is_read()).collect();
+    same("read", read, vec![false, true, false])
+}
+
+pub(super) async fn an_acknowledged_message_of_a_session_is_gone(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let config: TeamConfig = from_text(
+        r#"{"name":"session-6132882e","leadProcess":{"pid":9522},"members":[{"name":"team-lead","tmuxPaneId":"leader"}]}"#,
+    )?;
+    backend.create_team(&config).await?;
+    let dir = config.name.dir();
+    for nth in 0..3 {
+        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
+    }
+    let known = ["a-1", "nobody's"].map(|id| MessageId(id.into()));
+    same(
+        "marked",
+        backend.acknowledge(&dir, &bob(), &known).await?,
+        vec![MessageId("a-1".into())],
+    )?;
+    same("marked again", backend.acknowledge(&dir, &bob(), &known).await?, Vec::new())?;
+    same("left", ids(&backend, &dir).await?, vec!["a-0".into(), "a-2".into()])?;
+    let past = backend.past_mail(&dir, &bob(), Past::Lately).await?;
+    same("the past", past.first().map(|past| past.id.0.clone()), Some("a-1".into()))
+}
+
+pub(super) async fn trimming_takes_the_oldest_read_messages_only(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    for nth in 0..5 {
+        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
+    }
+    let read = [0, 1, 3].map(|n| MessageId(format!("a-{n}")));
+    backend.acknowledge(&dir, &bob(), &read).await?;
+    same("moved", backend.trim_inbox(&dir, &bob(), 1).await?, 2)?;
+    same("left", ids(&backend, &dir).await?, vec!["a-2".into(), "a-3".into(), "a-4".into()])?;
+    same("moved again", backend.trim_inbox(&dir, &bob(), 1).await?, 0)?;
+    let past = backend.past_mail(&dir, &bob(), Past::All).await?;
+    let past: Vec<_> = past.into_iter().take(2).map(|past| past.id.0).collect();
+    same("the past", past, vec!["a-0".into(), "a-1".into()])
+}

@@ -1,0 +1,161 @@
+//! The files among the tasks, each read as what it holds.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use pitcrew_protocol::Task;
+
+use super::super::disk::{Snapshot, Stamp, failed, is_absent};
+use super::super::look::is_marked_deleted;
+use super::super::teams::parse;
+use super::super::update::Fault;
+use crate::StoreError;
+
+/// So many files are worth a thread of their own to read.
+const FILES_A_THREAD: usize = 512;
+
+/// One task file.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) stamp: Stamp,
+    /// Whether the next change of the file must show in its stamp.
+    pub(super) is_settled: bool,
+    pub(super) holds: Holds,
+}
+
+/// What a task file holds.
+#[derive(Debug)]
+pub(super) enum Holds {
+    /// A task that was just read, or one that others' dependencies changed: as its file has it.
+    Task(Box<Task>),
+    /// The task of that id in the current reading.
+    Listed,
+    /// Something else, which keeps its id taken.
+    Other,
+    /// A task that somebody marked as deleted; no task, but its id stays taken.
+    Deleted,
+    /// Nothing that can be read, for this reason. Its id stays taken too.
+    Torn(String),
+}
+
+impl Entry {
+    pub(super) fn of(stem: &str, snapshot: &Snapshot) -> Result<Self, Fault> {
+        let read = match std::str::from_utf8(&snapshot.bytes).map(Task::from_json) {
+            Ok(Ok(task)) => Ok(task),
+            Ok(Err(_)) | Err(_) => parse(&snapshot.bytes),
+        };
+        let holds = match read {
+            Ok(task) if task.id.as_str() == stem => Holds::Task(Box::new(task)),
+            Ok(_) => Holds::Other,
+            Err(_) if is_marked_deleted(&snapshot.bytes, stem) => Holds::Deleted,
+            // Whole, but no task: somebody else's, or of a later version. A cut one is torn.
+            Err(fault) => parse::<serde_json::Value>(&snapshot.bytes)
+                .map(|_| Holds::Other)
+                .map_err(|_| fault)?,
+        };
+        if matches!(holds, Holds::Other) {
+            tracing::debug!(stem, "a file among the tasks is no task");
+        }
+        Ok(Self { stamp: snapshot.stamp, is_settled: snapshot.is_settled(), holds })
+    }
+
+    /// A file that cannot be read; `None` when it is gone.
+    pub(super) fn torn(path: &Path, reason: String) -> Result<Option<Self>, StoreError> {
+        match fs::symlink_metadata(path) {
+            Ok(meta) => {
+                let stamp = Stamp::of(&meta);
+                Ok(Some(Self { stamp, is_settled: !stamp.is_fresh(), holds: Holds::Torn(reason) }))
+            }
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(failed("look at", path)(error)),
+        }
+    }
+}
+
+/// The stems of all task files.
+pub(super) fn list(folder: &Path) -> Result<Vec<String>, StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if is_absent(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(failed("list", folder)(error)),
+    };
+    let mut stems = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed("list", folder))?.file_name();
+        if let Some(stem) = name.to_str().and_then(|n| n.strip_suffix(".json")) {
+            stems.push(stem.to_owned());
+        }
+    }
+    Ok(stems)
+}
+
+/// Files that were read, gone ones as `None`; and those that were torn.
+pub(super) type ReadAll = (Vec<(String, Option<Entry>)>, Vec<String>);
+
+/// Reads the named files, but for those whose stamp is known, on as many threads as are worth it.
+pub(super) fn read_all(
+    folder: &Path,
+    stems: &[String],
+    known: &HashMap<String, Entry>,
+) -> Result<ReadAll, StoreError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (stems.len() / FILES_A_THREAD).clamp(1, cores);
+    let share = stems.len().div_ceil(threads).max(1);
+    if threads == 1 {
+        return read_share(folder, stems, known);
+    }
+    let shares = std::thread::scope(|scope| {
+        let readers: Vec<_> = stems
+            .chunks(share)
+            .map(|stems| scope.spawn(move || read_share(folder, stems, known)))
+            .collect();
+        readers.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    let mut all: ReadAll = (Vec::new(), Vec::new());
+    for share in shares {
+        let stopped = || failed("read", folder)(std::io::Error::other("a reading thread panicked"));
+        let (read, torn) = share.map_err(|_| stopped())??;
+        all.0.extend(read);
+        all.1.extend(torn);
+    }
+    Ok(all)
+}
+
+fn read_share(
+    folder: &Path,
+    stems: &[String],
+    known: &HashMap<String, Entry>,
+) -> Result<ReadAll, StoreError> {
+    let mut all: ReadAll = (Vec::with_capacity(stems.len()), Vec::new());
+    let dir = match fs::File::open(folder) {
+        Ok(dir) => dir,
+        Err(error) if is_absent(&error) => {
+            return Ok((stems.iter().map(|stem| (stem.clone(), None)).collect(), all.1));
+        }
+        Err(error) => return Err(failed("open", folder)(error)),
+    };
+    for stem in stems {
+        let name = format!("{stem}.json");
+        if let Some(entry) = known.get(stem)
+            && entry.is_settled
+            && fs::metadata(folder.join(&name)).is_ok_and(|meta| Stamp::of(&meta) == entry.stamp)
+        {
+            continue;
+        }
+        let snapshot = match Snapshot::read_in(&dir, folder, &name) {
+            Err(StoreError::Corrupt { .. }) => {
+                all.1.push(stem.clone());
+                continue;
+            }
+            snapshot => snapshot?,
+        };
+        match snapshot.map(|s| Entry::of(stem, &s)) {
+            None => all.0.push((stem.clone(), None)),
+            Some(Ok(entry)) => all.0.push((stem.clone(), Some(entry))),
+            Some(Err(Fault::Torn(_))) => all.1.push(stem.clone()),
+            Some(Err(Fault::Failed(error))) => return Err(error),
+        }
+    }
+    Ok(all)
+}
