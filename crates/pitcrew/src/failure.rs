@@ -11,6 +11,8 @@ use std::process::ExitCode;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_runtime::settings::SettingsError;
 use pitcrew_store::StoreError;
+use pitcrew_view::ViewError;
+use pitcrew_view::lead::LeadError;
 use rustix::io::Errno;
 use serde_json::{Map, Value};
 
@@ -253,6 +255,39 @@ impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Self {
         let hints = hints_in(&error);
         Self { kind: FailureKind::of(error.code), error: error.into(), hints }
+    }
+}
+
+impl From<ViewError> for Failure {
+    fn from(error: ViewError) -> Self {
+        match error {
+            ViewError::Team(error) => error.into(),
+            ViewError::Store { source, .. } => Self::internal(source),
+        }
+    }
+}
+
+impl From<LeadError> for Failure {
+    fn from(error: LeadError) -> Self {
+        match error {
+            LeadError::View(error) => error.into(),
+            LeadError::Refused { error, lead_version: None, .. } => error.into(),
+            LeadError::Refused { team, error, lead_version: Some(lead) } => {
+                Self::from(error).hint(format!(
+                    "the process that leads team {team} runs pitcrew {lead}, and this is {}; the same version understands it",
+                    env!("CARGO_PKG_VERSION")
+                ))
+            }
+            LeadError::Unreachable { team, pid, error } => {
+                Self::new(FailureKind::Failed, error).hint(format!(
+                    "process {pid} leads team {team} and must be asked; is it just starting, or ending?"
+                ))
+            }
+            LeadError::NeedsLead { team, error } => Self::from(error).hint(format!(
+                "`pitcrew run --resume {}` starts its lead again",
+                shell_word(team.as_str())
+            )),
+        }
     }
 }
 

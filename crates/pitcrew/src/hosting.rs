@@ -2,6 +2,7 @@
 
 mod in_settings;
 mod launch;
+pub(crate) mod recorded;
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::failure::{Explained, Failure};
 use crate::live::warnings;
+pub(crate) use pitcrew_view::text::{first_line, in_one_line, printable};
 
 /// The narrowest table; on a terminal that has fewer columns it breaks.
 const NARROWEST_TABLE: u16 = 30;
@@ -143,31 +144,6 @@ pub(crate) fn remark(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", printable(text));
 }
 
-/// The text with everything made visible that could steer a terminal or pass for nothing: control characters but line breaks
-/// and tabs, the marks that turn the direction of writing, and invisible characters.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c: char| is_unseen(c) && !matches!(c, '\n' | '\t')) {
-        return Cow::Borrowed(text);
-    }
-    let mut before = None;
-    let shown = text.chars().map(|c| {
-        let last = before.replace(c);
-        // What joins letters of other scripts, or the parts of an emoji, steers nothing behind one of them.
-        let joins = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
-            && last.is_some_and(|last: char| !last.is_ascii() && !is_unseen(last));
-        let stays = matches!(c, '\n' | '\t') || joins || !is_unseen(c);
-        match c {
-            c if stays => c,
-            // Blanks of other widths are blanks.
-            c if c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}') => {
-                ' '
-            }
-            _ => '\u{fffd}',
-        }
-    });
-    Cow::Owned(shown.collect())
-}
-
 /// The text on one line, with every character that steers a terminal or cannot be seen written as its escape: `\n`, `\u{1b}`.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -188,23 +164,6 @@ pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
-}
-
-/// The first line of a text, cut to `width` characters.
-pub(crate) fn first_line(text: &str, width: usize) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    let line = printable(line);
-    if line.chars().count() <= width {
-        return line.into_owned();
-    }
-    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
-}
-
-/// The whole of a text in one line: its lines, without blank ones, one after the other.
-pub(crate) fn in_one_line(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    printable(&lines.join(" | ")).into_owned()
 }
 
 /// Rows in columns as wide as their widest cell, under a heading; the last column is not padded. On a terminal that is too
@@ -254,20 +213,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_from_a_file_cannot_steer_the_terminal() {
-        assert_eq!(printable("a\x1b[2Jb\u{202e}c\r"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
-        assert_eq!(
-            printable("a\u{2800}b\u{1d173}\u{61c}\u{600}r\u{200d}m"),
-            "a\u{fffd}b\u{fffd}\u{fffd}\u{fffd}r\u{fffd}m"
-        );
-        assert_eq!(
-            printable("👩\u{200d}💻 می\u{200c}خواهم a\u{a0}b"),
-            "👩\u{200d}💻 می\u{200c}خواهم a b"
-        );
-        assert!(matches!(printable("plain\n\ttext"), Cow::Borrowed(_)));
-    }
-
-    #[test]
     fn a_word_for_a_shell_is_quoted_where_it_must_be() {
         let words = ["backend-2", "my team", "it's", "", "a;b", "$HOME"].map(shell_word);
         assert_eq!(words, ["backend-2", "'my team'", r"'it'\''s'", "''", "'a;b'", "'$HOME'"]);
@@ -305,18 +250,5 @@ mod tests {
             assert_eq!(letters(&shown), whole, "{width}: nothing is left out:\n{shown}");
         }
         assert_eq!(table_within(Some(200), heading, &rows), table_within(None, heading, &rows));
-    }
-
-    #[test]
-    fn a_text_of_several_lines_is_put_into_one_whole() {
-        assert_eq!(
-            in_one_line("it died. Its screen:\n\n  a\x1b[2J  \n b\n"),
-            "it died. Its screen: | a\u{fffd}[2J | b"
-        );
-    }
-
-    #[test]
-    fn a_long_line_is_cut_on_a_character() {
-        assert_eq!(first_line("äöü and more\nnext", 4), "äöü…");
     }
 }

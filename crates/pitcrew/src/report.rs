@@ -7,15 +7,14 @@ use std::time::Duration;
 use jiff::Zoned;
 use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::gate::allow_flag;
-use pitcrew_runtime::run::{
-    AgentSummary, KeptWorktree, Limit, RunEnd, RunOutcome, Shortfall, TaskSummary,
-};
-use serde_json::{Map, Value, json};
+use pitcrew_runtime::run::{RunEnd, RunOutcome, Shortfall};
+use pitcrew_view::outcome::state_name;
+use pitcrew_view::wording::short;
+use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 
 use crate::archive;
 use crate::failure::{Failure, FailureKind};
 use crate::live::signals::EndSignal;
-use crate::live::view::short;
 use crate::output::{self, in_one_line, printable, shell_word};
 
 /// What the name of a scripted model begins with; it costs nothing.
@@ -37,10 +36,8 @@ pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
 
 /// What every agent did, in a table, with what needs to be known besides.
 pub(crate) fn table(outcome: &RunOutcome) -> String {
-    let has_price =
-        |agent: &AgentSummary| outcome.totals.unpriced().all(|model| model != agent.model);
-    let cells = |agent: &AgentSummary| cells(agent, &outcome.end, has_price(agent));
-    let rows: Vec<_> = outcome.agents.iter().map(cells).collect();
+    let state = fold(TeamState::default(), &ViewEvent::Ended(outcome));
+    let rows: Vec<_> = state.agents.iter().map(|agent| cells(agent, &outcome.end)).collect();
     let mut text = output::remarked_table(
         ["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"],
         &rows,
@@ -56,7 +53,7 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
             kept.reason
         );
     }
-    for agent in &outcome.agents {
+    for agent in &state.agents {
         if let Some(reason) = agent.reason.as_deref().filter(|reason| !fits_the_table(reason)) {
             let _ = write!(
                 text,
@@ -87,7 +84,7 @@ pub(crate) fn resume(outcome: &RunOutcome) -> Option<String> {
     (!outcome.team_deleted).then(|| format!("pitcrew run --resume {}", shell_word(&outcome.team)))
 }
 
-fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
+fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
     let reason = agent
         .reason
         .as_deref()
@@ -96,12 +93,12 @@ fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
     let counted = |count: String| if agent.is_counted { count } else { "-".to_owned() };
     [
         agent.name.to_string(),
-        short_model(&agent.model).to_owned(),
+        short_model(agent.model.as_deref().unwrap_or_default()).to_owned(),
         format!("{}{}", end_of(agent, end), reason.unwrap_or_default()),
         counted(agent.turns.to_string()),
         counted(agent.tool_calls.to_string()),
         counted(short(agent.usage.context_tokens())),
-        if has_price && agent.is_counted {
+        if agent.has_price && agent.is_counted {
             format!("${:.2}", agent.cost_usd)
         } else {
             "-".to_owned()
@@ -110,22 +107,14 @@ fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
 }
 
 /// How an agent ended in a run that ended so.
-fn end_of(agent: &AgentSummary, end: &RunEnd) -> String {
-    match (agent.state, agent.role, end) {
+fn end_of(agent: &AgentState, end: &RunEnd) -> String {
+    match (agent.status, agent.role, end) {
         // A lead ends with every run, however that ended.
-        (Status::Completed, Role::Lead, end) if !matches!(end, RunEnd::Success { .. }) => {
+        (Status::Completed, Some(Role::Lead), end) if !matches!(end, RunEnd::Success { .. }) => {
             "ended".to_owned()
         }
         (Status::Killed, ..) => "stopped".to_owned(),
         _ => state_name(agent).replace('_', " "),
-    }
-}
-
-/// The state of an agent for programs. A teammate that agreed to leave has shut down, which says nothing of its tasks.
-fn state_name(agent: &AgentSummary) -> &'static str {
-    match (agent.state, agent.role) {
-        (Status::Completed, Role::Teammate) => "shut_down",
-        (state, Role::Lead | Role::Teammate | Role::Subagent) => state.as_str(),
     }
 }
 
@@ -134,91 +123,11 @@ fn fits_the_table(reason: &str) -> bool {
     !reason.contains('\n') && reason.chars().count() <= REASON_CHARS
 }
 
-/// What came of a run, for programs: what the result event does not say. Reasons are whole.
-pub(crate) fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value> {
-    let (subagents, members): (Vec<_>, Vec<_>) =
-        outcome.agents.iter().partition(|agent| agent.role == Role::Subagent);
-    let all = |agents: Vec<&AgentSummary>| agents.into_iter().map(agent).collect::<Value>();
-    let kept = |kept: &KeptWorktree| json!({"member": kept.agent, "path": kept.path, "branch": kept.branch, "reason": kept.reason});
-    let fields = [
-        ("success", matches!(outcome.end, RunEnd::Success { .. }).into()),
-        ("end", end_name(&outcome.end).into()),
-        ("exit_code", 0.into()),
-        ("team", outcome.team.as_str().into()),
-        ("team_deleted", outcome.team_deleted.into()),
-        ("resume", resume.into()),
-        ("members", all(members)),
-        ("subagents", all(subagents)),
-        ("tasks", outcome.tasks.iter().map(task).collect()),
-        ("open", outcome.open.in_words().into()),
-        ("unpriced_models", outcome.totals.unpriced().collect()),
-        ("kept_worktrees", outcome.kept.iter().map(kept).collect()),
-    ];
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-fn agent(agent: &AgentSummary) -> Value {
-    let counted = |count: Value| if agent.is_counted { count } else { Value::Null };
-    json!({
-        "name": agent.name, "agent_type": agent.agent_type, "model": agent.model, "state": state_name(agent),
-        "reason": agent.reason, "turns": counted(agent.turns.into()), "tool_calls": counted(agent.tool_calls.into()),
-        "tokens": counted(agent.usage.context_tokens().into()), "cost_usd": counted(agent.cost_usd.into()),
-    })
-}
-
-fn task(task: &TaskSummary) -> Value {
-    json!({"id": task.id, "subject": task.subject, "status": task.status, "owner": task.owner})
-}
-
-/// How a run ended, for programs.
-pub(crate) fn end_name(end: &RunEnd) -> &'static str {
-    match end {
-        RunEnd::Success { .. } => "completed",
-        RunEnd::Unfinished { shortfall, .. } => shortfall.as_str(),
-        RunEnd::Failed { .. } => "failed",
-        RunEnd::Broken { .. } => "broken",
-        RunEnd::Parked { .. } => "model_unavailable",
-        RunEnd::Interrupted => "interrupted",
-        RunEnd::ShutDown => "shut_down",
-        RunEnd::LimitReached { limit: Limit::Turns, .. } => "max_turns",
-        RunEnd::LimitReached { limit: Limit::Cost, .. } => "max_cost",
-    }
-}
-
-/// The last words of a run, or why it has none.
-pub(crate) fn result_text(end: &RunEnd) -> String {
-    match end {
-        RunEnd::Success { text } => text.clone(),
-        RunEnd::Failed { reason } | RunEnd::Broken { reason } | RunEnd::Parked { reason, .. } => {
-            reason.clone()
-        }
-        RunEnd::Unfinished { text, shortfall, .. } => {
-            text.clone().unwrap_or_else(|| shortfall.in_words().to_owned())
-        }
-        RunEnd::Interrupted => "stopped by the user".to_owned(),
-        RunEnd::ShutDown => "the user ended the team".to_owned(),
-        RunEnd::LimitReached { reason, text, .. } => text.clone().unwrap_or_else(|| reason.clone()),
-    }
-}
-
 /// A model's name without the folders of a script.
 fn short_model(model: &str) -> &str {
     match model.strip_prefix(SCRIPTED) {
         Some(file) => file.rsplit('/').next().unwrap_or(file),
         None => model,
-    }
-}
-
-/// The last words of the agent that the run was about.
-pub(crate) fn last_words(outcome: &RunOutcome) -> Option<&str> {
-    match &outcome.end {
-        RunEnd::Success { text } => Some(text),
-        RunEnd::LimitReached { text, .. } | RunEnd::Unfinished { text, .. } => text.as_deref(),
-        RunEnd::Failed { .. }
-        | RunEnd::Broken { .. }
-        | RunEnd::Parked { .. }
-        | RunEnd::Interrupted
-        | RunEnd::ShutDown => None,
     }
 }
 
@@ -305,7 +214,9 @@ mod tests {
     use jiff::tz::TimeZone;
     use pitcrew_model::Usage;
     use pitcrew_protocol::{AgentName, TaskId, TaskStatus};
-    use pitcrew_runtime::run::{OpenWork, Totals};
+    use pitcrew_runtime::run::{AgentSummary, OpenWork, TaskSummary, Totals};
+    use pitcrew_view::outcome::document;
+    use serde_json::Value;
 
     use super::*;
 

@@ -8,13 +8,13 @@ use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, TeamConfig, TeamDir};
 use pitcrew_runtime::trust::Repository;
 use pitcrew_store::{ArchivedTeam, StoreError};
 use pitcrew_team::{Team, Teams, team_of};
+use pitcrew_view::running::Running;
 
 use crate::archive;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, printable};
-use crate::running::Running;
 
 /// The choice of a team, as every command takes it.
 #[derive(Debug, clap::Args)]

@@ -241,6 +241,15 @@ impl std::fmt::Display for ProcessIdentity {
     }
 }
 
+/// The machine and process namespace in which our process ids mean something, as clients of the session dialect write
+/// them: `HOST#pid:[NUMBER]`. `None` where there is no `/proc`.
+#[must_use]
+pub fn own_pid_space() -> Option<String> {
+    let machine = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{}#{}", machine.trim_end(), namespace.to_str()?))
+}
+
 /// Finds the process that was called as this member of a session, by the id of the agent among its words. Such an id holds part
 /// of the session's own, so no other session has it.
 #[must_use]

@@ -6,13 +6,13 @@ use pitcrew_protocol::{AgentId, AgentName, PermissionMode};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunLimits};
 use pitcrew_team::LeadKeys;
+use pitcrew_view::asking::Questions;
 use serde_json::{Map, Value};
 
 use super::run::{OutputFormat, PermissionArgs, face, shown};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::live::agent_screen;
-use crate::live::asking::Questions;
 use crate::live::signals::Signals;
 use crate::live::watch::watch;
 use crate::output::shell_word;

@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pitcrew_runtime::question::Choice;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunEnd, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
+use pitcrew_view::Counts;
+use pitcrew_view::asking::QUESTIONS_WAITING;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -15,9 +18,7 @@ use crate::dead_demos;
 use crate::demo_repo::{Showcase, Tests};
 use crate::failure::{Failure, FailureKind};
 use crate::hosting::HostingArgs;
-use crate::live::asking::QUESTIONS_WAITING;
 use crate::live::signals::Signals;
-use crate::live::tally::Sums;
 use crate::live::watch::{Face, Watched, watch};
 use crate::output::{FAINT, shell_word};
 use crate::report;
@@ -70,8 +71,10 @@ struct Shown {
     tests_before: Tests,
     tests_after: Tests,
     commits: Vec<String>,
+    /// How long the run took.
+    duration_ms: u64,
     #[serde(flatten)]
-    sums: Sums,
+    counts: Counts,
     folder: PathBuf,
     kept: bool,
     #[serde(skip)]
@@ -166,7 +169,7 @@ impl Demo {
         let plan = plan(begin, &showcase, asks, self.hosting.clone(), self.settings()?);
         let StartedRun { handle, team, .. } = run_options::start(context, plan).await?;
         let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
-        let Watched { outcome, signal, tally, unwritten: _ } =
+        let Watched { outcome, signal, state, watched, unwritten: _ } =
             watch(handle, team, face, signals, None).await?;
         let questions = stand_in.await.map_err(Failure::internal)?;
         let tests_after = showcase.test().await?;
@@ -185,7 +188,7 @@ impl Demo {
             Some(_) | None => failure,
         });
         let left = resume.map(|resume| format!("\nit goes on with: {resume}")).unwrap_or_default();
-        let run = Some((tally.sums(), report::table(&outcome) + &left));
+        let run = Some((watched, state.counts, report::table(&outcome) + &left));
         let mut shown = self.shown(place, &showcase, (tests_before, tests_after), run).await?;
         shown.success = ended.is_ok();
         Ok((shown, ended))
@@ -215,17 +218,19 @@ impl Demo {
         place: &Place,
         showcase: &Showcase,
         (tests_before, tests_after): (Tests, Tests),
-        run: Option<(Sums, String)>,
+        run: Option<(Duration, Counts, String)>,
     ) -> Result<Shown, Failure> {
-        let (sums, table) =
-            run.unwrap_or_else(|| (Sums::default(), "nothing was left to do".to_owned()));
+        let (watched, counts, table) = run.unwrap_or_else(|| {
+            (Duration::ZERO, Counts::default(), "nothing was left to do".to_owned())
+        });
         Ok(Shown {
             success: true,
             scripted: true,
             tests_before,
             tests_after,
             commits: showcase.commits().await?,
-            sums,
+            duration_ms: u64::try_from(watched.as_millis()).unwrap_or(u64::MAX),
+            counts,
             folder: place.path().to_owned(),
             kept: self.keep || matches!(place, Place::Named(_)),
             table,
@@ -323,21 +328,21 @@ impl Shown {
         );
         let Tests { passed, failed } = self.tests_after;
         let _ = writeln!(text, "after        {passed} of {} tests pass", passed + failed);
-        let sums = &self.sums;
+        let counts = &self.counts;
         let _ = writeln!(
             text,
             "tasks        {} made, {} completed",
-            sums.tasks_made, sums.tasks_completed
+            counts.tasks_made, counts.tasks_completed
         );
-        let _ = writeln!(text, "messages     {} delivered", sums.messages);
-        let _ = writeln!(text, "plans        {} handed in", sums.plans);
+        let _ = writeln!(text, "messages     {} delivered", counts.messages);
+        let _ = writeln!(text, "plans        {} handed in", counts.plans);
         let _ = writeln!(
             text,
             "permissions  {} asked for, {} refused",
-            sums.permissions_asked, sums.permissions_refused
+            counts.permissions_asked, counts.permissions_refused
         );
         let _ = writeln!(text, "commits      {}", self.commits.join("\n             "));
-        let _ = writeln!(text, "time         {:.1} s", sums.duration_ms as f64 / 1000.0);
+        let _ = writeln!(text, "time         {:.1} s", self.duration_ms as f64 / 1000.0);
         if self.kept {
             let _ = writeln!(text, "kept in      {}", self.folder.display());
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Entry, RunLimits};
+use pitcrew_view::asking::Questions;
 
 use super::agent::live_alone;
 use super::run::{OutputFormat, PermissionArgs};
@@ -11,7 +12,6 @@ use super::send::lead_does_not_read;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::live::asking::Questions;
 use crate::output::{self, shell_word};
 use crate::run_options::{self, SoloPlan};
 use crate::selection::NamedTeam;

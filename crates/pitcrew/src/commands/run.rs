@@ -7,6 +7,11 @@ use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
+use pitcrew_view::TeamState;
+use pitcrew_view::asking::Questions;
+use pitcrew_view::outcome;
+use pitcrew_view::result::result_event;
+use pitcrew_view::stream::Stream;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -17,10 +22,8 @@ use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hosting::HostingArgs;
-use crate::live::asking::Questions;
 use crate::live::signals::Signals;
-use crate::live::stream::{self, Stream};
-use crate::live::tally::Tally;
+use crate::live::stream;
 use crate::live::watch::{Face, Watched, watch};
 use crate::output::{self, Form, printable};
 use crate::report;
@@ -300,7 +303,7 @@ impl OutputFormat {
 /// How a run is shown while it goes on.
 pub(crate) fn face(context: &Context, format: OutputFormat, has_team_events: bool) -> Face {
     match format {
-        OutputFormat::StreamJson => Face::Stream(Stream::new(has_team_events)),
+        OutputFormat::StreamJson => Face::Stream(Stream::new(has_team_events, stream::new_id)),
         OutputFormat::Text | OutputFormat::Json if context.has_terminal() => Face::Terminal,
         OutputFormat::Text | OutputFormat::Json => Face::Log,
     }
@@ -381,21 +384,23 @@ pub(crate) fn shown(
     summary: &str,
     resume: Option<&str>,
 ) -> Result<(), Failure> {
-    let Watched { outcome, signal, tally, unwritten } = watched;
+    let Watched { outcome, signal, state, unwritten, watched: _ } = watched;
     let ended = report::ended(&outcome, signal, resume);
     if format == OutputFormat::Text {
         output::remark(summary);
-        if let Some(refused) = report::refused(tally.would_allow()) {
+        if let Some(refused) = report::refused(state.would_allow.iter().map(String::as_str)) {
             output::remark(&refused);
         }
     }
     let written = match (unwritten, format) {
         (Some(failure), _) => Err(failure),
         (None, OutputFormat::Text) => {
-            report::last_words(&outcome).map_or(Ok(()), |text| output::line(&printable(text)))
+            outcome::last_words(&outcome).map_or(Ok(()), |text| output::line(&printable(text)))
         }
-        (None, OutputFormat::Json) => json_result(&outcome, &tally, resume, &ended),
-        (None, OutputFormat::StreamJson) => stream::print(&tally.result(&outcome).into()),
+        (None, OutputFormat::Json) => json_result(&outcome, &state, resume, &ended),
+        (None, OutputFormat::StreamJson) => {
+            stream::print(&result_event(&state, &outcome, stream::new_id()).into())
+        }
     };
     match (written, format) {
         (Ok(()), OutputFormat::Json) => ended.map_err(Failure::into_told),
@@ -420,13 +425,14 @@ pub(crate) fn shown(
 /// Writes the one document of a run.
 fn json_result(
     outcome: &RunOutcome,
-    tally: &Tally,
+    state: &TeamState,
     resume: Option<&str>,
     ended: &Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut result = serde_json::to_value(tally.result(outcome)).map_err(Failure::internal)?;
+    let mut result = serde_json::to_value(result_event(state, outcome, stream::new_id()))
+        .map_err(Failure::internal)?;
     if let Value::Object(result) = &mut result {
-        result.extend(report::document(outcome, resume));
+        result.extend(outcome::document(outcome, resume));
         result.extend(ended.as_ref().err().map(Failure::document).unwrap_or_default());
     }
     output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)

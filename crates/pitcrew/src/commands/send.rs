@@ -8,14 +8,14 @@ use pitcrew_runtime::client_socket::ClientSockets;
 use pitcrew_team::{
     Actor, DeliveryState, OPERATOR, Receipt, Sent, SentView, Team, lead_reads_inbox,
 };
+use pitcrew_view::member_status::{MemberStatus, ProcessState};
+use pitcrew_view::running::Running;
 use serde::Serialize;
 
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::member_status::{MemberStatus, Whereabouts};
 use crate::output;
-use crate::running::Running;
 use crate::selection::TeamChoice;
 
 /// The most that is read from stdin: a text longer than this is over every limit.
@@ -138,15 +138,15 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
         | Err(_) => return Vec::new(),
     };
     // The members of a team of ours outlive a lead that was killed, in panes and as guests.
-    let Ok(all) = Whereabouts::of(team, &config, &Running::without_lease(&config)).await else {
+    let Ok(all) = MemberStatus::of(team, &config, &Running::without_lease(&config)).await else {
         return Vec::new();
     };
     let (mut absent, mut unknown) = (Vec::new(), Vec::new());
     for Receipt { to, .. } in &sent.receipts {
-        match all.iter().find(|it| it.name() == to).map(Whereabouts::state) {
-            Some(MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late) | None => {}
-            Some(MemberStatus::Gone | MemberStatus::NotRunning) => absent.push(to.as_str()),
-            Some(MemberStatus::Unknown) => unknown.push(to.as_str()),
+        match all.iter().find(|it| it.name() == to).map(MemberStatus::state) {
+            Some(ProcessState::Running | ProcessState::Starting | ProcessState::Late) | None => {}
+            Some(ProcessState::Gone | ProcessState::NotRunning) => absent.push(to.as_str()),
+            Some(ProcessState::Unknown) => unknown.push(to.as_str()),
         }
     }
     let absent =

@@ -9,6 +9,10 @@ use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
 use pitcrew_runtime::process::are_started_by_a_tool_of;
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, SentView, SpawnRecord, Team, team_of};
+use pitcrew_view::lead;
+use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::orphans::{Orphans, StoppedView};
+use pitcrew_view::running::Running;
 use rustix::process::Signal;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -16,11 +20,8 @@ use serde_json::{Value, json};
 use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::lead;
-use crate::member_status::Whereabouts;
-use crate::orphans::{Leftovers, StoppedView};
+use crate::hosting::recorded::recorded_panes;
 use crate::output::{printable, shell_word};
-use crate::running::Running;
 use crate::selection::{self, Purpose, TeamWord};
 
 /// How long what is forced has to heed TERM before it is killed.
@@ -87,7 +88,7 @@ impl Shutdown {
         let lead = self.end_lead(&team).await?;
         let term = if self.force || lead.is_some() { FORCE_GRACE } else { self.patience() };
         let stopped = match still_there(&team).await? {
-            true => match Leftovers::of(context, &team).stop(term).await {
+            true => match Orphans::of(&team, recorded_panes(context)).stop(term).await {
                 // A lead may delete its team at any time.
                 Err(_) if !still_there(&team).await? => Vec::new(),
                 stopped => stopped?,
@@ -232,7 +233,7 @@ async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failur
     }
     let config = team.config().await?;
     let running = Running::of(team, &config).await?;
-    let all = Whereabouts::of(team, &config, &running).await?;
+    let all = MemberStatus::of(team, &config, &running).await?;
     let said = match &running {
         Running::No | Running::ByPitcrew { .. } => {
             format!("no process runs team '{}'", team.name())
@@ -282,10 +283,10 @@ async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure>
         Ok(answer) => Ok(Some(answer)),
         // An agent is not told how to end its own run.
         Err(KnockError::Refused(error)) if error.code == ErrorCode::PermissionDenied => {
-            Err(lead::refused(team, error))
+            Err(lead::refused(team, error).into())
         }
         Err(KnockError::Refused(error)) => {
-            Err(lead::refused(team, error).hint("--force asks nobody"))
+            Err(Failure::from(lead::refused(team, error)).hint("--force asks nobody"))
         }
         Err(KnockError::Closed { .. } | KnockError::Silent { .. }) => Ok(None),
     }
@@ -309,7 +310,7 @@ async fn ask(
             let config = team.config().await?;
             let is_led_here =
                 matches!(Running::of(&team, &config).await?, Running::BySession { .. });
-            let failed = |error: ApiError| match lead::without(&team, error) {
+            let failed = |error: ApiError| match Failure::from(lead::without(&team, error)) {
                 failure if is_led_here => failure.hint("ask for it in that session itself"),
                 failure => failure,
             };

@@ -6,13 +6,14 @@ use anstyle::{AnsiColor, Style};
 use crossterm::event::Event as Key;
 use pitcrew_protocol::Color;
 use pitcrew_runtime::question::Section;
+use pitcrew_view::asking::{Current, ShownPages};
+use pitcrew_view::remark::Remark;
+use pitcrew_view::{AgentState, TeamState};
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
 use super::agent_screen::{Entry, Footer, Terminal, Typed};
-use super::asking::{Current, ShownPages};
 use super::log;
-use super::view::{AgentRow, Remark, View};
 use crate::output::{STRONG, printable};
 
 /// What stands before a message to the lead that is being typed.
@@ -42,14 +43,14 @@ impl Board {
     ///
     /// # Errors
     /// When the terminal is gone.
-    pub(crate) fn show(&mut self, view: &View, remarks: &[Remark]) -> io::Result<()> {
+    pub(crate) fn show(&mut self, state: &TeamState, remarks: &[Remark]) -> io::Result<()> {
         let lines: Vec<String> = remarks
             .iter()
             .flat_map(|remark| {
                 printable(&log::line(remark)).lines().map(str::to_owned).collect::<Vec<_>>()
             })
             .collect();
-        let agents = view.agents().iter().map(row).collect();
+        let agents = state.agents.iter().map(row).collect();
         let prompt = if self.has_keys() { PROMPT } else { "" };
         let footer = Footer::of(agents, self.question.as_ref(), Terminal::room(), prompt);
         if let Some(part) = footer.seen.kept(&self.seen, self.part())
@@ -57,7 +58,7 @@ impl Board {
         {
             question.part = part;
             self.seen = footer.seen;
-            return self.show(view, remarks);
+            return self.show(state, remarks);
         }
         self.terminal.draw(&lines, &footer, &self.entry.parts())?;
         self.seen = footer.seen;
@@ -119,7 +120,7 @@ fn is_in_foreground() -> bool {
 }
 
 /// What an agent does now.
-fn row(agent: &AgentRow) -> (Style, String) {
+fn row(agent: &AgentState) -> (Style, String) {
     let name = printable(agent.name.as_str());
     (agent.color.map_or(STRONG, style), format!("{name:<12} {}", agent.line()))
 }

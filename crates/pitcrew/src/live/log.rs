@@ -1,8 +1,8 @@
 //! A run as plain lines on stderr, for logs and pipes.
 
 use jiff::Zoned;
+use pitcrew_view::remark::Remark;
 
-use super::view::Remark;
 use crate::output;
 
 /// Writes a remark with the time of day.

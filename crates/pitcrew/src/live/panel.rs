@@ -4,8 +4,8 @@ use anstyle::{AnsiColor, Style};
 use pitcrew_runtime::question::{
     Kind, Line, Offer, PermissionQuestion, Place, Row, Section, Size, lay_out, wrap,
 };
+use pitcrew_view::asking::{Current, ShownPages, key};
 
-use super::asking::{Current, ShownPages, key};
 use crate::output::{FAINT, STRONG};
 
 /// The key that turns to the next page.
@@ -173,9 +173,34 @@ fn answers_in_short(question: &PermissionQuestion) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::asking::tests::question;
+pub(super) mod tests {
+    use std::path::Path;
+
+    use pitcrew_protocol::AgentName;
+    use pitcrew_runtime::gate::{Call, Gate};
+    use pitcrew_runtime::question::AskedCall;
+    use serde_json::json;
+
     use super::*;
+
+    /// A question of bob's about a command.
+    pub(in super::super) fn question(command: &str) -> PermissionQuestion {
+        let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
+        let rules =
+            Gate::default().allowing_rules(&Call { tool, input, cwd: folder, plan_file: None });
+        let asker = &AgentName::new("bob").unwrap();
+        let (file, says) = (None, None);
+        PermissionQuestion::of(AskedCall {
+            asker,
+            tool,
+            input,
+            folder,
+            file,
+            reason: command,
+            says,
+            rules,
+        })
+    }
 
     fn shown(
         command: &str,

@@ -5,10 +5,10 @@ use std::io;
 use anstyle::Style;
 use pitcrew_runtime::question::{Section, Size, TrustQuestion, lay_out, wrap};
 use pitcrew_runtime::trust::Answer;
+use pitcrew_view::asking::ShownPages;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::agent_screen::{Entry, Footer, Terminal, Typed};
-use super::asking::ShownPages;
 use super::panel::{TURN, styled};
 use crate::output::{self, STRONG};
 

@@ -1,20 +1,23 @@
 //! The one loop of a run's face: events, signals, keys and questions meet here.
 
+use std::time::{Duration, Instant};
+
 use crossterm::event::{Event as Key, EventStream};
 use futures_util::StreamExt as _;
 use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, RunOutcome};
 use pitcrew_team::{Actor, Team};
+use pitcrew_view::TeamState;
+use pitcrew_view::asking::{Heard, Questions};
+use pitcrew_view::remark::{Remark, follow};
+use pitcrew_view::stream::Stream;
 
 use super::agent_screen::Typed;
-use super::asking::{Heard, Questions};
 use super::board::Board;
 use super::log;
 use super::signals::{EndSignal, Signals};
-use super::stream::Stream;
-use super::tally::Tally;
-use super::view::{Remark, View};
+use super::stream;
 use super::warnings::Remarks;
 use crate::failure::Failure;
 use crate::output;
@@ -37,8 +40,10 @@ pub(crate) struct Watched {
     pub(crate) outcome: RunOutcome,
     /// The signal that ended it.
     pub(crate) signal: Option<EndSignal>,
-    /// What it took.
-    pub(crate) tally: Tally,
+    /// What its events told.
+    pub(crate) state: TeamState,
+    /// How long it was watched.
+    pub(crate) watched: Duration,
     /// Why its events could not be written any more; then the run was stopped.
     pub(crate) unwritten: Option<Failure>,
 }
@@ -58,7 +63,7 @@ struct Watching {
     face: Face,
     /// The terminal, where there is one.
     board: Option<Board>,
-    view: View,
+    state: TeamState,
     /// The team whose lead gets what is typed.
     team: Team,
     questions: Questions,
@@ -80,7 +85,7 @@ pub(crate) async fn watch(
     mut signals: Signals,
     questions: Option<Questions>,
 ) -> Result<Watched, Failure> {
-    let mut tally = Tally::new();
+    let began = Instant::now();
     let questions = questions.unwrap_or_else(|| Questions::open().1);
     let board = match face {
         Face::Terminal => Some(Board::open().map_err(Failure::internal)?),
@@ -91,7 +96,7 @@ pub(crate) async fn watch(
     let mut watching = Watching {
         face,
         board,
-        view: View::default(),
+        state: TeamState::default(),
         team,
         questions,
         signal: None,
@@ -106,10 +111,7 @@ pub(crate) async fn watch(
             key = pressed(keys.as_mut()) => Wake::Key(key),
         };
         let shown = match wake {
-            Wake::Event(event) => {
-                tally.add(&event);
-                watching.happened(&event)
-            }
+            Wake::Event(event) => watching.happened(&event),
             Wake::Signal(signal) => watching.end(&handle, signal),
             Wake::Heard(heard) => {
                 watching.questions.take(heard);
@@ -123,10 +125,11 @@ pub(crate) async fn watch(
             watching.give_up(&handle, failure);
         }
     }
-    let Watching { board, signal, failure, .. } = watching;
+    let Watching { board, state, signal, failure, .. } = watching;
     drop(board);
     remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
-    Ok(Watched { outcome: handle.outcome().await, signal, tally, unwritten: failure })
+    let outcome = handle.outcome().await;
+    Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: failure })
 }
 
 async fn remark(remarks: Option<&mut Remarks>) -> String {
@@ -149,14 +152,14 @@ async fn pressed(keys: Option<&mut EventStream>) -> Key {
 
 impl Watching {
     fn happened(&mut self, event: &RunEvent) -> Result<(), Failure> {
-        let remarks = self.view.apply(event);
+        let remarks = follow(&mut self.state, event);
         match &mut self.face {
             Face::Terminal => self.show(&remarks),
             Face::Log => {
                 remarks.iter().for_each(log::write);
                 Ok(())
             }
-            Face::Stream(stream) => stream.write(event),
+            Face::Stream(lines) => stream::write(lines, &self.state, event),
         }
     }
 
@@ -164,7 +167,7 @@ impl Watching {
     fn show(&mut self, remarks: &[Remark]) -> Result<(), Failure> {
         let Some(board) = &mut self.board else { return Ok(()) };
         board.ask(self.questions.current());
-        board.show(&self.view, remarks).map_err(Failure::internal)?;
+        board.show(&self.state, remarks).map_err(Failure::internal)?;
         self.questions.show(board.part());
         Ok(())
     }

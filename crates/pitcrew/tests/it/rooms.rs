@@ -19,20 +19,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("permission", &["process", "protocol"]),
     ("tools", &["agent", "permission", "process", "protocol"]),
     ("panes", &["process", "protocol"]),
-    ("runtime", &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"]),
+    (
+        "runtime",
+        &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"],
+    ),
     (
         "pitcrew",
-        &[
-            "agent",
-            "model",
-            "panes",
-            "permission",
-            "process",
-            "protocol",
-            "runtime",
-            "team",
-            "tools",
-        ],
+        &["agent", "model", "panes", "permission", "process", "protocol", "runtime", "team", "tools"],
     ),
     // It drives the binary, and uses no type of the product.
     ("chaos", &[]),
@@ -80,9 +73,7 @@ fn each_room_uses_the_rooms_that_it_may_and_no_other() {
     let is_room = |name: &&String| rooms.contains(*name);
     let found: BTreeMap<&str, BTreeSet<&str>> = manifests
         .iter()
-        .map(|(room, uses)| {
-            (room.as_str(), uses.iter().filter(is_room).map(String::as_str).collect())
-        })
+        .map(|(room, uses)| (room.as_str(), uses.iter().filter(is_room).map(String::as_str).collect()))
         .collect();
     let allowed: BTreeMap<&str, BTreeSet<&str>> =
         ARROWS.iter().map(|(room, uses)| (*room, uses.iter().copied().collect())).collect();

@@ -4,13 +4,14 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{PermissionMode, Program};
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::{Actor, SpawnRecord};
+use pitcrew_view::lead;
 use serde_json::json;
 
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
-use crate::{lead, settle};
+use crate::settle;
 
 /// Change a member's permission mode, also while it runs
 ///

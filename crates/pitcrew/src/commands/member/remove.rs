@@ -3,14 +3,14 @@
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{AgentName, Member, Program};
 use pitcrew_team::{Actor, SpawnRecord, Team};
+use pitcrew_view::member_status::{MemberStatus, ProcessState};
+use pitcrew_view::running::Running;
 use serde_json::json;
 
 use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::member_status::{MemberStatus, Whereabouts};
 use crate::output::shell_word;
-use crate::running::Running;
 use crate::selection::TeamChoice;
 use crate::settle;
 
@@ -35,8 +35,8 @@ impl Remove {
         let team = self.team.open_of(context, &self.name).await?;
         let (config, name) = (team.config().await?, team.bare_name(&self.name).await);
         let running = Running::of(&team, &config).await?;
-        let all = Whereabouts::of(&team, &config, &running).await?;
-        let is_it = |(member, _): &(&Member, &Whereabouts)| member.is_called(&name);
+        let all = MemberStatus::of(&team, &config, &running).await?;
+        let is_it = |(member, _): &(&Member, &MemberStatus)| member.is_called(&name);
         let member = config.members.iter().zip(&all).find(is_it);
         let outlives = member.and_then(|(member, state)| Outlives::of(member, state, &running));
         if let Some(outlives) = outlives.as_ref().filter(|_| !self.force) {
@@ -85,20 +85,20 @@ enum Outlives {
 }
 
 impl Outlives {
-    fn of(member: &Member, state: &Whereabouts, running: &Running) -> Option<Self> {
+    fn of(member: &Member, state: &MemberStatus, running: &Running) -> Option<Self> {
         let pid = state.pid();
         match (SpawnRecord::of(member).map(|record| record.program), state.state()) {
-            (_, MemberStatus::Gone | MemberStatus::NotRunning) => None,
-            (None, MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late) => {
+            (_, ProcessState::Gone | ProcessState::NotRunning) => None,
+            (None, ProcessState::Running | ProcessState::Starting | ProcessState::Late) => {
                 Some(Self::OfClient { pid })
             }
-            (None, MemberStatus::Unknown) => Some(Self::Unknown),
+            (None, ProcessState::Unknown) => Some(Self::Unknown),
             // What we run looks at the config and ends by itself.
             (Some(Program::Pitcrew), _) => None,
-            (Some(Program::Claude), MemberStatus::Unknown) => None,
+            (Some(Program::Claude), ProcessState::Unknown) => None,
             (
                 Some(Program::Claude),
-                MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late,
+                ProcessState::Running | ProcessState::Starting | ProcessState::Late,
             ) => match running {
                 Running::ByPitcrew { .. } => None,
                 Running::BySession { .. }

@@ -4,6 +4,8 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::Team;
+use pitcrew_view::lead;
+use pitcrew_view::running::Running;
 use serde_json::{Map, Value};
 
 use crate::commands::send;
@@ -11,9 +13,7 @@ use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hosting::TeammateProgram;
-use crate::lead;
 use crate::output::{printable, shell_word};
-use crate::running::Running;
 use crate::selection::TeamChoice;
 
 /// How many characters of the prompt stand for a description that is not given.

@@ -4,14 +4,14 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::{PlanState, PlanView, Team};
+use pitcrew_view::lead;
+use pitcrew_view::running::Running;
 
 use super::find;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::lead;
 use crate::output::shell_word;
-use crate::running::Running;
 use crate::selection::TeamChoice;
 
 /// Approve a teammate's plan: it leaves plan mode and carries the plan out

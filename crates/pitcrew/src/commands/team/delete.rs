@@ -8,15 +8,16 @@ use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::worktree::{Finished, Worktrees};
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, Team};
+use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::orphans::Orphans;
+use pitcrew_view::running::Running;
 use serde::Serialize;
 
 use crate::commands::shutdown::is_agents;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind, chain};
-use crate::member_status::Whereabouts;
-use crate::orphans::Leftovers;
+use crate::hosting::recorded::recorded_panes;
 use crate::output::{self, printable, shell_word};
-use crate::running::Running;
 use crate::selection::{self, NamedTeam, Purpose};
 
 /// How long what still runs has to heed TERM before it is killed.
@@ -98,7 +99,7 @@ impl Delete {
     async fn is_led_elsewhere(&self, context: &Context) -> bool {
         let looked = async {
             let team = selection::open(context, Some(self.team.name()), Purpose::Change).await?;
-            Running::of(&team, team.config().await?.as_ref()).await
+            Ok::<_, Failure>(Running::of(&team, team.config().await?.as_ref()).await?)
         };
         match looked.await {
             Ok(Running::ByPitcrew { .. } | Running::No) | Err(_) => false,
@@ -206,7 +207,7 @@ async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> R
         return Ok(());
     }
     let started = team.started().await.unwrap_or_default();
-    let all = Whereabouts::of(team, config, running).await?;
+    let all = MemberStatus::of(team, config, running).await?;
     let living = all.iter().filter(|it| it.runs() && !started.contains_key(it.name()));
     let living: Vec<(&AgentName, u32)> =
         living.filter_map(|it| Some((it.name(), it.pid()?))).collect();
@@ -248,7 +249,9 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
         return Err(if is_agents(process) { failure } else { failure.hint(hint) });
     }
     // A record that cannot be read will not tell later either what else runs; it goes to the archive as it is.
-    let Ok(stopped) = Leftovers::of(context, team).stop(TERM_GRACE).await else { return Ok(false) };
+    let Ok(stopped) = Orphans::of(team, recorded_panes(context)).stop(TERM_GRACE).await else {
+        return Ok(false);
+    };
     stopped
         .iter()
         .filter(|it| it.has_doubt())

@@ -7,6 +7,7 @@ use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::Begin;
 use pitcrew_store::{LeaseHolder, LeaseName};
 use pitcrew_team::team_of;
+use pitcrew_view::running::Running;
 use serde::Serialize;
 
 use crate::commands::run::RunArgs;
@@ -14,7 +15,6 @@ use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{printable, shell_word};
-use crate::running::Running;
 use crate::selection::{self, Purpose};
 
 /// Show who leads a team, or take over from a lead that is dead

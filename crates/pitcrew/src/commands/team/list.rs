@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 use pitcrew_protocol::TaskStatus;
 use pitcrew_team::{ArchiveEntry, TeamSummary, Teams};
+use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::running::Running;
 use serde::Serialize;
 
 use crate::archive::day_and_time;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::member_status::Whereabouts;
 use crate::output::{self, first_line};
-use crate::running::Running;
 
 /// The widest description in the table.
 const DESCRIPTION_CHARS: usize = 50;
@@ -60,7 +60,7 @@ struct Row {
     /// Who runs it; null for a team that cannot be read.
     running: Option<Running>,
     /// Where its members run; null for a team that cannot be read.
-    runs: Option<Vec<Whereabouts>>,
+    runs: Option<Vec<MemberStatus>>,
 }
 
 impl List {
@@ -83,11 +83,11 @@ impl List {
 }
 
 /// Who runs it, and where; nothing when it cannot be read, or ends just now.
-async fn running(teams: &Teams, listed: &TeamSummary) -> Option<(Running, Vec<Whereabouts>)> {
+async fn running(teams: &Teams, listed: &TeamSummary) -> Option<(Running, Vec<MemberStatus>)> {
     let team = teams.open(listed.folder.as_str()).await.ok()?;
     let config = team.config().await.ok()?;
     let running = Running::of(&team, &config).await.ok()?;
-    let runs = Whereabouts::of(&team, &config, &running).await.ok()?;
+    let runs = MemberStatus::of(&team, &config, &running).await.ok()?;
     Some((running, runs))
 }
 

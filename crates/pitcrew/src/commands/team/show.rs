@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::{Member, TeamConfig};
+use pitcrew_protocol::TeamConfig;
 use pitcrew_store::{ArchivedTeam, LeaseHolder, LeaseName};
 use pitcrew_team::TaskListView;
+use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::running::Running;
+use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 use serde::Serialize;
 
 use crate::archive::day_and_time;
@@ -14,9 +17,7 @@ use crate::commands::task::list::table as tasks;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::member_status::Whereabouts;
 use crate::output::{self, FAINT, STRONG, printable, shell_word};
-use crate::running::Running;
 use crate::selection::{self, Chosen};
 
 /// Show a team: its members and where they run, its tasks, and who runs it
@@ -44,7 +45,7 @@ struct Shown {
     /// Who runs it, whoever leads it.
     running: Running,
     /// Where its members run, in their order.
-    runs: Vec<Whereabouts>,
+    runs: Vec<MemberStatus>,
 }
 
 impl Show {
@@ -60,7 +61,7 @@ impl Show {
         let config = team.config().await?;
         let running = Running::of(&team, &config).await?;
         let shown = Shown {
-            runs: Whereabouts::of(&team, &config, &running).await?,
+            runs: MemberStatus::of(&team, &config, &running).await?,
             running,
             team: config.as_ref().clone(),
             team_file_path: team.file(),
@@ -123,7 +124,7 @@ impl ShownArchived {
             printable(self.team.name.as_str()),
             self.team_file_path.display(),
             shell_word(&self.resume),
-            list::table(&self.team.members),
+            list::table(&self.team),
             tasks(&self.tasks),
         )
     }
@@ -148,12 +149,14 @@ impl Shown {
     }
 
     fn members(&self) -> String {
-        let row = |(member, runs): (&Member, &Whereabouts)| {
+        let state = fold(TeamState::default(), &ViewEvent::Config(&self.team));
+        let state = fold(state, &ViewEvent::Located(&self.runs));
+        let row = |member: &AgentState| {
             let [name, kind, model, mode, _, worktree] = list::cells(member);
-            let [place, state] = runs.cells(member);
-            [name, kind, model, mode, place, state, worktree]
+            let [place, state] = member.process.as_ref()?.cells(member.backend_type.as_deref());
+            Some([name, kind, model, mode, place, state, worktree])
         };
-        let rows: Vec<_> = self.team.members.iter().zip(&self.runs).map(row).collect();
+        let rows: Vec<_> = state.agents.iter().filter_map(row).collect();
         output::table(["MEMBER", "TYPE", "MODEL", "MODE", "RUNS IN", "STATE", "WORKTREE"], &rows)
     }
 }

@@ -4,15 +4,17 @@ use std::borrow::Cow;
 
 use anstyle::Style;
 use pitcrew_model::Block;
-use pitcrew_protocol::{AgentName, Task, TaskStatus, counted};
+use pitcrew_protocol::{AgentName, Task, counted};
 use pitcrew_runtime::events::{Answered, RunEvent};
 use pitcrew_runtime::question::Size;
 use pitcrew_team::MessageView;
+use pitcrew_view::asking::{Current, ShownPages};
+use pitcrew_view::remark::follow;
+use pitcrew_view::wording::brief;
+use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 
-use super::super::asking::{Current, ShownPages};
 use super::super::board::style;
 use super::super::panel::{Panel, panel};
-use super::super::view::{AgentRow, View, brief};
 use crate::output::{FAINT, STRONG, first_line, printable};
 
 /// The most of a message that is shown, in lines; the whole of it is in the inbox.
@@ -32,8 +34,7 @@ const SUBJECT_CHARS: usize = 40;
 pub(crate) struct AgentView {
     agent: AgentName,
     team: String,
-    view: View,
-    task: Option<String>,
+    state: TeamState,
     question: Option<Current>,
 }
 
@@ -76,14 +77,13 @@ impl Footer {
 
 impl AgentView {
     pub(crate) fn new(agent: AgentName, team: String) -> Self {
-        let mut view = View::default();
-        view.start(agent.clone(), None);
-        Self { agent, team, view, task: None, question: None }
+        let state = TeamState::of_agent(agent.clone());
+        Self { agent, team, state, question: None }
     }
 
     /// Takes an event in, and says what of it scrolls by.
     pub(crate) fn apply(&mut self, event: &RunEvent) -> Vec<String> {
-        let remarks = self.view.apply(event);
+        let remarks = follow(&mut self.state, event);
         match event {
             RunEvent::Answered(answered) => said(answered),
             RunEvent::ToolStarted { tool, input, .. } => {
@@ -137,10 +137,12 @@ impl AgentView {
 
     /// Takes note of the task the agent works on.
     pub(crate) fn tasks(&mut self, tasks: &[Task]) {
-        let owns = |task: &&Task| task.owner.as_deref() == Some(self.agent.as_str());
-        let at_work = tasks.iter().filter(owns).find(|task| task.status == TaskStatus::InProgress);
-        self.task = at_work
-            .map(|task| format!("#{} {}", task.id, first_line(&task.subject, SUBJECT_CHARS)));
+        self.state = fold(std::mem::take(&mut self.state), &ViewEvent::Tasks(tasks));
+    }
+
+    /// Returns what is known of the agent and its team.
+    pub(crate) fn into_state(self) -> TeamState {
+        self.state
     }
 
     /// The question that is shown.
@@ -155,14 +157,16 @@ impl AgentView {
 
     /// What stands below now on a terminal of that size; `mail` is how many messages wait.
     pub(crate) fn footer(&self, mail: usize, size: Size) -> Footer {
-        let agent = self.view.agents().iter().find(|agent| agent.name == self.agent);
+        let agent = self.state.agent(&self.agent);
         let colored = agent.and_then(|agent| agent.color).map_or(STRONG, style);
         let mut lines = vec![(
             colored,
             format!("── {} of {}", printable(self.agent.as_str()), printable(&self.team)),
         )];
-        let doing = agent.map(AgentRow::line);
-        let task = self.task.as_ref().map(|task| format!("task {task}"));
+        let doing = agent.map(AgentState::line);
+        let task = agent
+            .and_then(|agent| agent.task.as_ref())
+            .map(|task| format!("task #{} {}", task.id, first_line(&task.subject, SUBJECT_CHARS)));
         let mail = (mail > 0).then(|| format!("{mail} unread"));
         let parts: Vec<String> = [doing, task, mail].into_iter().flatten().collect();
         lines.push((Style::new(), parts.join("  ")));
@@ -289,7 +293,7 @@ mod tests {
         thinks                          12.3k tokens  $0.12  task #3 Fix slug  2 unread
         >
         ");
-        let question = super::super::super::asking::tests::question("make it");
+        let question = super::super::super::panel::tests::question("make it");
         agent_view.ask(Some(Current { question, waiting: 1, part: Section::Ends }));
         insta::assert_snapshot!(footer(&agent_view, 0), @r"
         ── bob of demo

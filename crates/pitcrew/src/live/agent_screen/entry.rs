@@ -1,8 +1,7 @@
 //! The line that is being typed, and what keys make of it. Pure.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-
-use super::super::asking::Turn;
+use pitcrew_view::asking::Turn;
 
 /// The longest line, in characters; a message may be no longer by default.
 const MOST_CHARS: usize = 10_000;

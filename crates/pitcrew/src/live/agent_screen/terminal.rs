@@ -226,8 +226,8 @@ fn input_row(prompt: &str, (before, after): &(String, String), columns: usize) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::asking::ShownPages;
     use super::*;
+    use pitcrew_view::asking::ShownPages;
 
     #[test]
     fn a_line_is_cut_by_columns_and_never_inside_a_wide_character() {

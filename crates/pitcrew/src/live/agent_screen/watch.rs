@@ -1,5 +1,7 @@
 //! The loop of the view: events of the agent, keys, signals, questions and changes of the team meet here.
 
+use std::time::Instant;
+
 use crossterm::event::{Event as Key, EventStream};
 use futures_util::StreamExt as _;
 use pitcrew_protocol::{AgentName, SendMessageInput};
@@ -8,10 +10,9 @@ use pitcrew_runtime::question::Section;
 use pitcrew_runtime::run::RunHandle;
 use pitcrew_store::{Change, Watch};
 use pitcrew_team::{Actor, MessageView, Team};
+use pitcrew_view::asking::{Heard, Questions, ShownPages};
 
-use super::super::asking::{Heard, Questions, ShownPages};
 use super::super::signals::{EndSignal, Signals};
-use super::super::tally::Tally;
 use super::super::warnings::Remarks;
 use super::super::watch::Watched;
 use super::agent_view::AgentView;
@@ -63,7 +64,7 @@ pub(crate) async fn watch(
     let questions = questions.unwrap_or_else(|| Questions::open().1);
     let terminal = Terminal::enter().map_err(Failure::internal)?;
     let (mut keys, mut remarks) = (EventStream::new(), Remarks::open());
-    let mut tally = Tally::new();
+    let began = Instant::now();
     let entry = Entry::default();
     let mut agent_screen = AgentScreen {
         team,
@@ -89,10 +90,7 @@ pub(crate) async fn watch(
         };
         let lines = match wake {
             Wake::Over => break,
-            Wake::Event(event) => {
-                tally.add(&event);
-                agent_screen.happened(&event).await
-            }
+            Wake::Event(event) => agent_screen.happened(&event).await,
             Wake::Signal(signal) => agent_screen.end(&handle, signal),
             Wake::Heard(heard) => {
                 agent_screen.questions.take(heard);
@@ -111,10 +109,11 @@ pub(crate) async fn watch(
         };
         agent_screen.draw(&lines)?;
     }
-    let signal = agent_screen.signal;
-    drop(agent_screen);
+    let AgentScreen { agent_view, terminal, signal, .. } = agent_screen;
+    drop(terminal);
     remarks.left().iter().for_each(|remark| output::remark(remark));
-    Ok(Watched { outcome: handle.outcome().await, signal, tally, unwritten: None })
+    let (state, outcome) = (agent_view.into_state(), handle.outcome().await);
+    Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: None })
 }
 
 /// The next change of the team; none any more once it is gone.

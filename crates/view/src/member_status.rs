@@ -1,4 +1,4 @@
-//! Where a team's members run, as far as it can be known from here: what was started for whom and whether it is alive, who
+//! Where the members of a team run, as far as that is known here: what was started for each and whether it is alive, who
 //! holds a member's lease, and for everybody else what the config says, which may be long past.
 
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use pitcrew_store::LeaseName;
 use pitcrew_team::{PanePlace, Request, RequestKind, SpawnRecord, Started, Team};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output::printable;
+use crate::error::ViewError;
 use crate::running::Running;
+use crate::text::printable;
 
 /// Where one member runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Whereabouts {
+pub struct MemberStatus {
     /// The member.
     name: AgentName,
     /// What runs it: `pitcrew` or `claude`; null when it is not known.
@@ -27,7 +27,7 @@ pub(crate) struct Whereabouts {
     /// Its process, the lead's for one that lives there; null when none is known.
     pid: Option<u32>,
     /// How it stands.
-    state: MemberStatus,
+    state: ProcessState,
     /// What it has asked for and waits for, in words; null when it waits for no answer.
     waits_for: Option<String>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Whereabouts {
 /// How a member's process stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum MemberStatus {
+pub enum ProcessState {
     /// It runs.
     Running,
     /// It was started, and is not at work yet.
@@ -50,7 +50,7 @@ pub(crate) enum MemberStatus {
     Unknown,
 }
 
-impl MemberStatus {
+impl ProcessState {
     fn text(self) -> &'static str {
         match self {
             Self::Running => "runs",
@@ -63,16 +63,16 @@ impl MemberStatus {
     }
 }
 
-impl Whereabouts {
+impl MemberStatus {
     /// Looks where everybody of a team is, the lead first.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(crate) async fn of(
+    pub async fn of(
         team: &Team,
         config: &TeamConfig,
         lead: &Running,
-    ) -> Result<Vec<Self>, Failure> {
+    ) -> Result<Vec<Self>, ViewError> {
         // Of a team without anybody of ours nothing is recorded, and looking would leave a folder of ours in it.
         let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
         let started = if has_ours { team.started().await? } else { BTreeMap::new() };
@@ -87,11 +87,10 @@ impl Whereabouts {
                 }
                 None => {
                     let lease = LeaseName::of_member(&member.name);
-                    let holder = team
-                        .backend()
-                        .lease_holder(team.dir(), &lease)
-                        .await
-                        .map_err(Failure::internal)?;
+                    let holder =
+                        team.backend().lease_holder(team.dir(), &lease).await.map_err(
+                            |source| ViewError::Store { team: team.dir().clone(), source },
+                        )?;
                     let holder = holder.map(|holder| holder.pid);
                     match lead {
                         // A pane teammate outlives its session's lead.
@@ -117,37 +116,34 @@ impl Whereabouts {
     }
 
     /// Whose it is.
-    pub(crate) fn name(&self) -> &AgentName {
+    pub fn name(&self) -> &AgentName {
         &self.name
     }
 
     /// How its process stands.
-    pub(crate) fn state(&self) -> MemberStatus {
+    pub fn state(&self) -> ProcessState {
         self.state
     }
 
     /// Its process, as far as it is known.
-    pub(crate) fn pid(&self) -> Option<u32> {
+    pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
     /// Whether it is known to run.
-    pub(crate) fn runs(&self) -> bool {
+    pub fn runs(&self) -> bool {
         match self.state {
-            MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late => true,
-            MemberStatus::Gone | MemberStatus::NotRunning | MemberStatus::Unknown => false,
+            ProcessState::Running | ProcessState::Starting | ProcessState::Late => true,
+            ProcessState::Gone | ProcessState::NotRunning | ProcessState::Unknown => false,
         }
     }
 
-    /// The place and the state, as cells of a table.
-    pub(crate) fn cells(&self, member: &Member) -> [String; 2] {
+    /// Returns the place and the state in words; `backend_type` is the kind of place in the config.
+    #[must_use]
+    pub fn cells(&self, backend_type: Option<&str>) -> [String; 2] {
         let place = match &self.pane {
             Some(pane) => format!("{} {}", printable(&pane.host.backend), printable(&pane.id)),
-            None => member
-                .backend_type
-                .clone()
-                .filter(|kind| !kind.is_empty())
-                .unwrap_or_else(|| "-".to_owned()),
+            None => backend_type.filter(|kind| !kind.is_empty()).unwrap_or("-").to_owned(),
         };
         let who = match (self.program.as_deref(), self.pid) {
             (Some(program), Some(pid)) => format!(", {} {pid}", printable(program)),
@@ -167,11 +163,11 @@ impl Whereabouts {
             .process
             .map(|process| ProcessIdentity { pid: process.pid, start_ticks: process.start_ticks });
         let state = match (process, started.deadline_ms) {
-            (None, _) => MemberStatus::Unknown,
-            (Some(process), _) if !process.is_alive() => MemberStatus::Gone,
-            (Some(_), None) => MemberStatus::Running,
-            (Some(_), Some(deadline_ms)) if now_ms <= deadline_ms => MemberStatus::Starting,
-            (Some(_), Some(_)) => MemberStatus::Late,
+            (None, _) => ProcessState::Unknown,
+            (Some(process), _) if !process.is_alive() => ProcessState::Gone,
+            (Some(_), None) => ProcessState::Running,
+            (Some(_), Some(deadline_ms)) if now_ms <= deadline_ms => ProcessState::Starting,
+            (Some(_), Some(_)) => ProcessState::Late,
         };
         Self {
             name: member.name.clone(),
@@ -186,12 +182,12 @@ impl Whereabouts {
     /// The lead itself, or one that lives in its process.
     fn in_lead(member: &Member, lead: &Running) -> Self {
         let (program, pid, state) = match lead {
-            Running::ByPitcrew { pid } => (Some("pitcrew"), Some(*pid), MemberStatus::Running),
-            Running::BySession { pid } => (Some("claude"), Some(*pid), MemberStatus::Running),
-            Running::Elsewhere { pid, .. } => (Some("claude"), Some(*pid), MemberStatus::Unknown),
-            Running::Stale { .. } => (Some("claude"), None, MemberStatus::Gone),
-            Running::No => (Some("pitcrew"), None, MemberStatus::NotRunning),
-            Running::Unknown => (None, None, MemberStatus::Unknown),
+            Running::ByPitcrew { pid } => (Some("pitcrew"), Some(*pid), ProcessState::Running),
+            Running::BySession { pid } => (Some("claude"), Some(*pid), ProcessState::Running),
+            Running::Elsewhere { pid, .. } => (Some("claude"), Some(*pid), ProcessState::Unknown),
+            Running::Stale { .. } => (Some("claude"), None, ProcessState::Gone),
+            Running::No => (Some("pitcrew"), None, ProcessState::NotRunning),
+            Running::Unknown => (None, None, ProcessState::Unknown),
         };
         Self {
             name: member.name.clone(),
@@ -211,10 +207,10 @@ impl Whereabouts {
             Some(process) => Self {
                 program: Some(Program::Claude.as_str().to_owned()),
                 pid: Some(process.pid),
-                state: MemberStatus::Running,
+                state: ProcessState::Running,
                 ..unknown
             },
-            None => Self { state: MemberStatus::Gone, ..unknown },
+            None => Self { state: ProcessState::Gone, ..unknown },
         }
     }
 
@@ -222,9 +218,9 @@ impl Whereabouts {
     fn on_its_own(member: &Member, pid: Option<u32>) -> Self {
         let record = SpawnRecord::of(member);
         let state = match (&record, pid) {
-            (_, Some(_)) => MemberStatus::Running,
-            (Some(_), None) => MemberStatus::NotRunning,
-            (None, None) => MemberStatus::Unknown,
+            (_, Some(_)) => ProcessState::Running,
+            (Some(_), None) => ProcessState::NotRunning,
+            (None, None) => ProcessState::Unknown,
         };
         let pane = member.backend_type.clone().zip(member.tmux_pane_id.clone());
         let pane = pane

@@ -2,26 +2,40 @@
 //! wrote about its process. A team of the named dialect that another client leads says nothing about that.
 
 use pitcrew_protocol::{LEAD_NAME, LeadProcess, TeamConfig};
-use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::identity::{ProcessIdentity, own_pid_space};
 use pitcrew_store::LeaseName;
 use pitcrew_team::{SpawnRecord, Team};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output::printable;
+use crate::error::ViewError;
+use crate::text::printable;
 
 /// Who runs a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub(crate) enum Running {
+pub enum Running {
     /// A process of ours.
-    ByPitcrew { pid: u32 },
+    ByPitcrew {
+        /// Its number.
+        pid: u32,
+    },
     /// The session whose lead has this process.
-    BySession { pid: u32 },
+    BySession {
+        /// Its number.
+        pid: u32,
+    },
     /// Nobody: the process of the session's lead is gone.
-    Stale { pid: u32 },
+    Stale {
+        /// The number it had.
+        pid: u32,
+    },
     /// A session on another machine, or in another process namespace; whether it lives cannot be seen from here.
-    Elsewhere { pid: u32, pid_space: String },
+    Elsewhere {
+        /// Its number there.
+        pid: u32,
+        /// The machine and namespace where the number means something.
+        pid_space: String,
+    },
     /// Nobody.
     No,
     /// Another client leads it, and does not say.
@@ -33,12 +47,12 @@ impl Running {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(crate) async fn of(team: &Team, config: &TeamConfig) -> Result<Self, Failure> {
+    pub async fn of(team: &Team, config: &TeamConfig) -> Result<Self, ViewError> {
         let holder = team
             .backend()
             .lease_holder(team.dir(), &LeaseName::Run)
             .await
-            .map_err(Failure::internal)?;
+            .map_err(|source| ViewError::Store { team: team.dir().clone(), source })?;
         if let Some(holder) = holder {
             return Ok(Self::ByPitcrew { pid: holder.pid });
         }
@@ -46,7 +60,7 @@ impl Running {
     }
 
     /// Who runs a team whose lease nobody holds, or whose lease cannot be used.
-    pub(crate) fn without_lease(config: &TeamConfig) -> Self {
+    pub fn without_lease(config: &TeamConfig) -> Self {
         if let Some(process) = &config.lead_process {
             return Self::of_session(process);
         }
@@ -74,7 +88,7 @@ impl Running {
     }
 
     /// The state in a table's cell.
-    pub(crate) fn short(&self) -> String {
+    pub fn short(&self) -> String {
         match self {
             Self::ByPitcrew { pid } => format!("process {pid}"),
             Self::BySession { pid } => format!("session, process {pid}"),
@@ -86,7 +100,7 @@ impl Running {
     }
 
     /// The state in words.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::ByPitcrew { pid } => format!("run by process {pid}"),
             Self::BySession { pid } => format!("led by a running session, process {pid}"),
@@ -98,13 +112,6 @@ impl Running {
             Self::Unknown => "led by another client, which does not say whether it runs".to_owned(),
         }
     }
-}
-
-/// Where process ids of ours mean something, as clients of the session dialect write it; unknown but on Linux.
-fn own_pid_space() -> Option<String> {
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
-    Some(format!("{}#{}", machine.trim_end(), namespace.to_str()?))
 }
 
 #[cfg(test)]

@@ -9,21 +9,19 @@ use pitcrew_runtime::supervision::{
 use pitcrew_team::Team;
 use serde::Serialize;
 
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::hosting;
-use crate::output::printable;
+use crate::error::ViewError;
+use crate::text::printable;
 
-/// What was started for a team, or left running by its dead processes.
+/// The processes and panes of a team that nobody leads.
 #[derive(Debug)]
-pub(crate) struct Leftovers<'a> {
+pub struct Orphans<'a> {
     team: &'a Team,
     panes: RecordedPanes,
 }
 
 /// One thing that was stopped, as answers show it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct StoppedView {
+pub struct StoppedView {
     /// The member it ran; absent for what dead processes left running.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
@@ -40,21 +38,21 @@ pub(crate) struct StoppedView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pane_not_asked: Option<String>,
     #[serde(skip)]
-    pub(crate) is_gone: bool,
+    /// Whether nothing of it is left.
+    pub is_gone: bool,
 }
 
-impl<'a> Leftovers<'a> {
-    /// Those of `team`.
-    pub(crate) fn of(context: &Context, team: &'a Team) -> Self {
-        let named = hosting::named_programs(context);
-        Self { team, panes: RecordedPanes::below(&context.root).with_named_programs(named) }
+impl<'a> Orphans<'a> {
+    /// Those of `team`, whose panes are found by their records.
+    pub fn of(team: &'a Team, panes: RecordedPanes) -> Self {
+        Self { team, panes }
     }
 
     /// Stops all of them: TERM, `term`, KILL, and their panes; and what panes there are beside.
     ///
     /// # Errors
     /// When the team's records cannot be read or written.
-    pub(crate) async fn stop(&self, term: Duration) -> Result<Vec<StoppedView>, Failure> {
+    pub async fn stop(&self, term: Duration) -> Result<Vec<StoppedView>, ViewError> {
         // What one record does not tell, since it cannot be read, another may.
         let members = stop_members(self.team, &self.panes, term).await;
         let swept = sweep(self.team, term).await;
@@ -110,12 +108,12 @@ impl StoppedView {
     }
 
     /// Whether something of it is to be known although it is gone.
-    pub(crate) fn has_doubt(&self) -> bool {
+    pub fn has_doubt(&self) -> bool {
         self.pane_not_asked.is_some()
     }
 
     /// One line for people.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let who = match (&self.name, self.pid) {
             (Some(name), _) => name.clone(),
             (None, Some(pid)) => format!("what process {pid} left running"),

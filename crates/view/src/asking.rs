@@ -7,11 +7,11 @@ use pitcrew_runtime::run::Ask;
 use tokio::sync::mpsc;
 
 /// How many questions may wait before whoever asks the next one waits too; a person answers one at a time anyway.
-pub(crate) const QUESTIONS_WAITING: usize = 16;
+pub const QUESTIONS_WAITING: usize = 16;
 
 /// The questions of a run and the person who answers them.
 #[derive(Debug)]
-pub(crate) struct Questions {
+pub struct Questions {
     asked: mpsc::Receiver<Ask>,
     waiting: VecDeque<Ask>,
     part: Section,
@@ -19,18 +19,18 @@ pub(crate) struct Questions {
 
 /// The question that is now to be answered, as it is to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Current {
+pub struct Current {
     /// The question.
-    pub(crate) question: PermissionQuestion,
+    pub question: PermissionQuestion,
     /// How many wait, this one included.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
     /// Which part of it the person looks at.
-    pub(crate) part: Section,
+    pub part: Section,
 }
 
 /// What happened to the questions.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub enum Heard {
     /// A question came.
     Asked(Box<Ask>),
     /// The question that is now to be answered was answered elsewhere, or is void.
@@ -39,19 +39,19 @@ pub(crate) enum Heard {
 
 /// What of the question is to be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ShownPages {
+pub struct ShownPages {
     /// How many pages it has.
-    pub(crate) pages: usize,
+    pub pages: usize,
     /// Whether there is room for the rules that are offered; without it they are no answers.
-    pub(crate) shows_rules: bool,
+    pub shows_rules: bool,
     /// Where its pages begin.
-    pub(crate) starts: Vec<Place>,
+    pub starts: Vec<Place>,
 }
 
 impl ShownPages {
     /// The part to show instead of this one when the layout was another before, as on a terminal of another size: the page
     /// with the same text. Nothing where that is the same page.
-    pub(crate) fn kept(&self, before: &Self, part: Section) -> Option<Section> {
+    pub fn kept(&self, before: &Self, part: Section) -> Option<Section> {
         let Section::Page(page) = part else { return None };
         let place = before.starts.get(page).filter(|_| before.starts != self.starts)?;
         let there = self.starts.iter().rposition(|start| start <= place)?;
@@ -67,7 +67,7 @@ impl Default for ShownPages {
 
 /// Which way the pages of a question are turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// To the next page, and behind the last one to head and tail.
     On,
     /// To the page before.
@@ -76,7 +76,7 @@ pub(crate) enum Turn {
 
 impl Turn {
     /// The part that is shown after this turn of a question of so many pages.
-    pub(crate) fn from(self, part: Section, pages: usize) -> Section {
+    pub fn from(self, part: Section, pages: usize) -> Section {
         let last = pages.saturating_sub(1);
         match (part, self) {
             _ if pages < 2 => Section::Ends,
@@ -92,19 +92,19 @@ impl Turn {
 
 impl Questions {
     /// No question yet; the sender is for the run.
-    pub(crate) fn open() -> (mpsc::Sender<Ask>, Self) {
+    pub fn open() -> (mpsc::Sender<Ask>, Self) {
         let (ask, asked) = mpsc::channel(QUESTIONS_WAITING);
         (ask, Self { asked, waiting: VecDeque::new(), part: Section::Ends })
     }
 
     /// The question that is now to be answered.
-    pub(crate) fn current(&self) -> Option<Current> {
+    pub fn current(&self) -> Option<Current> {
         let question = self.waiting.front()?.question.clone();
         Some(Current { question, waiting: self.waiting.len(), part: self.part })
     }
 
     /// Waits for the next question, or for the end of the one that is shown; for ever when there can be none any more.
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> Heard {
         let waiting = &mut self.waiting;
         let settled = async {
             match waiting.front_mut() {
@@ -119,7 +119,7 @@ impl Questions {
     }
 
     /// Takes in what happened.
-    pub(crate) fn take(&mut self, heard: Heard) {
+    pub fn take(&mut self, heard: Heard) {
         match heard {
             Heard::Asked(ask) => self.waiting.push_back(*ask),
             Heard::Settled => {
@@ -133,7 +133,7 @@ impl Questions {
     ///
     /// # Errors
     /// When it is no answer, which changes nothing: what the answers are.
-    pub(crate) fn typed(&mut self, line: &str, seen: &ShownPages) -> Result<(), String> {
+    pub fn typed(&mut self, line: &str, seen: &ShownPages) -> Result<(), String> {
         let Some(ask) = self.waiting.front() else { return Ok(()) };
         let is_shown = |offer: &&Offer| seen.shows_rules || !matches!(offer, Offer::Rule(_));
         let offers: Vec<Offer> = ask.question.offers.iter().filter(is_shown).cloned().collect();
@@ -152,12 +152,12 @@ impl Questions {
     }
 
     /// Turns the pages of the question that is shown.
-    pub(crate) fn turn(&mut self, turn: Turn, ShownPages { pages, .. }: &ShownPages) {
+    pub fn turn(&mut self, turn: Turn, ShownPages { pages, .. }: &ShownPages) {
         self.part = turn.from(self.part, *pages);
     }
 
     /// Shows another part of the question.
-    pub(crate) fn show(&mut self, part: Section) {
+    pub fn show(&mut self, part: Section) {
         self.part = part;
     }
 
@@ -167,7 +167,7 @@ impl Questions {
 }
 
 /// The key of an offer.
-pub(crate) fn key(offer: &Offer) -> char {
+pub fn key(offer: &Offer) -> char {
     match offer {
         Offer::Exactly { .. } | Offer::Edits => 'a',
         Offer::Rule(_) => 'p',
@@ -202,7 +202,7 @@ fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::path::Path;
 
     use pitcrew_protocol::AgentName;
@@ -215,7 +215,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A question of bob's about a command.
-    pub(in super::super) fn question(command: &str) -> PermissionQuestion {
+    fn question(command: &str) -> PermissionQuestion {
         let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
         let rules =
             Gate::default().allowing_rules(&Call { tool, input, cwd: folder, plan_file: None });

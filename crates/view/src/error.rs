@@ -1,0 +1,21 @@
+//! Why something cannot be shown.
+
+use pitcrew_protocol::{ApiError, TeamDir};
+use pitcrew_store::StoreError;
+
+/// Why a team cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// An operation on the team failed.
+    #[error(transparent)]
+    Team(#[from] ApiError),
+    /// The team's files cannot be read.
+    #[error("cannot look at team {team}")]
+    Store {
+        /// The team's folder.
+        team: TeamDir,
+        /// Why.
+        #[source]
+        source: StoreError,
+    },
+}

@@ -1,0 +1,83 @@
+//! Asking the process that leads a team for what only it can sign.
+
+use pitcrew_protocol::{ApiError, TeamName};
+use pitcrew_runtime::control_socket::{ControlRequest, KnockError, LEAD_VERSION, control_request};
+use pitcrew_store::LeaseName;
+use pitcrew_team::Team;
+use serde_json::Value;
+
+use crate::error::ViewError;
+
+/// Why a request to the lead of a team failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LeadError {
+    /// The team cannot be looked at.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// The lead refused the request.
+    #[error("{error}")]
+    Refused {
+        /// The team.
+        team: TeamName,
+        /// The lead's answer.
+        error: ApiError,
+        /// The version of pitcrew that the lead runs, where it does not know the request.
+        lead_version: Option<String>,
+    },
+    /// A process leads the team and does not answer.
+    #[error("{error}")]
+    Unreachable {
+        /// The team.
+        team: TeamName,
+        /// The process.
+        pid: u32,
+        /// Why.
+        error: KnockError,
+    },
+    /// Only the lead of the team can sign this, and no process of ours leads it.
+    #[error("{error}")]
+    NeedsLead {
+        /// The team.
+        team: TeamName,
+        /// The refusal.
+        error: ApiError,
+    },
+}
+
+/// Asks the lead of the team; `None` when no process of ours leads it, so that the caller acts for itself.
+///
+/// # Errors
+/// When the lead refuses or does not answer.
+pub async fn ask(team: &Team, request: &ControlRequest) -> Result<Option<Value>, LeadError> {
+    let holder = team
+        .backend()
+        .lease_holder(team.dir(), &LeaseName::Run)
+        .await
+        .map_err(|source| ViewError::Store { team: team.dir().clone(), source })?;
+    let Some(holder) = holder.filter(|holder| holder.verify_key.is_some()) else { return Ok(None) };
+    let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
+    match control_request(&folder, request).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(KnockError::Refused(error)) => Err(refused(team, error)),
+        Err(error @ (KnockError::Closed { .. } | KnockError::Silent { .. })) => {
+            Err(LeadError::Unreachable { team: team.name().clone(), pid: holder.pid, error })
+        }
+    }
+}
+
+/// Returns the error of a request that the lead refused.
+#[must_use]
+pub fn refused(team: &Team, error: ApiError) -> LeadError {
+    let lead_version = error.details.get(LEAD_VERSION).and_then(Value::as_str).map(str::to_owned);
+    LeadError::Refused { team: team.name().clone(), error, lead_version }
+}
+
+/// Returns the error of an act that was tried without the lead.
+#[must_use]
+pub fn without(team: &Team, error: ApiError) -> LeadError {
+    if error.details.contains_key("lead_signs") {
+        LeadError::NeedsLead { team: team.name().clone(), error }
+    } else {
+        ViewError::Team(error).into()
+    }
+}

@@ -1,0 +1,235 @@
+//! A run as stream-json: the events of the agent it is about as Claude Code writes them, and ours about the whole team when asked for.
+//!
+//! Source of the shapes: `fixtures/claude-2.1.39/stream-json`. There, as here, a teammate's turns are not in the stream.
+
+use std::collections::HashSet;
+
+use pitcrew_model::Block;
+use pitcrew_protocol::{
+    AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, ResultForm, StreamEvent,
+    SystemInit, TeamEvent, ToolTraits, UserEvent,
+};
+use pitcrew_runtime::events::{
+    AgentStarted, Answered, Compacted, RemoteActivity, RunEvent, Spending, ToolEnded,
+};
+use serde_json::{Map, Value, json};
+
+use crate::result::stream_usage;
+use crate::state::TeamState;
+
+/// The events of a run as lines of JSON.
+#[derive(Debug)]
+pub struct Stream {
+    team_events: bool,
+    /// Makes the id of an event.
+    new_id: fn() -> String,
+    /// The calls that are in the stream; a subagent of any other call is a teammate's.
+    calls: HashSet<String>,
+}
+
+impl Stream {
+    /// Returns a stream, with our own events about the team or without; `new_id` makes the ids of its events.
+    #[must_use]
+    pub fn new(team_events: bool, new_id: fn() -> String) -> Self {
+        Self { team_events, new_id, calls: HashSet::new() }
+    }
+
+    /// Returns the lines of an event that led to that state.
+    pub fn lines(&mut self, state: &TeamState, event: &RunEvent) -> Vec<StreamEvent> {
+        let mut lines = match event {
+            RunEvent::Started(started) => {
+                let cwd = started.cwd.display().to_string();
+                let mode = started.mode.as_str();
+                vec![
+                    SystemInit::new(
+                        self.ids(state, None),
+                        &cwd,
+                        started.tools.clone(),
+                        &started.model,
+                        mode,
+                    )
+                    .into(),
+                ]
+            }
+            RunEvent::Answered(answered) => self.answered(state, answered),
+            RunEvent::ToolEnded(ended) => self.tool_ended(state, ended).into_iter().collect(),
+            RunEvent::AgentStarted(_)
+            | RunEvent::AgentLaunched { .. }
+            | RunEvent::DoneElsewhere { .. }
+            | RunEvent::AgentChanged { .. }
+            | RunEvent::TextDelta { .. }
+            | RunEvent::ModelWaits { .. }
+            | RunEvent::ModelSilent { .. }
+            | RunEvent::Compacted(_)
+            | RunEvent::ToolStarted { .. }
+            | RunEvent::MailDelivered { .. }
+            | RunEvent::PermissionAsked { .. }
+            | RunEvent::PermissionAnswered { .. }
+            | RunEvent::AllowedAlways { .. }
+            | RunEvent::ModeChanged { .. }
+            | RunEvent::ModeRecorded { .. }
+            | RunEvent::ShuttingDown { .. }
+            | RunEvent::Warning { .. } => Vec::new(),
+        };
+        if self.team_events {
+            lines.extend(self.team_event(state, event));
+        }
+        lines
+    }
+
+    /// Every block of an answer is an event of its own.
+    fn answered(&mut self, state: &TeamState, answered: &Answered) -> Vec<StreamEvent> {
+        if !self.is_shown(state, &answered.agent, answered.parent_call.as_deref()) {
+            return Vec::new();
+        }
+        let mut lines = Vec::new();
+        for block in &answered.blocks {
+            if let Block::ToolUse { id, .. } = block {
+                self.calls.insert(id.clone());
+            }
+            // A block reads as what it was written from; one that could not be written is left out.
+            let Some(block) = serde_json::to_value(block)
+                .ok()
+                .and_then(|b| serde_json::from_value::<StreamBlock>(b).ok())
+            else {
+                continue;
+            };
+            let ids = self.ids(state, answered.parent_call.clone());
+            let usage = stream_usage(&answered.usage);
+            lines.push(
+                AssistantEvent::new(ids, &answered.message_id, &answered.model, block, usage)
+                    .into(),
+            );
+        }
+        lines
+    }
+
+    fn tool_ended(&self, state: &TeamState, ended: &ToolEnded) -> Option<StreamEvent> {
+        if !self.is_shown(state, &ended.agent, ended.parent_call.as_deref()) {
+            return None;
+        }
+        let is_blocks = ToolTraits::of(&ended.tool).result == ResultForm::Blocks;
+        let content = if is_blocks && !ended.is_error {
+            Content::Blocks(vec![StreamBlock::text(ended.text.clone())])
+        } else {
+            Content::Text(ended.text.clone())
+        };
+        let data = (!ended.data.is_null()).then(|| ended.data.clone());
+        let ids = self.ids(state, ended.parent_call.clone());
+        Some(UserEvent::result(ids, &ended.call, content, ended.is_error, data).into())
+    }
+
+    /// Whether an agent's turns are in the stream: those of the one the run is about, and those of subagents that run in a call that is.
+    fn is_shown(&self, state: &TeamState, agent: &AgentName, parent_call: Option<&str>) -> bool {
+        match parent_call {
+            Some(call) => self.calls.contains(call),
+            None => state.lead.as_ref() == Some(agent),
+        }
+    }
+
+    fn team_event(&self, state: &TeamState, event: &RunEvent) -> Option<StreamEvent> {
+        let (name, agent, data) = told(event)?;
+        let id = agent.map(|agent| format!("{agent}@{}", state.team));
+        let data: Map<String, Value> = data.as_object().cloned().unwrap_or_default();
+        Some(TeamEvent::new(self.ids(state, None), name, &state.team, id.as_deref(), data).into())
+    }
+
+    fn ids(&self, state: &TeamState, parent_tool_use_id: Option<String>) -> EventIds {
+        EventIds { session_id: state.session_id.clone(), uuid: (self.new_id)(), parent_tool_use_id }
+    }
+}
+
+/// What our own events tell: the event's name, who it is about, and more.
+fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
+    let of = |name, agent, data| Some((name, Some(agent), data));
+    match event {
+        RunEvent::Started(it) => Some((
+            "started",
+            None,
+            json!({"team_file_path": it.team_file, "resumed": it.resumed, "agents": it.agents}),
+        )),
+        RunEvent::AgentStarted(it) => of("agent_started", &it.agent, agent_started(it)),
+        RunEvent::AgentLaunched { agent, stage } => {
+            of("agent_launched", agent, json!({"stage": stage.as_str()}))
+        }
+        RunEvent::DoneElsewhere { agent, activity } => {
+            let (name, data) = done_elsewhere(activity);
+            of(name, agent, data)
+        }
+        RunEvent::AgentChanged { agent, status, detail } => {
+            of("agent_changed", agent, json!({"status": status.as_str(), "detail": detail}))
+        }
+        RunEvent::ModelWaits { agent, reason, delay } => {
+            let delay_ms = delay.as_millis() as u64;
+            of("model_waits", agent, json!({"reason": reason, "delay_ms": delay_ms}))
+        }
+        RunEvent::ModelSilent { agent, silent_for } => {
+            of("model_silent", agent, json!({"silent_ms": silent_for.as_millis() as u64}))
+        }
+        RunEvent::Answered(it) => of("turn_ended", &it.agent, answered(it)),
+        RunEvent::Compacted(it) => of("compacted", &it.agent, compacted(it)),
+        RunEvent::ToolStarted { agent, call, tool, input } => {
+            let data = json!({"tool_use_id": call, "tool_name": tool, "tool_input": input});
+            of("tool_started", agent, data)
+        }
+        RunEvent::ToolEnded(it) => {
+            let data =
+                json!({"tool_use_id": it.call, "tool_name": it.tool, "is_error": it.is_error});
+            of("tool_ended", &it.agent, data)
+        }
+        RunEvent::MailDelivered { agent, from, ids } => {
+            of("message_injected", agent, json!({"from": from, "ids": ids}))
+        }
+        RunEvent::PermissionAsked { agent, call, tool } => {
+            of("permission_asked", agent, json!({"tool_use_id": call, "tool_name": tool}))
+        }
+        RunEvent::PermissionAnswered { agent, call, refused, would_allow } => {
+            let data = json!({"tool_use_id": call, "allowed": refused.is_none(), "reason": refused, "allow_rule": would_allow});
+            of("permission_answered", agent, data)
+        }
+        RunEvent::AllowedAlways { agent, what } => {
+            of("allowed_always", agent, json!({"what": what}))
+        }
+        RunEvent::ModeChanged { agent, mode } => {
+            of("mode_changed", agent, json!({"mode": mode.as_str()}))
+        }
+        RunEvent::ModeRecorded { agent, mode } => {
+            of("mode_recorded", agent, json!({"mode": mode.as_str()}))
+        }
+        RunEvent::ShuttingDown { reason } => {
+            Some(("shutting_down", None, json!({"reason": reason})))
+        }
+        RunEvent::Warning { text } => Some(("warning", None, json!({"text": text}))),
+        RunEvent::TextDelta { .. } => None,
+    }
+}
+
+fn agent_started(it: &AgentStarted) -> Value {
+    json!({
+        "agent_type": it.agent_type, "model": it.model, "color": it.color, "cwd": it.cwd, "mode": it.mode.as_str(),
+        "parent_tool_use_id": it.parent_call,
+    })
+}
+
+fn answered(it: &Answered) -> Value {
+    json!({"message_id": it.message_id, "model": it.model, "usage": it.usage, "cost_usd": it.cost_usd})
+}
+
+fn compacted(it: &Compacted) -> Value {
+    json!({
+        "model": it.model, "tokens_before": it.tokens_before, "tokens_after": it.tokens_after, "usage": it.usage,
+        "cost_usd": it.cost_usd,
+    })
+}
+
+fn done_elsewhere(activity: &RemoteActivity) -> (&'static str, Value) {
+    match activity {
+        RemoteActivity::TurnEnded(Spending { model, usage, cost_usd, .. }) => {
+            ("turn_ended", json!({"model": model, "usage": usage, "cost_usd": cost_usd}))
+        }
+        RemoteActivity::TaskChanged { task, change } => {
+            ("task_changed", json!({"task": task, "change": change}))
+        }
+        RemoteActivity::PlanHandedIn => ("plan_handed_in", json!({})),
+    }
+}

@@ -1,0 +1,94 @@
+//! Words for what agents do, the same in every face.
+
+use pitcrew_runtime::events::{RunEvent, waiting_for_model};
+use pitcrew_runtime::question::visible;
+use serde_json::Value;
+
+use crate::text::first_line;
+
+/// The widest description of a call.
+const CALL_CHARS: usize = 60;
+
+/// Returns what an agent does from this event on; `None` where the event does not say.
+#[must_use]
+pub fn doing(event: &RunEvent) -> Option<String> {
+    match event {
+        RunEvent::TextDelta { .. } => Some("writes".to_owned()),
+        RunEvent::ModelWaits { reason, delay, .. } => Some(waiting_for_model(reason, *delay)),
+        RunEvent::ModelSilent { silent_for, .. } => {
+            Some(format!("no answer from the model for {} s, still waiting", silent_for.as_secs()))
+        }
+        RunEvent::ToolStarted { tool, input, .. } => Some(brief(tool, input)),
+        RunEvent::PermissionAsked { tool, .. } => Some(asks_for(tool)),
+        RunEvent::Started(_)
+        | RunEvent::AgentStarted(_)
+        | RunEvent::AgentLaunched { .. }
+        | RunEvent::DoneElsewhere { .. }
+        | RunEvent::AgentChanged { .. }
+        | RunEvent::Answered(_)
+        | RunEvent::Compacted(_)
+        | RunEvent::ToolEnded(_)
+        | RunEvent::MailDelivered { .. }
+        | RunEvent::PermissionAnswered { .. }
+        | RunEvent::AllowedAlways { .. }
+        | RunEvent::ModeChanged { .. }
+        | RunEvent::ModeRecorded { .. }
+        | RunEvent::ShuttingDown { .. }
+        | RunEvent::Warning { .. } => None,
+    }
+}
+
+pub(crate) fn asks_for(tool: &str) -> String {
+    format!("asks permission for {tool}")
+}
+
+/// A call in one line: the tool, and of its input what tells most.
+#[must_use]
+pub fn brief(tool: &str, input: &Value) -> String {
+    const TELLING: [&str; 10] = [
+        "command",
+        "file_path",
+        "pattern",
+        "recipient",
+        "to",
+        "name",
+        "subject",
+        "taskId",
+        "team_name",
+        "request_id",
+    ];
+    let told = TELLING.iter().find_map(|field| input.get(*field).and_then(Value::as_str));
+    match told {
+        Some(text) => format!("{tool}({})", first_line(&visible(text), CALL_CHARS)),
+        None => tool.to_owned(),
+    }
+}
+
+/// A count in at most four characters and a unit.
+#[must_use]
+pub fn short(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
+        _ => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_of_a_model_cannot_steer_the_terminal() {
+        assert_eq!(brief("Bash", &json!({"command": "ls \u{1b}[2J"})), "Bash(ls <U+001B>[2J)");
+    }
+
+    #[test]
+    fn counts_are_short() {
+        for (count, text) in [(0, "0"), (999, "999"), (1_250, "1.2k"), (2_345_678, "2.3M")] {
+            assert_eq!(short(count), text);
+        }
+    }
+}
