@@ -1,10 +1,9 @@
 //! All that can happen to an agent, and all that it can want done: two closed enums.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pitcrew_model::{Response, Usage};
-use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status};
+use pitcrew_protocol::{AgentName, CallEffect, MessageId, PermissionMode, Status, ToolSet};
 use serde_json::Value;
 
 use super::Mail;
@@ -21,10 +20,8 @@ pub struct Profile {
     pub role: Role,
     /// How many times its model may be called.
     pub max_turns: Option<u32>,
-    /// The tools whose calls change nothing: several of one turn run at the same time.
-    pub read_only: BTreeSet<&'static str>,
-    /// The tools whose calls may be made a second time, as the team knows them by their key.
-    pub repeatable: BTreeSet<&'static str>,
+    /// Its tools: what their calls mean, and which of them may run side by side or be made again.
+    pub tools: ToolSet,
     /// How much its model can read.
     pub context: ContextBound,
 }
@@ -354,8 +351,8 @@ pub enum Effect {
     },
     /// A question for permission that lay with the lead has its answer: whoever else was asked is to know.
     Settle(Settlement),
-    /// Run a call; answered by [`Event::ToolFinished`].
-    Run(ToolCall, SandboxProfile),
+    /// Run a call, which means this to the agent; answered by [`Event::ToolFinished`].
+    Run(ToolCall, SandboxProfile, CallEffect),
     /// Drop what runs: the model's answer, calls of tools, hooks. Nothing of it is answered any more.
     CutOff,
     /// Tell everyone what came of a call.
@@ -422,7 +419,7 @@ impl Effect {
             | Self::Inspect(_)
             | Self::Permit(_) => Wait::Nothing,
             // What is unread is archived with the team.
-            Self::Run(call, _) if call.tool == "TeamDelete" => Wait::Marked,
+            Self::Run(_, _, CallEffect::EndsTeam) => Wait::Marked,
             // What is unread when an agent ends is dead, and one that rests has no mail that it took.
             Self::SendIdle(_) | Self::Park { .. } | Self::End { .. } => Wait::Marked,
             Self::Announce(

@@ -115,8 +115,7 @@ impl Mail {
 
 /// Reads a mode as the wire names it; `plan` is none to go on in.
 fn mode_named(name: &str) -> Option<PermissionMode> {
-    let mode = serde_json::from_value(Value::String(name.to_owned())).ok()?;
-    (mode != PermissionMode::Plan).then_some(mode)
+    PermissionMode::named(name).filter(|mode| *mode != PermissionMode::Plan)
 }
 
 fn grant(response: &PermissionResponse) -> Grant {

@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
+use pitcrew_protocol::CallEffect;
+
 use crate::transcript::ToolCall;
 
 /// After so many the agent is told.
@@ -23,9 +25,6 @@ const ASKED_AFTER: u32 = 10;
 /// So many answers, whatever they say, and the agent is stopped at the next: nobody is at the other end, or nobody who
 /// looks.
 const MOST_ANSWERS: u32 = 3;
-
-/// The tools that look how others come on; to look again is their use, and who does it too often is only told.
-const LOOKING: [&str; 3] = ["BashOutput", "TaskGet", "TaskList"];
 
 /// How many different calls are remembered.
 const MOST_KNOWN: usize = 4096;
@@ -56,7 +55,7 @@ pub(super) enum Again {
 
 impl Repeats {
     /// Takes note of the result of a call; says whether the agent is to be told now that nothing changes.
-    pub(super) fn note(&mut self, call: &ToolCall, result: &str) -> bool {
+    pub(super) fn note(&mut self, call: &ToolCall, effect: CallEffect, result: &str) -> bool {
         let key = call_key(call);
         // What is said of a call that was made too often is nothing new.
         if self.exhausted.contains_key(&key) {
@@ -74,7 +73,8 @@ impl Repeats {
         }
         self.known_in_a_row += 1;
         let in_vain = (*count).min(self.known_in_a_row + 1);
-        if in_vain >= ASKED_AFTER && !LOOKING.contains(&call.tool.as_str()) {
+        // To look again how tasks come on is the use of such a call: the agent is told, and nobody is asked.
+        if in_vain >= ASKED_AFTER && effect != CallEffect::ChecksTasks {
             self.exhausted.insert(key, 0);
         }
         in_vain == TOLD_AFTER

@@ -4,7 +4,7 @@
 //! is run twice that may not be, and nothing is left without a result.
 
 use pitcrew_model::{Block, INTERRUPTED};
-use pitcrew_protocol::{MessageId, Status};
+use pitcrew_protocol::{CallEffect, MessageId, SandboxProfile, Status, ToolTraits};
 use serde_json::Value;
 
 use super::machine::{Agent, Phase};
@@ -14,7 +14,6 @@ use super::{
 };
 use crate::Digest;
 use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
-use pitcrew_protocol::SandboxProfile;
 
 /// What is said of a call that was asked about before a crash.
 const ASKED_BEFORE: &str = "it was asked about before a crash, and has no answer";
@@ -39,8 +38,7 @@ impl Agent {
 
     /// Starts the next calls: all read-only ones up to the first other, or that one.
     pub(super) fn make_calls(&mut self, fx: &mut Effects) {
-        let is_read_only =
-            |open: &&OpenCall| self.profile.read_only.contains(open.call.tool.as_str());
+        let is_read_only = |open: &&OpenCall| self.traits(&open.call.tool).is_read_only;
         let open = self.conversation.open_calls();
         let mut batch: Vec<OpenCall> = open.iter().take_while(is_read_only).cloned().collect();
         if batch.is_empty() {
@@ -77,14 +75,22 @@ impl Agent {
 
     /// Decides what becomes of a call that was started before a crash.
     fn recover(&mut self, call: ToolCall, fx: &mut Effects) {
-        match call.tool.as_str() {
-            "Write" | "Edit" => {
+        match self.effect(&call.tool) {
+            CallEffect::WritesFile | CallEffect::EditsFile => {
                 self.set_stage(&call.id, Stage::Inspecting);
                 fx.push(Effect::Inspect(call));
             }
-            tool => {
+            CallEffect::None
+            | CallEffect::SubmitsPlan
+            | CallEffect::SendsMessage
+            | CallEffect::StartsAgent
+            | CallEffect::CreatesTask
+            | CallEffect::ChangesTask
+            | CallEffect::ChecksTasks
+            | CallEffect::EndsTeam => {
                 let text = format!(
-                    "{INTERRUPTED} The run ended while {tool} was at work. It may have run in part: look before you run it again."
+                    "{INTERRUPTED} The run ended while {} was at work. It may have run in part: look before you run it again.",
+                    call.tool
                 );
                 self.refuse(&call.id, text, fx);
             }
@@ -172,7 +178,7 @@ impl Agent {
 
     /// Whether a call without a result may have sent a plan under this request.
     pub(super) fn may_yet_send_plan(&self, request: &str) -> bool {
-        let sends_plan = |open: &OpenCall| open.call.tool == "ExitPlanMode";
+        let sends_plan = |open: &OpenCall| self.effect(&open.call.tool) == CallEffect::SubmitsPlan;
         self.conversation.plan() != Some(request)
             && self.conversation.open_calls().iter().any(sends_plan)
     }
@@ -180,25 +186,26 @@ impl Agent {
     /// Whether the calls that are being made are the agent's last: one of them agrees to shut down.
     pub(super) fn is_agreeing_to_shut_down(&self) -> bool {
         let agrees = |open: &OpenCall| {
-            open.call.tool == "SendMessage" && shutdown_answer(&open.call.input) == Some(true)
+            self.effect(&open.call.tool) == CallEffect::SendsMessage
+                && shutdown_answer(&open.call.input) == Some(true)
         };
         self.conversation.open_calls().iter().any(agrees)
     }
 
     /// Whether the last calls were made, and one of them agreed to shut down: a crash came before the end was written.
     pub(super) fn has_agreed_to_shut_down(&self) -> bool {
-        self.has_just_called(|tool, input| {
-            tool == "SendMessage" && shutdown_answer(input) == Some(true)
+        self.has_just_called(|effect, input| {
+            effect == CallEffect::SendsMessage && shutdown_answer(input) == Some(true)
         })
     }
 
     /// Whether the model has said something since by a message, and no word after it.
     pub(super) fn has_just_sent(&self) -> bool {
-        self.has_just_called(|tool, _| tool == "SendMessage")
+        self.has_just_called(|effect, _| effect == CallEffect::SendsMessage)
     }
 
     /// Whether the last thing of the conversation are the results of calls, and one of these with success.
-    fn has_just_called(&self, is_meant: impl Fn(&str, &Value) -> bool) -> bool {
+    fn has_just_called(&self, is_meant: impl Fn(CallEffect, &Value) -> bool) -> bool {
         let [.., turn, results] = self.conversation.messages() else { return false };
         let has_succeeded = |call: &str| {
             results.blocks.iter().any(
@@ -206,7 +213,9 @@ impl Agent {
             )
         };
         turn.blocks.iter().any(|block| match block {
-            Block::ToolUse { id, name, input, .. } => is_meant(name, input) && has_succeeded(id),
+            Block::ToolUse { id, name, input, .. } => {
+                is_meant(self.effect(name), input) && has_succeeded(id)
+            }
             _ => false,
         })
     }
@@ -285,13 +294,14 @@ impl Agent {
     }
 
     fn run(&mut self, call: ToolCall, profile: SandboxProfile, fx: &mut Effects) {
-        let is_harmless = self.profile.read_only.contains(call.tool.as_str())
-            || self.profile.repeatable.contains(call.tool.as_str());
-        if !is_harmless || is_errand(&call) {
+        let ToolTraits { effect, is_read_only, is_repeatable, .. } = self.traits(&call.tool);
+        // The team knows a teammate by the call that started it, but not a subagent.
+        let starts_subagent = effect == CallEffect::StartsAgent && call.input.get("name").is_none();
+        if !(is_read_only || is_repeatable) || starts_subagent {
             self.write(vec![Step::Began { call: call.id.clone() }], fx);
         }
         self.set_stage(&call.id, Stage::Running(call.clone()));
-        fx.push(Effect::Run(call, profile));
+        fx.push(Effect::Run(call, profile, effect));
     }
 
     fn refuse(&mut self, id: &str, text: String, fx: &mut Effects) {
@@ -315,7 +325,8 @@ impl Agent {
             let (_, remarks) = self.remarks.swap_remove(at);
             ending.context.splice(..0, remarks);
         }
-        if self.repeats.note(call, &ending.text) {
+        let effect = self.effect(&call.tool);
+        if self.repeats.note(call, effect, &ending.text) {
             ending.context.push(repeats::TOLD.to_owned());
         }
         let mut steps = vec![Step::Result {
@@ -325,7 +336,8 @@ impl Agent {
             context: ending.context.clone(),
             seen: ending.seen.clone(),
         }];
-        let meaning = if ending.is_error { Meaning::Nothing } else { Meaning::of(call, &ending) };
+        let meaning =
+            if ending.is_error { Meaning::Nothing } else { Meaning::of(effect, call, &ending) };
         match &meaning {
             Meaning::PlanSent(request) => steps.push(Step::PlanSent { request: request.clone() }),
             Meaning::ShutdownRefused => steps.push(Step::ShutdownRefused),
@@ -348,6 +360,14 @@ impl Agent {
             Reached::Asked { request } => Some(request.clone()),
             Reached::Nothing | Reached::Granted(_) | Reached::Began => None,
         }
+    }
+
+    fn traits(&self, tool: &str) -> ToolTraits {
+        self.profile.tools.traits(tool)
+    }
+
+    fn effect(&self, tool: &str) -> CallEffect {
+        self.traits(tool).effect
     }
 
     fn open_call(&self, id: &str) -> Option<ToolCall> {
@@ -373,11 +393,6 @@ impl Agent {
     }
 }
 
-/// Whether a call sends out a plain subagent: the team knows a teammate by the call that spawned it, but not an errand.
-fn is_errand(call: &ToolCall) -> bool {
-    matches!(call.tool.as_str(), "Task" | "Agent") && call.input.get("name").is_none()
-}
-
 /// What a call that succeeded means for the agent itself.
 #[derive(Debug, PartialEq)]
 enum Meaning {
@@ -392,18 +407,25 @@ enum Meaning {
 }
 
 impl Meaning {
-    fn of(call: &ToolCall, ending: &Ending) -> Self {
-        match call.tool.as_str() {
-            "ExitPlanMode" => {
+    fn of(effect: CallEffect, call: &ToolCall, ending: &Ending) -> Self {
+        match effect {
+            CallEffect::SubmitsPlan => {
                 let request = ending.data.get("requestId").and_then(Value::as_str);
                 request.map_or(Self::Nothing, |request| Self::PlanSent(request.to_owned()))
             }
-            "SendMessage" => match shutdown_answer(&call.input) {
+            CallEffect::SendsMessage => match shutdown_answer(&call.input) {
                 Some(true) => Self::ShutdownApproved,
                 Some(false) => Self::ShutdownRefused,
                 None => Self::Nothing,
             },
-            _ => Self::Nothing,
+            CallEffect::None
+            | CallEffect::WritesFile
+            | CallEffect::EditsFile
+            | CallEffect::StartsAgent
+            | CallEffect::CreatesTask
+            | CallEffect::ChangesTask
+            | CallEffect::ChecksTasks
+            | CallEffect::EndsTeam => Self::Nothing,
         }
     }
 }

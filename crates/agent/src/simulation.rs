@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use pitcrew_model::{Block, Response, Role as Speaker, StopReason, Usage};
-use pitcrew_protocol::{AgentName, Frame, MessageId, PermissionMode, Status};
+use pitcrew_protocol::{AgentName, Frame, MessageId, PermissionMode, Status, ToolSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -70,8 +70,7 @@ fn profile() -> Profile {
         name: AgentName::new("worker").unwrap(),
         role: Role::Teammate,
         max_turns: None,
-        read_only: ["Read"].into(),
-        repeatable: ["TaskUpdate", "SendMessage"].into(),
+        tools: ToolSet::default(),
         context: ContextBound::of(1_000, ContextBound::SHARE_PERCENT),
     }
 }
@@ -199,9 +198,9 @@ impl World {
                 let request = request.clone();
                 return Some(Event::PermissionAsked { call: call.id, request });
             }
-            Effect::Run(call, profile) => {
+            Effect::Run(call, profile, means) => {
                 *cell.runs.entry(call.key.clone()).or_default() += 1;
-                cell.waiting.push(Effect::Run(call, profile));
+                cell.waiting.push(Effect::Run(call, profile, means));
             }
             effect @ (Effect::CallModel
             | Effect::Compact { .. }
@@ -300,7 +299,7 @@ impl World {
             Effect::CallModel => self.response(at),
             Effect::Compact { most } => self.summary(at, most),
             Effect::Judge(judging) => self.judgement(at, &judging.call),
-            Effect::Run(call, _) => {
+            Effect::Run(call, _, _) => {
                 let ending = Ending {
                     text: "done".to_owned(),
                     data: Value::Null,

@@ -1,7 +1,9 @@
 //! Event scripts: what happens to an agent, and what it wants done about it.
 
 use pitcrew_model::{Block, Response, StopReason, Usage};
-use pitcrew_protocol::{AgentName, Frame, MessageId, PermissionMode, SandboxProfile};
+use pitcrew_protocol::{
+    AgentName, Frame, MessageId, PermissionMode, SandboxProfile, ToolSet, ToolTraits,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -77,13 +79,15 @@ impl Play {
     }
 }
 
+/// A tool that came at run time and changes nothing.
+const READS: ToolTraits = ToolTraits { is_read_only: true, ..ToolTraits::UNKNOWN };
+
 fn profile(role: Role) -> Profile {
     Profile {
         name: AgentName::new("worker").unwrap(),
         role,
         max_turns: None,
-        read_only: ["Read", "Grep"].into(),
-        repeatable: ["SendMessage", "TaskUpdate", "ExitPlanMode"].into(),
+        tools: ToolSet::from_iter([("mcp__docs__search", READS)]),
         context: ContextBound::of(1_000, ContextBound::SHARE_PERCENT),
     }
 }
@@ -118,7 +122,7 @@ fn in_words(effect: &Effect) -> String {
             settlement.by
         ),
         Effect::CutOff => "cut off".to_owned(),
-        Effect::Run(call, _) => format!("run {} {}", call.id, call.input),
+        Effect::Run(call, _, _) => format!("run {} {}", call.id, call.input),
         Effect::Report(call, ending) => {
             format!("report {} {}", call.id, if ending.is_error { "failed" } else { "done" })
         }
@@ -279,6 +283,20 @@ fn a_message_that_was_delivered_before_a_crash_is_only_marked_read_after_it() {
     again
         .then(Event::Resumed, &["announce running", "take mail"])
         .then(mail(&[("m1", "hello")]), &["acknowledge m1", "call model"]);
+}
+
+#[test]
+fn a_tool_that_came_at_run_time_runs_beside_others_when_it_changes_nothing() {
+    let tools = [("a", "mcp__docs__search"), ("b", "Read"), ("c", "mcp__docs__write")];
+    let mut play = Play::teammate();
+    play.then(calls(&tools), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default", "judge b in default"])
+        .then(allowed("a"), &["run a {}"])
+        .then(allowed("b"), &["run b {}"])
+        .then(done("a"), &["write result", "report a done"])
+        .then(done("b"), &["write result", "report b done", "take mail"])
+        .then(mail(&[]), &["judge c in default"])
+        .then(allowed("c"), &["write began", "run c {}"]);
 }
 
 #[test]

@@ -173,10 +173,7 @@ impl Bounded<'_> {
 
     /// A mode of the run before counts where it is more bound than that which the run would have else.
     fn heed_mode(&mut self, before: &RunBounds, default_mode: PermissionMode, said: &mut Said) {
-        let named = before.mode.as_deref();
-        let Some(mode) =
-            named.and_then(|name| serde_json::from_value::<PermissionMode>(json!(name)).ok())
-        else {
+        let Some(mode) = before.mode.as_deref().and_then(PermissionMode::named) else {
             return;
         };
         match self.mode() {
@@ -213,8 +210,9 @@ impl Bounded<'_> {
     /// What of the command line lets the run do more, as flags.
     fn freed_by(&self) -> Vec<String> {
         let allowed = self.rules("allow").iter().map(|rule| allow_flag(rule)).collect::<Vec<_>>();
-        let mode =
-            self.mode().filter(|mode| matches!(mode.as_str(), "acceptEdits" | "bypassPermissions"));
+        let is_freer =
+            |mode: &String| PermissionMode::named(mode).is_some_and(|mode| mode.freedom() > 0);
+        let mode = self.mode().filter(is_freer);
         let yes = self.permissions.yes.then(|| "--yes".to_owned());
         let trust = self.permissions.trust.then(|| "--trust".to_owned());
         let mode = mode.map(|mode| mode_flag(&mode));

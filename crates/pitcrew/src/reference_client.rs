@@ -4,10 +4,13 @@
 //! It reads its own settings files, but not the rules of our command line, and it asks its lead only for what its own rules
 //! leave open. So every deny rule of the run is given to it. Source: `docs/interop.md`, "As our teammate".
 
+use pitcrew_protocol::tool_name::{
+    BASH, SEND_MESSAGE, TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE,
+};
 use pitcrew_runtime::settings::{Permissions, SourcedRule};
 
 /// The tools it works in its team with. Some models are offered the task tools only when they are named so.
-const TEAM_TOOLS: [&str; 5] = ["SendMessage", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate"];
+const TEAM_TOOLS: [&str; 5] = [SEND_MESSAGE, TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE];
 
 /// Gives the flags that say what it may do.
 pub(crate) fn rights(denied: &[String]) -> Vec<String> {
@@ -38,7 +41,7 @@ fn with_absolute_path(rule: &SourcedRule) -> String {
         rule.text.split_once('(').and_then(|(tool, rest)| Some((tool, rest.strip_suffix(')')?)));
     match (parts, &rule.base) {
         (Some((tool, path)), Some(base))
-            if tool != "Bash" && path.starts_with('/') && !path.starts_with("//") =>
+            if tool != BASH && path.starts_with('/') && !path.starts_with("//") =>
         {
             format!("{tool}(/{}{path})", base.display())
         }

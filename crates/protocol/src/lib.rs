@@ -33,6 +33,8 @@ mod stream_ours;
 mod suggest;
 mod task;
 mod tolerant;
+pub mod tool_name;
+mod tool_table;
 mod tools;
 #[macro_use]
 mod wire;
@@ -82,6 +84,10 @@ pub use stream_ours::{EventIds, RunSummary};
 pub use suggest::nearest;
 pub use task::{Task, TaskId, TaskStatus};
 pub use tolerant::{ParseError, from_text};
+pub use tool_table::{
+    CallEffect, CallView, FileParameter, ResultForm, RuleScope, ToolDescriptor, ToolKind, ToolSet,
+    ToolTraits, canonical_tool,
+};
 pub use tools::{
     ExitPlanModeInput, SpawnInput, StatusChange, TaskCreateInput, TaskGetInput, TaskStopInput,
     TaskUpdateInput, TeamCall, TeamCreateInput, TeamDeleteInput,

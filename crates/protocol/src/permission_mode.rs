@@ -36,7 +36,7 @@ impl PermissionMode {
 
     /// The mode's name on the wire and in settings.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::AcceptEdits => "acceptEdits",
@@ -45,6 +45,12 @@ impl PermissionMode {
             Self::DontAsk => "dontAsk",
             Self::BypassPermissions => "bypassPermissions",
         }
+    }
+
+    /// Finds the mode of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
 
     /// How much happens in the mode without a question: a higher number is freer.
@@ -79,17 +85,11 @@ mod tests {
 
     #[test]
     fn the_names_are_the_reference_s() {
-        for mode in [
-            PermissionMode::Default,
-            PermissionMode::AcceptEdits,
-            PermissionMode::Plan,
-            PermissionMode::Delegate,
-            PermissionMode::DontAsk,
-            PermissionMode::BypassPermissions,
-        ] {
+        for mode in PermissionMode::ALL {
             let written = serde_json::to_value(mode).unwrap();
             assert_eq!(written, mode.as_str());
             assert_eq!(serde_json::from_value::<PermissionMode>(written).unwrap(), mode);
+            assert_eq!(PermissionMode::named(mode.as_str()), Some(mode));
         }
         assert_eq!(PermissionMode::DontAsk.as_str(), "dontAsk");
     }

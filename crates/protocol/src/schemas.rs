@@ -1,6 +1,6 @@
-//! The schemas of the team tools' inputs, as a model is shown them.
+//! The schemas of the tools' inputs, as a model is shown them.
 //!
-//! Source: `fixtures/claude-2.1.39/tool-input-schemas.json`: the same properties, types and required ones, but for these. The
+//! Source of the team tools': `fixtures/claude-2.1.39/tool-input-schemas.json`: the same properties, types and required ones, but for these. The
 //! words of the descriptions are ours. Task has three properties more: `isolation`, of the later versions, and our `backend`
 //! and `program`; its `model` names no vendor's. TeamDelete has the `team_name` of the API reference. ExitPlanMode has the `plan`
 //! that is read, and none of those that speak of remote sessions and of what a plan wants leave for: nothing reads them. A model is
@@ -8,27 +8,12 @@
 
 use serde_json::{Value, json};
 
-/// The JSON schema of a team tool's input: an object on top, without `oneOf`. `None` for any other tool.
+use crate::{PermissionMode, Program, ToolDescriptor};
+
+/// The JSON schema of a tool's input: an object on top, without `oneOf`. `None` for a tool that is not ours.
 #[must_use]
 pub fn tool_schema(name: &str) -> Option<Value> {
-    let schema = match name {
-        "TeamCreate" => strict(team_create(), &["team_name"]),
-        "TeamDelete" => {
-            strict(json!({"team_name": text("The name of your team; needs not be given")}), &[])
-        }
-        "TaskList" => strict(json!({}), &[]),
-        "Task" | "Agent" => strict(task(), &["description", "prompt", "subagent_type"]),
-        "TaskCreate" => strict(task_create(), &["subject", "description"]),
-        "TaskGet" => strict(json!({"taskId": text("The id of the task")}), &["taskId"]),
-        "TaskUpdate" => strict(task_update(), &["taskId"]),
-        "SendMessage" => strict(send_message(), &["type"]),
-        "ExitPlanMode" => {
-            json!({"type": "object", "properties": exit_plan_mode(), "additionalProperties": {}})
-        }
-        "TaskStop" => strict(task_stop(), &[]),
-        _ => return None,
-    };
-    Some(schema)
+    ToolDescriptor::find(name)?.schema.map(|schema| schema())
 }
 
 fn strict(properties: Value, required: &[&str]) -> Value {
@@ -50,6 +35,13 @@ fn flag(description: &str) -> Value {
     json!({"type": "boolean", "description": description})
 }
 
+/// The permission modes in the recorded order, which is the alphabet's.
+fn modes() -> [&'static str; 6] {
+    let mut modes = PermissionMode::ALL.map(PermissionMode::as_str);
+    modes.sort_unstable();
+    modes
+}
+
 fn ids(description: &str) -> Value {
     json!({"type": "array", "items": {"type": "string"}, "description": description})
 }
@@ -63,15 +55,29 @@ fn metadata(description: &str) -> Value {
     })
 }
 
-fn team_create() -> Value {
-    json!({
-        "team_name": text("The name of the new team"),
-        "description": text("What the team is for"),
-        "agent_type": text("The role of the team's lead, such as \"researcher\""),
-    })
+pub(crate) fn team_create() -> Value {
+    strict(
+        json!({
+            "team_name": text("The name of the new team"),
+            "description": text("What the team is for"),
+            "agent_type": text("The role of the team's lead, such as \"researcher\""),
+        }),
+        &["team_name"],
+    )
 }
 
-fn task() -> Value {
+pub(crate) fn team_delete() -> Value {
+    strict(json!({"team_name": text("The name of your team; needs not be given")}), &[])
+}
+
+/// The parameters of Task that must be given.
+const TASK_REQUIRED: [&str; 3] = ["description", "prompt", "subagent_type"];
+
+pub(crate) fn task() -> Value {
+    strict(task_properties(), &TASK_REQUIRED)
+}
+
+fn task_properties() -> Value {
     json!({
         "description": text("The errand in 3 to 5 words"),
         "prompt": text("What the agent is to do; it knows nothing but this"),
@@ -88,79 +94,197 @@ fn task() -> Value {
         "name": text("The name of the teammate, by which it is written to"),
         "team_name": text("The team to spawn into; your own when absent"),
         "mode": one_of(
-            &["acceptEdits", "bypassPermissions", "default", "delegate", "dontAsk", "plan"],
+            &modes(),
             "The permission mode to start in; \"plan\" demands a plan that you approve",
         ),
         "isolation": one_of(&["worktree"], "\"worktree\" gives it a git worktree and branch of its own"),
         "backend": text("Where it runs: \"in-process\", or the kind of panes this run has; best left to the user"),
-        "program": one_of(&["pitcrew", "claude"], "What runs it; best left to the user"),
+        "program": one_of(&Program::ALL.map(Program::as_str), "What runs it; best left to the user"),
     })
 }
 
 /// The JSON schema of Task for a teammate, which spawns no teammates.
 #[must_use]
 pub fn subagent_schema() -> Value {
-    let mut properties = task();
+    let mut properties = task_properties();
     if let Some(properties) = properties.as_object_mut() {
         properties.retain(|name, _| SUBAGENT_FIELDS.contains(&name.as_str()));
     }
-    strict(properties, &["description", "prompt", "subagent_type"])
+    strict(properties, &TASK_REQUIRED)
 }
 
 /// The parameters of Task that speak of subagents; of those in the background only a lead has any.
 const SUBAGENT_FIELDS: [&str; 7] =
     ["description", "prompt", "subagent_type", "model", "resume", "max_turns", "mode"];
 
-fn task_create() -> Value {
-    json!({
-        "subject": text("A short imperative title"),
-        "description": text("What is to be done, and when it is done"),
-        "activeForm": text("The title while it is being done, such as \"Running tests\""),
-        "metadata": metadata("Free fields to keep with the task"),
-    })
+pub(crate) fn task_create() -> Value {
+    strict(
+        json!({
+            "subject": text("A short imperative title"),
+            "description": text("What is to be done, and when it is done"),
+            "activeForm": text("The title while it is being done, such as \"Running tests\""),
+            "metadata": metadata("Free fields to keep with the task"),
+        }),
+        &["subject", "description"],
+    )
 }
 
-fn task_update() -> Value {
+pub(crate) fn task_get() -> Value {
+    strict(json!({"taskId": text("The id of the task")}), &["taskId"])
+}
+
+pub(crate) fn task_list() -> Value {
+    strict(json!({}), &[])
+}
+
+pub(crate) fn task_update() -> Value {
+    strict(
+        json!({
+            "taskId": text("The id of the task"),
+            "subject": text("A new title"),
+            "description": text("A new description"),
+            "activeForm": text("A new title for while it is being done"),
+            "status": {
+                "anyOf": [
+                    {"type": "string", "enum": ["pending", "in_progress", "completed"]},
+                    {"type": "string", "const": "deleted"},
+                ],
+                "description": "A new status; \"deleted\" removes the task",
+            },
+            "addBlocks": ids("The ids of tasks that cannot start before this one is completed"),
+            "addBlockedBy": ids("The ids of tasks that must be completed before this one can start"),
+            "owner": text("The name of the agent that is to work on it"),
+            "metadata": metadata("Free fields to merge into the task's; null deletes a key"),
+        }),
+        &["taskId"],
+    )
+}
+
+pub(crate) fn send_message() -> Value {
+    strict(
+        json!({
+            "type": one_of(
+                &["message", "broadcast", "shutdown_request", "shutdown_response", "plan_approval_response"],
+                "\"message\" to one teammate, \"broadcast\" to all, \"shutdown_request\" to ask one to end, the others to answer",
+            ),
+            "recipient": text("The name of the receiver; needed for message, shutdown_request and plan_approval_response"),
+            "content": text("The text, the reason or the feedback"),
+            "summary": text("A preview of 5 to 10 words; needed for message and broadcast"),
+            "request_id": text("The id of the request that is answered"),
+            "approve": flag("Whether the request is granted; needed for the two responses"),
+        }),
+        &["type"],
+    )
+}
+
+pub(crate) fn exit_plan_mode() -> Value {
+    let properties = json!({"plan": text("The plan, where it is not the one in your plan file")});
+    json!({"type": "object", "properties": properties, "additionalProperties": {}})
+}
+
+pub(crate) fn task_stop() -> Value {
+    strict(
+        json!({
+            "task_id": text("The id of what runs in the background"),
+            "shell_id": text("The older name of task_id"),
+        }),
+        &[],
+    )
+}
+
+pub(crate) fn bash() -> Value {
     json!({
-        "taskId": text("The id of the task"),
-        "subject": text("A new title"),
-        "description": text("A new description"),
-        "activeForm": text("A new title for while it is being done"),
-        "status": {
-            "anyOf": [
-                {"type": "string", "enum": ["pending", "in_progress", "completed"]},
-                {"type": "string", "const": "deleted"},
-            ],
-            "description": "A new status; \"deleted\" removes the task",
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "description": "The command to run"},
+            "timeout": {"type": "number", "description": "Milliseconds it may take, 600000 at most"},
+            "description": {"type": "string", "description": "What it does, in a few words, for people"},
+            "run_in_background": {"type": "boolean", "description": "Whether to go on without waiting for it"},
+            "dangerouslyDisableSandbox": {"type": "boolean", "description": "Asks permission to run it outside of the sandbox"},
         },
-        "addBlocks": ids("The ids of tasks that cannot start before this one is completed"),
-        "addBlockedBy": ids("The ids of tasks that must be completed before this one can start"),
-        "owner": text("The name of the agent that is to work on it"),
-        "metadata": metadata("Free fields to merge into the task's; null deletes a key"),
+        "required": ["command"],
+        "additionalProperties": false,
     })
 }
 
-fn send_message() -> Value {
+pub(crate) fn read() -> Value {
     json!({
-        "type": one_of(
-            &["message", "broadcast", "shutdown_request", "shutdown_response", "plan_approval_response"],
-            "\"message\" to one teammate, \"broadcast\" to all, \"shutdown_request\" to ask one to end, the others to answer",
-        ),
-        "recipient": text("The name of the receiver; needed for message, shutdown_request and plan_approval_response"),
-        "content": text("The text, the reason or the feedback"),
-        "summary": text("A preview of 5 to 10 words; needed for message and broadcast"),
-        "request_id": text("The id of the request that is answered"),
-        "approve": flag("Whether the request is granted; needed for the two responses"),
+        "type": "object",
+        "properties": {
+            "file_path": {"type": "string", "description": "The file to read"},
+            "offset": {"type": "number", "description": "The first line to show, counted from 1"},
+            "limit": {"type": "number", "description": "How many lines to show"},
+            "pages": {"type": "string", "description": "Pages of a PDF; not supported"},
+        },
+        "required": ["file_path"],
+        "additionalProperties": false,
     })
 }
 
-fn exit_plan_mode() -> Value {
-    json!({"plan": text("The plan, where it is not the one in your plan file")})
+pub(crate) fn write() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "file_path": {"type": "string", "description": "The file to write"},
+            "content": {"type": "string", "description": "All that the file is to hold"},
+        },
+        "required": ["file_path", "content"],
+        "additionalProperties": false,
+    })
 }
 
-fn task_stop() -> Value {
+pub(crate) fn edit() -> Value {
     json!({
-        "task_id": text("The id of what runs in the background"),
-        "shell_id": text("The older name of task_id"),
+        "type": "object",
+        "properties": {
+            "file_path": {"type": "string", "description": "The file to change"},
+            "old_string": {"type": "string", "description": "The text to replace"},
+            "new_string": {"type": "string", "description": "The text to put in its place"},
+            "replace_all": {
+                "type": "boolean", "default": false,
+                "description": "Whether every occurrence is replaced",
+            },
+        },
+        "required": ["file_path", "old_string", "new_string"],
+        "additionalProperties": false,
+    })
+}
+
+pub(crate) fn glob() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "description": "The pattern of the paths"},
+            "path": {"type": "string", "description": "The folder to look in; the working folder when left out"},
+        },
+        "required": ["pattern"],
+        "additionalProperties": false,
+    })
+}
+
+pub(crate) fn grep() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "description": "The regular expression"},
+            "path": {"type": "string", "description": "The file or folder to look in; the working folder when left out"},
+            "glob": {"type": "string", "description": "Only files whose path matches this pattern"},
+            "output_mode": {
+                "type": "string", "enum": ["content", "files_with_matches", "count"],
+                "description": "What to show",
+            },
+            "-B": {"type": "number", "description": "Lines to show before each match"},
+            "-A": {"type": "number", "description": "Lines to show after each match"},
+            "-C": {"type": "number", "description": "Lines to show before and after each match"},
+            "context": {"type": "number", "description": "The same as -C"},
+            "-n": {"type": "boolean", "description": "Whether to show line numbers; yes when left out"},
+            "-i": {"type": "boolean", "description": "Whether case is ignored"},
+            "type": {"type": "string", "description": "Only files of this type, by ripgrep's names"},
+            "head_limit": {"type": "number", "description": "How many lines or files to show"},
+            "offset": {"type": "number", "description": "How many lines or files to leave out first"},
+            "multiline": {"type": "boolean", "description": "Whether a match may go over several lines"},
+        },
+        "required": ["pattern"],
+        "additionalProperties": false,
     })
 }

@@ -67,7 +67,7 @@ impl SendMessageInput {
     /// # Errors
     /// [`InputError`] with every fault; it names a parameter as the dialect of the call does.
     pub fn parse(input: Value) -> Result<Self, InputError> {
-        let mut given = Parameters::of("SendMessage", input);
+        let mut given = Parameters::of(crate::tool_name::SEND_MESSAGE, input);
         let form = Form::merge(&mut given);
         let Some(kind) = Kind::take(&mut given, form) else {
             return Err(given.fail().renamed(|name| form.name_of(name)));

@@ -11,7 +11,8 @@ pub enum Status {
     /// Made, not started.
     #[default]
     Pending,
-    /// In a turn.
+    /// In a turn. Its word is that of the journal; earlier versions wrote `active` in places.
+    #[serde(rename = "running", alias = "active")]
     Active,
     /// Between turns; costs nothing.
     Idle,
@@ -44,7 +45,7 @@ impl Status {
         Self::Killed,
     ];
 
-    /// The state as the journal spells it.
+    /// The one word for the state, in files, in the journal and in the stream.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +61,7 @@ impl Status {
         }
     }
 
-    /// Finds the state that the journal spells so.
+    /// Finds the state of that word.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == name)
@@ -84,5 +85,23 @@ impl Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_one_spelling() {
+        for status in Status::ALL {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+            assert_eq!(Status::named(status.as_str()), Some(status));
+        }
+    }
+
+    #[test]
+    fn the_earlier_spelling_of_a_running_agent_is_read() {
+        assert_eq!(serde_json::from_str::<Status>("\"active\"").unwrap(), Status::Active);
     }
 }

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::input::{InputError, Parameters, invalid};
+use crate::tool_name as name;
 use crate::{SendMessageInput, TaskStatus};
 
 /// A call of a team tool.
@@ -32,18 +33,18 @@ impl TeamCall {
     #[must_use]
     pub fn parse(tool: &str, input: Value) -> Option<Result<Self, InputError>> {
         let call = match tool {
-            "TeamCreate" => TeamCreateInput::parse(input).map(Self::TeamCreate),
-            "TeamDelete" => TeamDeleteInput::parse(input).map(Self::TeamDelete),
-            "Task" | "Agent" => SpawnInput::parse(input)
+            name::TEAM_CREATE => TeamCreateInput::parse(input).map(Self::TeamCreate),
+            name::TEAM_DELETE => TeamDeleteInput::parse(input).map(Self::TeamDelete),
+            name::TASK | name::AGENT => SpawnInput::parse(input)
                 .map(Self::Spawn)
                 .map_err(|e| InputError { tool: tool.into(), ..e }),
-            "TaskCreate" => TaskCreateInput::parse(input).map(Self::TaskCreate),
-            "TaskGet" => TaskGetInput::parse(input).map(Self::TaskGet),
-            "TaskUpdate" => TaskUpdateInput::parse(input).map(Self::TaskUpdate),
-            "TaskList" => Parameters::of(tool, input).finish(Self::TaskList),
-            "SendMessage" => SendMessageInput::parse(input).map(Self::SendMessage),
-            "ExitPlanMode" => ExitPlanModeInput::parse(input).map(Self::ExitPlanMode),
-            "TaskStop" => TaskStopInput::parse(input).map(Self::TaskStop),
+            name::TASK_CREATE => TaskCreateInput::parse(input).map(Self::TaskCreate),
+            name::TASK_GET => TaskGetInput::parse(input).map(Self::TaskGet),
+            name::TASK_UPDATE => TaskUpdateInput::parse(input).map(Self::TaskUpdate),
+            name::TASK_LIST => Parameters::of(tool, input).finish(Self::TaskList),
+            name::SEND_MESSAGE => SendMessageInput::parse(input).map(Self::SendMessage),
+            name::EXIT_PLAN_MODE => ExitPlanModeInput::parse(input).map(Self::ExitPlanMode),
+            name::TASK_STOP => TaskStopInput::parse(input).map(Self::TaskStop),
             _ => return None,
         };
         Some(call)
@@ -67,7 +68,7 @@ impl TeamCreateInput {
     /// # Errors
     /// [`InputError`] with every fault.
     pub fn parse(input: Value) -> Result<Self, InputError> {
-        let mut given = Parameters::of("TeamCreate", input);
+        let mut given = Parameters::of(name::TEAM_CREATE, input);
         let read = Self {
             team_name: given.required_text("team_name"),
             description: given.text("description"),
@@ -90,7 +91,7 @@ impl TeamDeleteInput {
     /// # Errors
     /// [`InputError`] with every fault.
     pub fn parse(input: Value) -> Result<Self, InputError> {
-        let mut given = Parameters::of("TeamDelete", input);
+        let mut given = Parameters::of(name::TEAM_DELETE, input);
         let read = Self { team_name: given.text("team_name") };
         given.finish(read)
     }
@@ -133,7 +134,7 @@ impl SpawnInput {
     /// # Errors
     /// [`InputError`] with every fault.
     pub fn parse(input: Value) -> Result<Self, InputError> {
-        let mut given = Parameters::of("Task", input);
+        let mut given = Parameters::of(name::TASK, input);
         let read = Self {
             description: given.required_text("description"),
             prompt: given.required_text("prompt"),
@@ -175,7 +176,7 @@ impl TaskCreateInput {
     /// # Errors
     /// [`InputError`] with every fault.
     pub fn parse(input: Value) -> Result<Self, InputError> {
-        let mut given = Parameters::of("TaskCreate", input);
+        let mut given = Parameters::of(name::TASK_CREATE, input);
         let read = Self {
             subject: given.required_text("subject"),
             description: given.required_text("description"),
@@ -199,7 +200,7 @@ impl TaskGetInput {
     /// # Errors
     /// [`InputError`] with every fault.
     pub fn parse(input: Value) -> Result<Self, InputError> {
-        let mut given = Parameters::of("TaskGet", input);
+        let mut given = Parameters::of(name::TASK_GET, input);
         let read = Self { task_id: given.required_text("taskId") };
         given.finish(read)
     }
@@ -266,7 +267,7 @@ impl TaskUpdateInput {
     /// # Errors
     /// [`InputError`] with every fault.
     pub fn parse(input: Value) -> Result<Self, InputError> {
-        let mut given = Parameters::of("TaskUpdate", input);
+        let mut given = Parameters::of(name::TASK_UPDATE, input);
         let status = given.text("status").and_then(|name| {
             let expected = "one of `pending`, `in_progress`, `completed`, `deleted`";
             StatusChange::from_name(&name).or_else(|| given.refuse(invalid("status", expected)))
@@ -301,7 +302,7 @@ impl ExitPlanModeInput {
     /// # Errors
     /// [`InputError`] with every fault.
     pub fn parse(input: Value) -> Result<Self, InputError> {
-        let mut given = Parameters::of("ExitPlanMode", input);
+        let mut given = Parameters::of(name::EXIT_PLAN_MODE, input);
         let read = Self { plan: given.text("plan"), rest: given.rest() };
         given.finish(read)
     }
@@ -320,7 +321,7 @@ impl TaskStopInput {
     /// # Errors
     /// [`InputError`] with every fault.
     pub fn parse(input: Value) -> Result<Self, InputError> {
-        let mut given = Parameters::of("TaskStop", input);
+        let mut given = Parameters::of(name::TASK_STOP, input);
         let (new, old) = (given.text("task_id"), given.text("shell_id"));
         if new.is_none() && old.is_none() {
             given.missing("task_id", "string");

@@ -3,7 +3,7 @@
 use futures_util::future::join;
 use pitcrew_protocol::{
     AgentName, ApiError, BACKEND_IN_PROCESS, Color, ErrorCode, LEAD_NAME, Member, MessageId,
-    Program, TaskId, TeamConfig,
+    PermissionMode, Program, TaskId, TeamConfig,
 };
 use pitcrew_store::{Event, MemberChange, RateScope, UnreadLimit};
 use serde::Serialize;
@@ -16,10 +16,6 @@ use crate::lead_signer::Trust;
 use crate::mode_record::LEAST_FREE;
 use crate::ours::SpawnRecord;
 use crate::{Team, named, refusal};
-
-/// The permission modes there are.
-const MODES: [&str; 6] =
-    ["default", "acceptEdits", "plan", "delegate", "dontAsk", "bypassPermissions"];
 
 /// What a new teammate is recorded with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -489,11 +485,12 @@ pub(crate) fn next_color(config: &TeamConfig) -> Color {
 }
 
 fn check_mode(mode: &str) -> Result<(), ApiError> {
-    if MODES.contains(&mode) {
+    if PermissionMode::named(mode).is_some() {
         return Ok(());
     }
-    let message = format!("there is no permission mode '{mode}'; there are: {}", MODES.join(", "));
-    Err(refusal::invalid(message).with("mode", mode).with("valid_modes", MODES.to_vec()))
+    let modes = PermissionMode::ALL.map(PermissionMode::as_str);
+    let message = format!("there is no permission mode '{mode}'; there are: {}", modes.join(", "));
+    Err(refusal::invalid(message).with("mode", mode).with("valid_modes", modes.to_vec()))
 }
 
 pub(crate) fn changed(member: &AgentName, state: MemberChange, detail: Option<&str>) -> Event {

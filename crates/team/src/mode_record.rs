@@ -4,7 +4,7 @@
 //! takes another one from there only with the lead's signature, or when it is `plan`, the least free of all: that anybody
 //! may have it go back to.
 
-use pitcrew_protocol::{AgentName, ApiError, Member};
+use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
 use pitcrew_store::{Event, MemberChange};
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
@@ -22,10 +22,10 @@ const DOMAIN: &str = "pitcrew member mode 1";
 const SIGNATURE: &str = "modeSig";
 
 /// The mode that allows least.
-pub(crate) const LEAST_FREE: &str = "plan";
+pub(crate) const LEAST_FREE: &str = PermissionMode::Plan.as_str();
 
 /// The mode of a member that has no other.
-const PLAIN: &str = "default";
+const PLAIN: &str = PermissionMode::Default.as_str();
 
 /// What a member's record says of its mode.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pitcrew_protocol::tool_name;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -47,11 +48,11 @@ impl Input {
 
 #[async_trait]
 impl Tool for Bash {
-    fn name(&self) -> &'static str {
-        "Bash"
+    fn name(&self) -> &str {
+        tool_name::BASH
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Runs a command with bash in the working folder and shows what it wrote. Each command starts afresh: \
          a `cd` or `export` does not carry over, so use absolute paths or `cd DIR && ...` in one command. \
          There is no terminal and no input. `timeout` is in milliseconds, 120000 unless given and 600000 at \
@@ -59,25 +60,6 @@ impl Tool for Bash {
          middle. With `run_in_background` the command goes on while you work: its output goes to a file that \
          you can Read, and TaskStop ends it; do not use `&` for that. Prefer Read, Edit, Write, Glob and Grep \
          over cat, sed, echo, find and grep."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "command": {"type": "string", "description": "The command to run"},
-                "timeout": {"type": "number", "description": "Milliseconds it may take, 600000 at most"},
-                "description": {"type": "string", "description": "What it does, in a few words, for people"},
-                "run_in_background": {"type": "boolean", "description": "Whether to go on without waiting for it"},
-                "dangerouslyDisableSandbox": {"type": "boolean", "description": "Asks permission to run it outside of the sandbox"},
-            },
-            "required": ["command"],
-            "additionalProperties": false,
-        })
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use pitcrew_protocol::tool_name;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,37 +35,16 @@ pub(super) struct Input {
 
 #[async_trait]
 impl Tool for Edit {
-    fn name(&self) -> &'static str {
-        "Edit"
+    fn name(&self) -> &str {
+        tool_name::EDIT
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Replaces `old_string` in a file by `new_string`. `old_string` must be in the file exactly as given, \
          indentation included and without the line numbers that Read shows, and only once: give more of the \
          lines around it to make it unique, or set `replace_all` to replace every occurrence. An empty \
          `old_string` creates a file that does not exist yet. The file must have been read before and must \
          not have changed since."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "file_path": {"type": "string", "description": "The file to change"},
-                "old_string": {"type": "string", "description": "The text to replace"},
-                "new_string": {"type": "string", "description": "The text to put in its place"},
-                "replace_all": {
-                    "type": "boolean", "default": false,
-                    "description": "Whether every occurrence is replaced",
-                },
-            },
-            "required": ["file_path", "old_string", "new_string"],
-            "additionalProperties": false,
-        })
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
     }
 
     async fn refusal(&self, input: &Value, context: &ToolContext) -> Option<ToolOutcome> {

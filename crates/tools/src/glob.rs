@@ -4,7 +4,7 @@ use pitcrew_permission::split_pattern;
 
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
-use pitcrew_protocol::counted_is;
+use pitcrew_protocol::{counted_is, tool_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -26,30 +26,14 @@ pub(super) struct Input {
 
 #[async_trait]
 impl Tool for Glob {
-    fn name(&self) -> &'static str {
-        "Glob"
+    fn name(&self) -> &str {
+        tool_name::GLOB
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Finds files by a pattern such as `**/*.rs` or `src/{a,b}/*.toml`, below `path` or the working \
          folder. `*` stays within one folder, `**` goes through all. Lists at most 100 files, the last \
          changed first, and leaves out what git ignores and what you may not read."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string", "description": "The pattern of the paths"},
-                "path": {"type": "string", "description": "The folder to look in; the working folder when left out"},
-            },
-            "required": ["pattern"],
-            "additionalProperties": false,
-        })
-    }
-
-    fn is_read_only(&self) -> bool {
-        true
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {

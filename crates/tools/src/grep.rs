@@ -8,7 +8,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
-use pitcrew_protocol::counted;
+use pitcrew_protocol::{counted, tool_name};
 use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::Value;
@@ -77,11 +77,11 @@ fn yes() -> bool {
 
 #[async_trait]
 impl Tool for Grep {
-    fn name(&self) -> &'static str {
-        "Grep"
+    fn name(&self) -> &str {
+        tool_name::GREP
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Finds lines that match a regular expression (ripgrep's syntax: braces and brackets that are meant \
          as such are escaped) in the files below `path` or the working folder. `output_mode` is \
          `files_with_matches` (the default: paths, the last changed first), `content` (the lines, with -A, -B \
@@ -89,37 +89,6 @@ impl Tool for Grep {
          `type` (such as `rust`). `head_limit` and `offset` page through long results. With `multiline` a \
          match may go over several lines. What git ignores, what you may not read, binary files and files over \
          64 MB are left out."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string", "description": "The regular expression"},
-                "path": {"type": "string", "description": "The file or folder to look in; the working folder when left out"},
-                "glob": {"type": "string", "description": "Only files whose path matches this pattern"},
-                "output_mode": {
-                    "type": "string", "enum": ["content", "files_with_matches", "count"],
-                    "description": "What to show",
-                },
-                "-B": {"type": "number", "description": "Lines to show before each match"},
-                "-A": {"type": "number", "description": "Lines to show after each match"},
-                "-C": {"type": "number", "description": "Lines to show before and after each match"},
-                "context": {"type": "number", "description": "The same as -C"},
-                "-n": {"type": "boolean", "description": "Whether to show line numbers; yes when left out"},
-                "-i": {"type": "boolean", "description": "Whether case is ignored"},
-                "type": {"type": "string", "description": "Only files of this type, by ripgrep's names"},
-                "head_limit": {"type": "number", "description": "How many lines or files to show"},
-                "offset": {"type": "number", "description": "How many lines or files to leave out first"},
-                "multiline": {"type": "boolean", "description": "Whether a match may go over several lines"},
-            },
-            "required": ["pattern"],
-            "additionalProperties": false,
-        })
-    }
-
-    fn is_read_only(&self) -> bool {
-        true
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use pitcrew_protocol::counted;
+use pitcrew_protocol::{counted, tool_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -36,34 +36,16 @@ pub(super) struct Input {
 
 #[async_trait]
 impl Tool for Read {
-    fn name(&self) -> &'static str {
-        "Read"
+    fn name(&self) -> &str {
+        tool_name::READ
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Shows a text file, each line with its number and a tab before it, as `cat -n` does. A relative \
          path starts from the working folder. Shows the first 2000 lines unless `offset` (the first line, \
          counted from 1) and `limit` (how many lines) say otherwise; very long lines are cut. A file must \
          be read before it can be changed with Write or Edit. Folders are listed with Glob or Bash. \
          Pictures, PDF and other binary files are not shown."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "file_path": {"type": "string", "description": "The file to read"},
-                "offset": {"type": "number", "description": "The first line to show, counted from 1"},
-                "limit": {"type": "number", "description": "How many lines to show"},
-                "pages": {"type": "string", "description": "Pages of a PDF; not supported"},
-            },
-            "required": ["file_path"],
-            "additionalProperties": false,
-        })
-    }
-
-    fn is_read_only(&self) -> bool {
-        true
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {

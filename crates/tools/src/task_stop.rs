@@ -1,7 +1,7 @@
 //! TaskStop: stops a background shell.
 
 use async_trait::async_trait;
-use pitcrew_protocol::TaskStopInput;
+use pitcrew_protocol::{TaskStopInput, tool_name};
 use serde_json::{Value, json};
 
 use super::{ShellId, Tool, ToolContext, ToolOutcome};
@@ -12,11 +12,11 @@ pub struct TaskStop;
 
 #[async_trait]
 impl Tool for TaskStop {
-    fn name(&self) -> &'static str {
-        "TaskStop"
+    fn name(&self) -> &str {
+        tool_name::TASK_STOP
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Stops a command that runs in the background, with everything it started. Takes the id that Bash \
          gave when it started the command."
     }
@@ -30,10 +30,6 @@ impl Tool for TaskStop {
             },
             "additionalProperties": false,
         })
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {

@@ -1,12 +1,12 @@
 //! What a tool is: the trait, what a call is given and what it answers.
 
-use pitcrew_protocol::{InputError, PermissionMode};
+use pitcrew_protocol::{InputError, PermissionMode, ToolTraits, tool_schema};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{ReadLog, Shells};
@@ -19,17 +19,23 @@ use pitcrew_process::sandbox::{Profile, Sandbox};
 /// is dropped stops what it had started.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// The name by which models call it.
-    fn name(&self) -> &'static str;
+    /// The name by which models call it. With a name of the table ([`ToolDescriptor`]) the rest need not be said.
+    ///
+    /// [`ToolDescriptor`]: pitcrew_protocol::ToolDescriptor
+    fn name(&self) -> &str;
 
     /// Tells the model what it does and when to use it.
-    fn description(&self) -> &'static str;
+    fn description(&self) -> &str;
 
     /// The JSON schema of its input: an object at the top.
-    fn input_schema(&self) -> Value;
+    fn input_schema(&self) -> Value {
+        tool_schema(self.name()).unwrap_or_else(|| json!({"type": "object"}))
+    }
 
-    /// Whether it changes nothing, so that several calls of one turn may run at the same time.
-    fn is_read_only(&self) -> bool;
+    /// What its calls mean to those who make, judge and show them.
+    fn traits(&self) -> ToolTraits {
+        ToolTraits::of(self.name())
+    }
 
     /// Why the call would fail even if it were allowed: a person is not asked about such a call. Changes nothing.
     async fn refusal(&self, _input: &Value, _context: &ToolContext) -> Option<ToolOutcome> {

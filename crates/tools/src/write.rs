@@ -1,7 +1,7 @@
 //! Write: creates a file or replaces all of it.
 
 use async_trait::async_trait;
-use pitcrew_protocol::counted;
+use pitcrew_protocol::{counted, tool_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -22,30 +22,14 @@ pub(super) struct Input {
 
 #[async_trait]
 impl Tool for Write {
-    fn name(&self) -> &'static str {
-        "Write"
+    fn name(&self) -> &str {
+        tool_name::WRITE
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Creates a file with the given content, or replaces the whole content of one; missing folders are \
          created. A file that exists must have been read with Read before, and must not have changed since \
          (another agent may work on it): then read it again. To change a part of a file use Edit."
-    }
-
-    fn input_schema(&self) -> Value {
-        json!({
-            "type": "object",
-            "properties": {
-                "file_path": {"type": "string", "description": "The file to write"},
-                "content": {"type": "string", "description": "All that the file is to hold"},
-            },
-            "required": ["file_path", "content"],
-            "additionalProperties": false,
-        })
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
     }
 
     async fn refusal(&self, input: &Value, context: &ToolContext) -> Option<ToolOutcome> {

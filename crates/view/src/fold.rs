@@ -3,7 +3,10 @@
 //! It is pure: the same events in the same order make the same state, wherever they come from and wherever an agent lives.
 
 use pitcrew_model::{Block, Usage};
-use pitcrew_protocol::{AgentName, Color, Member, Status, Task, TaskStatus, TeamConfig};
+use pitcrew_protocol::{
+    AgentName, CallEffect, Color, Member, PermissionMode, Status, Task, TaskStatus, TeamConfig,
+    ToolTraits,
+};
 use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::{AgentStarted, Answered, RunEvent, RunStarted, Spending, ToolEnded};
 use pitcrew_runtime::run::{AgentSummary, RunOutcome};
@@ -198,13 +201,20 @@ fn count_tool(state: &mut TeamState, ended: &ToolEnded) {
         return;
     }
     let status = || ended.data.pointer("/statusChange/to").and_then(Value::as_str);
-    match ended.tool.as_str() {
-        "TaskCreate" => state.counts.tasks_made += 1,
-        "TaskUpdate" if status() == Some(TaskStatus::Completed.as_str()) => {
+    match ToolTraits::of(&ended.tool).effect {
+        CallEffect::CreatesTask => state.counts.tasks_made += 1,
+        CallEffect::ChangesTask if status() == Some(TaskStatus::Completed.as_str()) => {
             state.counts.tasks_completed += 1;
         }
-        "ExitPlanMode" => state.counts.plans += 1,
-        _ => {}
+        CallEffect::SubmitsPlan => state.counts.plans += 1,
+        CallEffect::None
+        | CallEffect::WritesFile
+        | CallEffect::EditsFile
+        | CallEffect::SendsMessage
+        | CallEffect::StartsAgent
+        | CallEffect::ChangesTask
+        | CallEffect::ChecksTasks
+        | CallEffect::EndsTeam => {}
     }
 }
 
@@ -254,7 +264,8 @@ fn fold_config(state: &mut TeamState, config: &TeamConfig) {
 
 /// The mode of a member: the one on record, or the one that its client was started in.
 fn mode_of(member: &Member) -> Option<String> {
-    let planning = || member.plan_mode_required.filter(|it| *it).map(|_| "plan".to_owned());
+    let planning =
+        || member.plan_mode_required.filter(|it| *it).map(|_| PermissionMode::Plan.to_string());
     let is_client = || SpawnRecord::of(member).is_some() && !SpawnRecord::is_run_by_us(member);
     let of_client = || is_client().then(|| KnownMode::of_another_client(member).mode().to_owned());
     member.mode.clone().or_else(planning).or_else(of_client)

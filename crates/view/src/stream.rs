@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{
-    AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, StreamEvent, SystemInit,
-    TeamEvent, UserEvent,
+    AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, ResultForm, StreamEvent,
+    SystemInit, TeamEvent, ToolTraits, UserEvent,
 };
 use pitcrew_runtime::events::{AgentStarted, Answered, Compacted, RunEvent, Spending, ToolEnded};
 use serde_json::{Map, Value, json};
@@ -108,10 +108,7 @@ impl Stream {
         if !self.is_shown(state, &ended.agent, ended.parent_call.as_deref()) {
             return None;
         }
-        let is_blocks = matches!(
-            ended.tool.as_str(),
-            "TeamCreate" | "TeamDelete" | "Task" | "Agent" | "SendMessage"
-        );
+        let is_blocks = ToolTraits::of(&ended.tool).result == ResultForm::Blocks;
         let content = if is_blocks && !ended.is_error {
             Content::Blocks(vec![StreamBlock::text(ended.text.clone())])
         } else {

@@ -1,14 +1,15 @@
 //! The rules that would allow a call, for whoever is asked about it. Each was tried: with it the gate allows the call.
 
-use pitcrew_protocol::PermissionMode;
+use pitcrew_protocol::tool_name::{BASH, EDIT, READ};
+use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool};
 use serde_json::Value;
 
 use super::files::named_file;
 use super::judge::{Call, Gate, Verdict};
 use super::paths::Target;
-use super::rules::{Rule, canonical, squeeze};
+use super::rules::{Rule, squeeze};
 use super::shell::{Script, ShellWord};
-use super::tools::ToolKind;
+use super::tools::kind_of;
 use crate::settings::{Layer, SourcedRule};
 use pitcrew_process::sandbox::Profile;
 
@@ -101,7 +102,7 @@ impl Gate {
         let mut gate = self.clone();
         let rules = std::mem::take(&mut gate.rules.ask);
         let everything = SourcedRule {
-            text: canonical(call.tool).to_owned(),
+            text: canonical_tool(call.tool).to_owned(),
             layer: Layer::Cli,
             origin: String::new(),
             base: None,
@@ -139,7 +140,7 @@ impl Gate {
 
 /// The rules to try for this very call, and for more than it.
 fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
-    match ToolKind::of(call.tool) {
+    match kind_of(call.tool) {
         ToolKind::Shell => {
             let command =
                 call.input.get("command").and_then(Value::as_str).unwrap_or_default().trim();
@@ -151,19 +152,19 @@ fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
             };
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             let exact =
-                if call.tool == "Read" { vec![format!("Read(/{path})")] } else { Vec::new() };
-            (exact, vec![format!("Read(/{folder}/**)"), format!("Read(/{path}/**)")])
+                if call.tool == READ { vec![format!("{READ}(/{path})")] } else { Vec::new() };
+            (exact, vec![format!("{READ}(/{folder}/**)"), format!("{READ}(/{path}/**)")])
         }
         ToolKind::Writer => {
             let path = named_file(gate, call).and_then(|target| written_out(&target));
-            (Vec::new(), path.map(|path| format!("Edit(/{path})")).into_iter().collect())
+            (Vec::new(), path.map(|path| format!("{EDIT}(/{path})")).into_iter().collect())
         }
         ToolKind::Spawn
         | ToolKind::Talk
         | ToolKind::TeamControl
         | ToolKind::ExitPlan
         | ToolKind::Output
-        | ToolKind::Other => (Vec::new(), vec![canonical(call.tool).to_owned()]),
+        | ToolKind::Other => (Vec::new(), vec![canonical_tool(call.tool).to_owned()]),
     }
 }
 
@@ -171,7 +172,7 @@ fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
 fn exact_command(command: &str) -> Vec<String> {
     let is_plain =
         squeeze(command) == command && !command.contains('*') && command.chars().all(is_seen);
-    if is_plain { vec![format!("Bash({command})")] } else { Vec::new() }
+    if is_plain { vec![format!("{BASH}({command})")] } else { Vec::new() }
 }
 
 /// The flag of the command line that allows what a rule speaks of, as a shell takes it.
@@ -204,12 +205,12 @@ fn prefix(words: &[ShellWord]) -> Option<String> {
         return None;
     }
     match second {
-        None => Some(format!("Bash({name}:*)")),
+        None => Some(format!("{BASH}({name}:*)")),
         Some(second) if RUNNERS.contains(&second) => {
             let third = word(2).filter(|third| is_subcommand(third));
-            third.map(|third| format!("Bash({name} {second} {third}:*)"))
+            third.map(|third| format!("{BASH}({name} {second} {third}:*)"))
         }
-        Some(second) => Some(format!("Bash({name} {second}:*)")),
+        Some(second) => Some(format!("{BASH}({name} {second}:*)")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls of Bash: every part of the command must be allowed, and one denied part denies it all.
 
-use pitcrew_protocol::PermissionMode;
+use pitcrew_protocol::{PermissionMode, ToolKind, tool_name};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,6 @@ use super::shell::{
     written,
 };
 use super::steps::{Step, each, expand, look_through};
-use super::tools::ToolKind;
 use pitcrew_process::sandbox::Profile;
 
 mod needs;
@@ -77,7 +76,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     if is_asked {
         return case.ask();
     }
-    let names_all = |rule: &Rule| rule.names_tool("Bash") || rule.is_exactly(&squeeze(command));
+    let names_all =
+        |rule: &Rule| rule.names_tool(tool_name::BASH) || rule.is_exactly(&squeeze(command));
     if case.allowing().any(names_all) {
         return Verdict::freely();
     }

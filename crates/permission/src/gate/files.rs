@@ -1,6 +1,6 @@
 //! Calls of Read, Glob, Grep, Write and Edit.
 
-use pitcrew_protocol::PermissionMode;
+use pitcrew_protocol::{FileParameter, PermissionMode, ToolKind, ToolTraits, tool_name};
 use std::fs;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::judge::{
 };
 use super::paths::{CONFIG_FOLDER, Target, resolve};
 use super::rules::{Access, Rule};
-use super::tools::ToolKind;
+use super::tools::kind_of;
 use crate::split_pattern;
 
 /// Judges a call by the file or folder that it names.
@@ -22,7 +22,7 @@ pub(super) fn judge(
     call: &Call<'_>,
     target: Option<&Target>,
 ) -> Verdict {
-    let kind = ToolKind::of(call.tool);
+    let kind = kind_of(call.tool);
     if let Some(verdict) = hard_limit(mode, kind, call.tool) {
         return verdict;
     }
@@ -88,15 +88,16 @@ fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
 pub(super) fn named_file(gate: &Gate, call: &Call<'_>) -> Option<Target> {
     let text =
         |field: &str| call.input.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let path = match call.tool {
-        "Glob" => {
+    let path = match ToolTraits::of(call.tool).file {
+        FileParameter::FolderAndPattern => {
             let base = Path::new(text("path").unwrap_or("."));
             let (folder, _pattern) = split_pattern(base, text("pattern").unwrap_or_default());
             return Some(gate.target(call.cwd, &folder.to_string_lossy()));
         }
-        "Grep" => text("path").unwrap_or("."),
-        "NotebookEdit" => text("notebook_path")?,
-        _ => text("file_path")?,
+        FileParameter::Folder => text("path").unwrap_or("."),
+        FileParameter::NotebookPath => text("notebook_path")?,
+        FileParameter::FilePath => text("file_path")?,
+        FileParameter::None => return None,
     };
     Some(gate.target(call.cwd, path))
 }
@@ -104,7 +105,7 @@ pub(super) fn named_file(gate: &Gate, call: &Call<'_>) -> Option<Target> {
 fn ask(call: &Call<'_>, access: Access, target: &Target) -> Verdict {
     let folder = target.written.parent().unwrap_or(&target.written).to_path_buf();
     let (verb, suggestions) = match access {
-        Access::Read => ("Read", vec![directory_suggestion(&[folder])]),
+        Access::Read => (tool_name::READ, vec![directory_suggestion(&[folder])]),
         // Nothing that could be suggested would answer the next.
         Access::Write if target.decides() => (call.tool, Vec::new()),
         Access::Write => (call.tool, edit_suggestions(&[folder])),

@@ -1,6 +1,6 @@
 //! The verdict on one tool call: the mode's hard limits, deny, ask and allow rules, the mode's default.
 
-use pitcrew_protocol::PermissionMode;
+use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use super::denied::denied_reads;
 use super::files::named_file;
 use super::guarded::Guarded;
 use super::paths::{Target, expand_home, lexical};
-use super::rules::{Access, Rule, RuleError, RuleSet, canonical};
-use super::tools::ToolKind;
+use super::rules::{Access, Rule, RuleError, RuleSet};
+use super::tools::{is_delegation, is_free, kind_of};
 use super::{bash, files};
 use crate::settings::{Layer, Settings, SourcedRule};
 use pitcrew_process::sandbox::{Grant, Profile, Sandbox};
@@ -240,7 +240,7 @@ impl Gate {
     /// Whether a tool works on a file or folder that its input names.
     #[must_use]
     pub fn is_about_file(tool: &str) -> bool {
-        matches!(ToolKind::of(tool), ToolKind::Reader | ToolKind::Writer)
+        matches!(kind_of(tool), ToolKind::Reader | ToolKind::Writer)
     }
 
     /// As [`Gate::judge`], with the path that was judged: the path in the call is resolved once, and what is answered is
@@ -258,7 +258,7 @@ impl Gate {
         call: &Call<'_>,
         target: Option<&Target>,
     ) -> Verdict {
-        let verdict = match ToolKind::of(call.tool) {
+        let verdict = match kind_of(call.tool) {
             ToolKind::Shell => bash::judge(self, mode, call),
             ToolKind::Reader | ToolKind::Writer => files::judge(self, mode, call, target),
             kind @ (ToolKind::Spawn
@@ -365,7 +365,7 @@ impl Gate {
             );
             return Verdict::Ask { description, suggestions: Vec::new() };
         }
-        if kind.is_free() { Verdict::freely() } else { ask_to_use(call) }
+        if is_free(kind) { Verdict::freely() } else { ask_to_use(call) }
     }
 
     /// The folders that count as the working folder.
@@ -395,7 +395,7 @@ pub(super) fn hard_limit(mode: PermissionMode, kind: ToolKind, tool: &str) -> Op
                 )))
             }
         },
-        PermissionMode::Delegate if !kind.is_delegation() => Some(Verdict::deny(format!(
+        PermissionMode::Delegate if !is_delegation(kind) => Some(Verdict::deny(format!(
             "{tool} is not available in delegate mode: only team and task tools are"
         ))),
         PermissionMode::Delegate
@@ -411,7 +411,10 @@ pub(super) fn denied_by(rule: &Rule) -> Verdict {
 }
 
 fn ask_to_use(call: &Call<'_>) -> Verdict {
-    Verdict::Ask { description: format!("Use {}", canonical(call.tool)), suggestions: Vec::new() }
+    Verdict::Ask {
+        description: format!("Use {}", canonical_tool(call.tool)),
+        suggestions: Vec::new(),
+    }
 }
 
 /// The suggestions recorded with asks that change files (`fixtures/claude-2.1.39/tmux-permissions`).

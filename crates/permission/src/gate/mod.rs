@@ -21,7 +21,6 @@ mod programs;
 mod rules;
 mod shell;
 mod steps;
-mod tool_names;
 mod tools;
 
 pub use allowing::{AllowingRules, allow_flag};

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use pitcrew_protocol::{RuleScope, ToolKind, ToolTraits, canonical_tool, tool_name};
+
 use super::paths::{PathPattern, PatternError, Target};
-use super::tool_names;
+use super::tools::{is_known, is_whole, kind_of, meant};
 use crate::settings::{Layer, Permissions, SourcedRule};
 
 /// Says what is wrong with a rule, which rule, and where it stands.
@@ -54,9 +56,11 @@ pub enum RuleFault {
 }
 
 fn instead(tool: &str) -> String {
-    match tool {
-        "Glob" | "Grep" => "a rule `Read(...)` speaks of the files it reads".to_owned(),
-        tool => format!("write `{tool}`"),
+    match kind_of(tool) {
+        ToolKind::Reader => {
+            format!("a rule `{}(...)` speaks of the files it reads", tool_name::READ)
+        }
+        _ => format!("write `{tool}`"),
     }
 }
 
@@ -175,7 +179,9 @@ impl Rule {
 
     /// Whether the rule limits the tool in a way the gate cannot check.
     pub(crate) fn is_opaque_for(&self, tool: &str) -> bool {
-        matches!(self.subject, Subject::ShellWord(_)) && self.tool != "Task" && self.is_for(tool)
+        matches!(self.subject, Subject::ShellWord(_))
+            && ToolTraits::of(&self.tool).rule != RuleScope::AgentType
+            && self.is_for(tool)
     }
 
     /// Whether the rule speaks of particular shell commands.
@@ -228,12 +234,12 @@ impl Rule {
 
     /// Whether the rule speaks of this kind of access to files at all.
     pub(crate) fn is_about(&self, access: Access) -> bool {
-        match access {
-            Access::Read => self.tool == "Read",
-            Access::Write => {
-                matches!(self.tool.as_str(), "Edit" | "Write" | "MultiEdit" | "NotebookEdit")
-            }
-        }
+        let traits = ToolTraits::of(&self.tool);
+        let kind = match access {
+            Access::Read => ToolKind::Reader,
+            Access::Write => ToolKind::Writer,
+        };
+        traits.rule == RuleScope::Path && traits.kind == kind
     }
 
     /// The files it speaks of, where it names some.
@@ -245,18 +251,13 @@ impl Rule {
     }
 
     fn is_for(&self, tool: &str) -> bool {
-        let tool = canonical(tool);
+        let tool = canonical_tool(tool);
         let server =
             || tool.strip_prefix(self.tool.as_str()).is_some_and(|rest| rest.starts_with("__"));
         self.tool == tool
-            || self.tool == "Edit" && matches!(tool, "Write" | "MultiEdit" | "NotebookEdit")
+            || self.tool == tool_name::EDIT && kind_of(tool) == ToolKind::Writer
             || self.tool.starts_with("mcp__") && server()
     }
-}
-
-/// The one name of a tool that has two.
-pub(crate) fn canonical(tool: &str) -> &str {
-    if tool == "Agent" { "Task" } else { tool }
 }
 
 fn parse_subject(rule: &SourcedRule, home: Option<&Path>) -> Result<(String, Subject), RuleFault> {
@@ -267,12 +268,12 @@ fn parse_subject(rule: &SourcedRule, home: Option<&Path>) -> Result<(String, Sub
         Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or(RuleFault::Parentheses)?)),
     };
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    let tool = canonical(tool);
+    let tool = canonical_tool(tool);
     if tool.is_empty() || !tool.strip_suffix("__*").unwrap_or(tool).chars().all(is_name) {
         return Err(RuleFault::Tool(tool.to_owned()));
     }
-    if !tool_names::is_known(tool) {
-        let meant = tool_names::meant(tool);
+    if !is_known(tool) {
+        let meant = meant(tool);
         // A settings file may speak of tools of later clients; somebody who types a rule means a tool there is.
         if meant.is_some() || rule.layer == Layer::Cli {
             return Err(RuleFault::Unknown { tool: tool.to_owned(), meant });
@@ -281,7 +282,7 @@ fn parse_subject(rule: &SourcedRule, home: Option<&Path>) -> Result<(String, Sub
     let subject = match inner.map(str::trim) {
         None | Some("*") => Subject::All,
         Some("") => return Err(RuleFault::Parentheses),
-        Some(_) if tool_names::is_whole(tool) => {
+        Some(_) if is_whole(tool) => {
             return Err(RuleFault::Whole { tool: tool.to_owned() });
         }
         Some(inner) => specific(tool, inner, rule.base.as_ref(), home)?,
@@ -295,12 +296,14 @@ fn specific(
     base: Option<&PathBuf>,
     home: Option<&Path>,
 ) -> Result<Subject, RuleFault> {
-    Ok(match tool {
-        "Bash" => Subject::Command(CommandPattern::parse(inner)?),
-        "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => {
+    Ok(match ToolTraits::of(tool).rule {
+        RuleScope::Command => Subject::Command(CommandPattern::parse(inner)?),
+        RuleScope::Path => {
             Subject::Path(PathPattern::parse(inner, base.map(PathBuf::as_path), home)?)
         }
-        _ => Subject::ShellWord(inner.to_owned()),
+        RuleScope::AgentType | RuleScope::Unchecked | RuleScope::WholeTool => {
+            Subject::ShellWord(inner.to_owned())
+        }
     })
 }
 

@@ -1,68 +1,36 @@
-//! Which tools there are, by what they can do: the closed list the modes are written against.
+//! What each mode lets be done by tools of a kind, and which names rules may speak of.
 
-use pitcrew_protocol::PermissionMode;
+use pitcrew_protocol::{
+    PermissionMode, RuleScope, ToolDescriptor, ToolKind, ToolTraits, nearest, tool_name,
+};
 
-use super::rules::canonical;
-
-/// What a tool is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ToolKind {
-    /// Runs shell commands.
-    Shell,
-    /// Reads files: Read, Glob, Grep.
-    Reader,
-    /// Changes one file.
-    Writer,
-    /// Spawns an agent.
-    Spawn,
-    /// Makes the team, talks to it or to its task list, and changes nothing else.
-    Talk,
-    /// Ends a team, or stops an agent.
-    TeamControl,
-    /// Asks to leave plan mode.
-    ExitPlan,
-    /// Reads the output of a background task.
-    Output,
-    /// Anything else.
-    Other,
+/// The traits of a tool, by which its calls are judged.
+pub(super) fn kind_of(tool: &str) -> ToolKind {
+    ToolTraits::of(tool).kind
 }
 
-impl ToolKind {
-    pub(super) fn of(tool: &str) -> Self {
-        match canonical(tool) {
-            "Bash" => Self::Shell,
-            "Read" | "Glob" | "Grep" => Self::Reader,
-            "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => Self::Writer,
-            "Task" => Self::Spawn,
-            "TeamCreate" | "SendMessage" | "TaskCreate" | "TaskGet" | "TaskUpdate" | "TaskList" => {
-                Self::Talk
-            }
-            "TeamDelete" | "TaskStop" => Self::TeamControl,
-            "ExitPlanMode" => Self::ExitPlan,
-            "TaskOutput" => Self::Output,
-            _ => Self::Other,
-        }
+/// Whether tools of the kind are allowed in every mode that does not rule them out.
+pub(super) fn is_free(kind: ToolKind) -> bool {
+    match kind {
+        ToolKind::Spawn
+        | ToolKind::Talk
+        | ToolKind::TeamControl
+        | ToolKind::ExitPlan
+        | ToolKind::Output => true,
+        ToolKind::Shell | ToolKind::Reader | ToolKind::Writer | ToolKind::Other => false,
     }
+}
 
-    /// Whether the tool is allowed in every mode that does not rule it out.
-    pub(super) fn is_free(self) -> bool {
-        match self {
-            Self::Spawn | Self::Talk | Self::TeamControl | Self::ExitPlan | Self::Output => true,
-            Self::Shell | Self::Reader | Self::Writer | Self::Other => false,
-        }
-    }
-
-    /// Whether delegate mode has it.
-    pub(super) fn is_delegation(self) -> bool {
-        match self {
-            Self::Spawn | Self::Talk | Self::TeamControl => true,
-            Self::Shell
-            | Self::Reader
-            | Self::Writer
-            | Self::ExitPlan
-            | Self::Output
-            | Self::Other => false,
-        }
+/// Whether delegate mode has tools of the kind.
+pub(super) fn is_delegation(kind: ToolKind) -> bool {
+    match kind {
+        ToolKind::Spawn | ToolKind::Talk | ToolKind::TeamControl => true,
+        ToolKind::Shell
+        | ToolKind::Reader
+        | ToolKind::Writer
+        | ToolKind::ExitPlan
+        | ToolKind::Output
+        | ToolKind::Other => false,
     }
 }
 
@@ -70,11 +38,27 @@ impl ToolKind {
 #[must_use]
 pub fn offers(mode: PermissionMode, tool: &str) -> bool {
     match mode {
-        PermissionMode::Delegate => ToolKind::of(tool).is_delegation(),
+        PermissionMode::Delegate => is_delegation(kind_of(tool)),
         PermissionMode::Default
         | PermissionMode::AcceptEdits
         | PermissionMode::Plan
         | PermissionMode::DontAsk
         | PermissionMode::BypassPermissions => true,
     }
+}
+
+/// Whether any tool may have the name: a known one, or one of an MCP server.
+pub(super) fn is_known(tool: &str) -> bool {
+    tool.starts_with("mcp__") || ToolDescriptor::find(tool).is_some()
+}
+
+/// The tool that was meant by a name that no tool has.
+pub(super) fn meant(tool: &str) -> Option<String> {
+    let all = ToolDescriptor::own().iter().chain(ToolDescriptor::of_client());
+    nearest(tool, all.map(|known| known.name).chain([tool_name::AGENT]))
+}
+
+/// Whether rules for the tool speak of every call of it or of none.
+pub(super) fn is_whole(tool: &str) -> bool {
+    ToolTraits::of(tool).rule == RuleScope::WholeTool
 }

@@ -103,7 +103,7 @@ impl Agent {
             entry: Entry::Placed,
             settings,
             mode: if self.plan_mode_required {
-                Some("plan".to_owned())
+                Some(PermissionMode::Plan.to_string())
             } else {
                 self.permissions.mode()
             },

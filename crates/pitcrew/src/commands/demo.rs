@@ -104,7 +104,11 @@ impl Demo {
                 .and_then(|it| it.get_mut("allow"))
                 .and_then(Value::as_array_mut);
             rules.into_iter().for_each(|rules| {
-                rules.retain(|rule| !rule.as_str().is_some_and(|it| it.starts_with("Bash")))
+                rules.retain(|rule| {
+                    !rule
+                        .as_str()
+                        .is_some_and(|it| it.starts_with(pitcrew_protocol::tool_name::BASH))
+                })
             });
             settings.insert("sandbox".to_owned(), json!({"autoAllow": true}));
         }

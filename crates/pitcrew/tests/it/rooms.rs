@@ -20,10 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("permission", &["process", "protocol"]),
     ("tools", &["agent", "permission", "process", "protocol"]),
     ("panes", &["process", "protocol"]),
-    (
-        "runtime",
-        &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"],
-    ),
+    ("runtime", &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"]),
     ("view", &["model", "protocol", "runtime", "team"]),
     ("pitcrew", &["model", "protocol", "runtime", "team", "view"]),
     // It drives the binary, and uses no type of the product.

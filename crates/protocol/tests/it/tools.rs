@@ -119,7 +119,7 @@ fn schemas_are_the_recorded_ones_but_for_what_is_listed() {
         assert!(ours["type"] == "object" && ours.get("oneOf").is_none());
     }
     assert_eq!(tool_schema("Agent"), tool_schema("Task"));
-    assert_eq!(tool_schema("Bash"), None);
+    assert_eq!(tool_schema("BashOutput"), None);
 }
 
 /// A value that a property's schema allows.

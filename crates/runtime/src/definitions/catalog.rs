@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use pitcrew_protocol::tool_name::{BASH, GLOB, GREP, READ};
 use serde_json::Map;
 use sha2::{Digest as _, Sha256};
 
@@ -12,7 +13,7 @@ use pitcrew_process::given_file::Given;
 use crate::prompts::Prompt;
 
 /// The tools of the built-in types that only read.
-const READING_TOOLS: [&str; 4] = ["Read", "Glob", "Grep", "Bash"];
+const READING_TOOLS: [&str; 4] = [READ, GLOB, GREP, BASH];
 
 /// The agent types that can be spawned.
 #[derive(Debug)]

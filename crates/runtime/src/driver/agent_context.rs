@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::{Model, PriceTable, ToolSpec};
-use pitcrew_protocol::{AgentName, PermissionMode, Status};
+use pitcrew_protocol::{AgentName, CallEffect, PermissionMode, Status, ToolTraits};
 use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -14,7 +14,6 @@ use crate::events::{RunEvent, Spending};
 use crate::gate::offers;
 use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
 use crate::prompts::{PlanApprover, Prompt};
-use crate::team_tools::EXIT_PLAN_MODE;
 use crate::tools::{ToolContext, Toolbox};
 use crate::transcript::{AnswerFault, Conversation, ToolCall};
 
@@ -125,8 +124,8 @@ impl Sink {
 /// Whether an agent's model is offered one of its tools in a mode.
 pub(crate) fn is_offered(role: Role, mode: PermissionMode, tool: &str) -> bool {
     // A lead is in plan mode or not; a teammate may hand in a plan unasked.
-    let is_out_of_place =
-        role == Role::Lead && tool == EXIT_PLAN_MODE && mode != PermissionMode::Plan;
+    let submits_plan = ToolTraits::of(tool).effect == CallEffect::SubmitsPlan;
+    let is_out_of_place = role == Role::Lead && submits_plan && mode != PermissionMode::Plan;
     offers(mode, tool) && !is_out_of_place
 }
 

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, LEAD_NAME, PermissionMode, StatusChange, TaskStatus, TeamCall};
+use pitcrew_protocol::{
+    AgentName, CallEffect, LEAD_NAME, PermissionMode, StatusChange, TaskStatus, TeamCall,
+    ToolTraits, canonical_tool, tool_name,
+};
 use serde_json::{Value, json};
 
 use super::agent_context::AgentContext;
@@ -12,7 +15,7 @@ use crate::events::RunEvent;
 use crate::gate::{Call, Gate, Judged, Verdict};
 use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
 use crate::sandbox::Profile;
-use crate::team_tools::{EXIT_PLAN_MODE, plan_of};
+use crate::team_tools::plan_of;
 use crate::tools::{ToolContext, ToolOutcome};
 use crate::transcript::ToolCall;
 
@@ -29,7 +32,7 @@ pub(super) async fn judge(
     judging: Judging,
 ) -> (Event, Option<JudgedCall>) {
     let Judging { call, mode } = judging;
-    if let Err(unknown) = agent_context.tools.find(name_here(&call.tool)) {
+    if let Err(unknown) = agent_context.tools.find(canonical_tool(&call.tool)) {
         let judgement = Judgement::Deny { reason: unknown.text };
         return (Event::Judged { call: call.id, judgement, context: Vec::new() }, None);
     }
@@ -48,11 +51,10 @@ pub(super) async fn judge(
             let to_judge = to_judge(&agent_context, &call);
             let judged = gate.judge_path(mode, &to_judge);
             let link_refusal = judged.link_refusal();
+            let submits_plan = ToolTraits::of(&call.tool).effect == CallEffect::SubmitsPlan;
             let judgement = with_decision(decision, judged.verdict);
             match (judgement, judged.path, link_refusal) {
-                (judgement, _, _)
-                    if agent_context.role == Role::Lead && call.tool == EXIT_PLAN_MODE =>
-                {
+                (judgement, _, _) if agent_context.role == Role::Lead && submits_plan => {
                     (own_plan(&agent_context, mode, &call, judgement).await, None)
                 }
                 (Judgement::Ask(_), _, Some(reason)) => (Judgement::Deny { reason }, None),
@@ -90,13 +92,17 @@ async fn pointless(
 ) -> Option<Judgement> {
     let reading = json!({"file_path": judged});
     let Judged { verdict, path, .. } =
-        gate.judge_path(mode, &Call { tool: "Read", input: &reading, ..*call });
+        gate.judge_path(mode, &Call { tool: tool_name::READ, input: &reading, ..*call });
     if !matches!(verdict, Verdict::Allow { .. }) || path.as_deref() != Some(judged) {
         return None;
     }
     let context = ToolContext { judged: path, ..agent_context.context.clone() };
-    let outcome =
-        agent_context.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &context).await?;
+    let outcome = agent_context
+        .tools
+        .find(canonical_tool(call.tool))
+        .ok()?
+        .refusal(call.input, &context)
+        .await?;
     Some(Judgement::Deny { reason: outcome.text })
 }
 
@@ -218,7 +224,7 @@ pub(super) async fn run(
                 judged,
                 ..agent_context.context.clone()
             };
-            agent_context.tools.call(name_here(&call.tool), call.input.clone(), &context).await
+            agent_context.tools.call(canonical_tool(&call.tool), call.input.clone(), &context).await
         }
     };
     let kind = HookKind::PostToolUse {
@@ -248,11 +254,6 @@ pub(super) async fn run(
 /// The name of a call that no other call of the team has; the team knows by it what is done already.
 pub(crate) fn call_name(agent: &AgentName, call: &ToolCall) -> String {
     format!("{agent}:{}", call.key)
-}
-
-/// The name a tool goes by here: the session dialect calls the spawning one `Agent`.
-fn name_here(tool: &str) -> &str {
-    if tool == "Agent" { "Task" } else { tool }
 }
 
 /// Runs the hooks for a task that is about to be made or completed; what they object to does not happen.
@@ -314,8 +315,8 @@ pub(super) async fn end_turn(
 /// What a lead is told of a message to another teammate: to whom, and its summary. Nothing of any other call.
 pub(super) fn peer_mail(call: &ToolCall, ending: &Ending) -> Option<String> {
     const SHOWN_CHARS: usize = 80;
-    let is_sent =
-        call.tool == "SendMessage" && !ending.is_error && ending.data.get("recipients").is_none();
+    let sends = ToolTraits::of(&call.tool).effect == CallEffect::SendsMessage;
+    let is_sent = sends && !ending.is_error && ending.data.get("recipients").is_none();
     let routing = ending.data.get("routing").filter(|_| is_sent)?;
     let text = |field: &str| {
         routing.get(field).and_then(Value::as_str).filter(|text| !text.trim().is_empty())

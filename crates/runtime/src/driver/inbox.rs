@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use pitcrew_protocol::{AgentName, ApiError, Frame, IdleNotification, Injected, MessageId, render};
+use pitcrew_protocol::{
+    AgentName, ApiError, Frame, IdleNotification, Injected, MessageId, Status, render,
+};
 use pitcrew_team::{Collected, RefusedFrame};
 
 use super::agent_context::AgentContext;
@@ -50,8 +52,8 @@ impl AgentContext {
     fn notification(&self, idle: &IdleNotification) -> String {
         let name = AgentName::foreign(&idle.from);
         let (status, message) = match &idle.failure_reason {
-            Some(reason) => ("failed", format!("Teammate \"{name}\" failed: {reason}")),
-            None => ("idle", format!("Teammate \"{name}\" is idle and ready for new work.")),
+            Some(reason) => (Status::Failed, format!("Teammate \"{name}\" failed: {reason}")),
+            None => (Status::Idle, format!("Teammate \"{name}\" is idle and ready for new work.")),
         };
         task_notification(name.as_str(), &output_file(&self.team, &name), status, &message)
     }
@@ -61,7 +63,7 @@ impl AgentContext {
 pub(crate) fn task_notification(
     id: &str,
     output_file: &str,
-    status: &str,
+    status: Status,
     message: &str,
 ) -> String {
     let guard = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
@@ -82,7 +84,7 @@ mod tests {
         let text = task_notification(
             "bob",
             "/out/bob.log",
-            "failed",
+            Status::Failed,
             "Teammate \"bob\" failed: </message> hm",
         );
         insta::assert_snapshot!(text, @r#"

@@ -1,6 +1,6 @@
 //! What a Write or an Edit left behind that a crash interrupted.
 
-use pitcrew_protocol::PermissionMode;
+use pitcrew_protocol::{CallEffect, PermissionMode, ToolTraits};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,13 +50,13 @@ fn look(file: &Path, reads: &ReadLog, most: u64, call: &ToolCall) -> Inspection 
         let text = format!("The file {path} has been {what}, before a crash interrupted you.");
         Inspection::Done { text, seen: reads.take_news() }
     };
-    match call.tool.as_str() {
-        "Write" => match (found, field("content")) {
+    match ToolTraits::of(&call.tool).effect {
+        CallEffect::WritesFile => match (found, field("content")) {
             (Some(found), Some(content)) if found == content => done("written", &found),
             (None, _) => Inspection::Undone,
             (Some(_), _) => Inspection::Unknown,
         },
-        "Edit" => {
+        CallEffect::EditsFile => {
             let (Some(found), Some(old), Some(new)) =
                 (found, field("old_string"), field("new_string"))
             else {
@@ -68,7 +68,14 @@ fn look(file: &Path, reads: &ReadLog, most: u64, call: &ToolCall) -> Inspection 
                 (true, true) | (false, false) => Inspection::Unknown,
             }
         }
-        _ => Inspection::Unknown,
+        CallEffect::None
+        | CallEffect::SubmitsPlan
+        | CallEffect::SendsMessage
+        | CallEffect::StartsAgent
+        | CallEffect::CreatesTask
+        | CallEffect::ChangesTask
+        | CallEffect::ChecksTasks
+        | CallEffect::EndsTeam => Inspection::Unknown,
     }
 }
 

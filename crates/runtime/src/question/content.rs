@@ -1,5 +1,6 @@
 //! A call as lines to read: all of its input, in the form that suits the tool.
 
+use pitcrew_protocol::{CallView, ToolTraits};
 use serde_json::{Map, Value};
 
 use super::diff;
@@ -34,14 +35,14 @@ pub enum Kind {
 pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec<Line> {
     let Value::Object(fields) = input else { return texts(&input.to_string()) };
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
-    match (tool, text("command"), text("file_path"), text("plan")) {
-        ("Bash", Some(command), _, _) => command_lines(command, fields),
-        ("Write", _, Some(file), _) => with_rest(
+    match (ToolTraits::of(tool).view, text("command"), text("file_path"), text("plan")) {
+        (CallView::Command, Some(command), _, _) => command_lines(command, fields),
+        (CallView::WholeFile, _, Some(file), _) => with_rest(
             fields,
             &["file_path", "content"],
             diff::of_write(file, asked, text("content")),
         ),
-        ("Edit", _, Some(file), _) => {
+        (CallView::Replacement, _, Some(file), _) => {
             let everywhere = fields.get("replace_all").and_then(Value::as_bool).unwrap_or_default();
             let change =
                 diff::Edit { old: text("old_string"), new: text("new_string"), everywhere };
@@ -51,8 +52,16 @@ pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec
                 diff::of_edit(file, asked, &change),
             )
         }
-        ("ExitPlanMode", _, _, Some(plan)) => with_rest(fields, &["plan"], prose(plan)),
-        _ => field_lines(fields, &[]),
+        (CallView::Plan, _, _, Some(plan)) => with_rest(fields, &["plan"], prose(plan)),
+        // Also a call without what its tool is shown by: then nothing of it is left out.
+        (
+            CallView::Fields
+            | CallView::Command
+            | CallView::WholeFile
+            | CallView::Replacement
+            | CallView::Plan,
+            ..,
+        ) => field_lines(fields, &[]),
     }
 }
 

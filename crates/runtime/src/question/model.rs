@@ -2,16 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, CallView, ToolTraits, tool_name};
 use serde_json::Value;
 
 use super::Digest;
 use super::content::{self, Kind, Line};
 use super::visible::visible;
 use crate::gate::AllowingRules;
-
-/// The tool by which a plan is handed in.
-const PLAN: &str = "ExitPlanMode";
 
 /// The most that is shown of what an asker says of its call.
 const SAYS_CHARS: usize = 160;
@@ -173,17 +170,17 @@ impl PermissionQuestion {
     /// Whether a plan is to be approved.
     #[must_use]
     pub fn is_plan(&self) -> bool {
-        self.tool == PLAN
+        ToolTraits::of(&self.tool).view == CallView::Plan
     }
 
     /// Who asks for what, in a line.
     #[must_use]
     pub fn heading(&self) -> String {
         let asker = visible(self.asker.as_str());
-        match self.tool.as_str() {
-            PLAN => format!("{asker} asks you to approve its plan"),
-            tool => format!("{asker} asks permission for {tool}"),
+        if self.is_plan() {
+            return format!("{asker} asks you to approve its plan");
         }
+        format!("{asker} asks permission for {}", self.tool)
     }
 
     /// Where the call is made, and why it is asked about: to be shown before its lines.
@@ -222,7 +219,7 @@ fn own_reason<'a>(tool: &str, input: &Value, reason: &'a str) -> &'a str {
     let is_call = |(verb, about): (&str, &str)| {
         let path = text("file_path").or(text("path")).or(text("notebook_path"));
         let is_path = path.is_some_and(|path| about.ends_with(path.trim_start_matches("./")));
-        (verb == "Use" && about == tool) || ((verb == tool || verb == "Read") && is_path)
+        (verb == "Use" && about == tool) || ((verb == tool || verb == tool_name::READ) && is_path)
     };
     if reason.split_once(' ').is_some_and(is_call) { "" } else { reason }
 }
@@ -236,11 +233,15 @@ fn shortened(says: &str) -> String {
 }
 
 fn offers(tool: &str, rules: AllowingRules) -> Vec<Offer> {
-    let first = match tool {
+    let first = match ToolTraits::of(tool).view {
         // The same edit is hardly ever made twice, and a plan is approved each on its own.
-        "Edit" | "Write" | PLAN if rules.accept_edits => Some(Offer::Edits),
-        "Edit" | "Write" => None,
-        _ => Some(Offer::Exactly { rule: rules.exact }),
+        CallView::Replacement | CallView::WholeFile | CallView::Plan if rules.accept_edits => {
+            Some(Offer::Edits)
+        }
+        CallView::Replacement | CallView::WholeFile => None,
+        CallView::Fields | CallView::Command | CallView::Plan => {
+            Some(Offer::Exactly { rule: rules.exact })
+        }
     };
     first.into_iter().chain(rules.wider.map(Offer::Rule)).collect()
 }

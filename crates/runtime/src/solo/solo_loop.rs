@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, InboxFile, Member, Status, chain};
+use pitcrew_protocol::{AgentName, InboxFile, Member, PermissionMode, Status, chain};
 use pitcrew_team::store::{Change, Event as Noted, Lease, LeaseName, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, Team};
 use tokio::sync::mpsc;
@@ -24,7 +24,7 @@ use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_mo
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::team_run::{
     Account, InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun,
-    SubagentRuns, UsageTotals, mode_named,
+    SubagentRuns, UsageTotals,
 };
 use crate::transcript::{Grant, ToolCall};
 
@@ -385,7 +385,7 @@ impl SoloLoop {
         match look {
             ModeLook::Same => {}
             ModeLook::Changed(mode) => {
-                if let Some(mode) = mode_named(&mode) {
+                if let Some(mode) = PermissionMode::named(&mode) {
                     self.link.tell(Event::ModeChanged(mode));
                     self.narrow_subagents(mode);
                     self.run_context

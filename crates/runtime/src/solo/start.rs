@@ -26,7 +26,7 @@ use crate::prompts::Prompt;
 use crate::run::{RunError, RunHandle, RunLimits, Stopper};
 use crate::team_run::{
     Account, AgentSpec, BuiltAgent, EVENTS_WAITING, InProcess, LoopHandle, REPORTS_WAITING,
-    RunContext, SubagentRuns, UsageTotals, holder_of_ours, mode_named, says_mode, store_error,
+    RunContext, SubagentRuns, UsageTotals, holder_of_ours, says_mode, store_error,
 };
 
 /// Starts a member: takes its lease, sees to its entry in the config, and lets its agent go on from its transcript, or
@@ -94,7 +94,7 @@ impl Arrival {
         let (reports, reported) = mpsc::channel(REPORTS_WAITING);
         let here = InProcess::default();
         let model = model_name(&member, options.model.as_deref())?;
-        let mode = if says_mode(&member) { mode_named(known_mode.mode()) } else { None };
+        let mode = if says_mode(&member) { PermissionMode::named(known_mode.mode()) } else { None };
         let spec = spec(&team, &member, &model, &options, mode, here.token());
         let mut run_context = RunContext::new(
             team,

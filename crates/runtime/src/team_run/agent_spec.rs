@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_model::Model;
-use pitcrew_protocol::{AgentName, PermissionMode, counted, neutralised};
+use pitcrew_protocol::{
+    AgentName, CallEffect, PermissionMode, ToolTraits, counted, neutralised, tool_name,
+};
 use pitcrew_team::store::LogName;
 use pitcrew_team::{Actor, Team};
 use tokio_util::sync::CancellationToken;
@@ -25,22 +27,6 @@ use crate::supervision::EscapeLog;
 use crate::team_tools::{exit_plan_mode, show_plan, team_tools};
 use crate::tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
 use crate::transcript::{Conversation, OpenCall};
-
-/// The tools whose calls the team knows by their key, so that they may be made again after a crash.
-const REPEATABLE: [&str; 12] = [
-    "TeamCreate",
-    "TeamDelete",
-    "Task",
-    "Agent",
-    "TaskCreate",
-    "TaskGet",
-    "TaskUpdate",
-    "TaskList",
-    "TaskStop",
-    "SendMessage",
-    "ExitPlanMode",
-    "BashOutput",
-];
 
 /// How many numbers of lines are shown.
 const LINES_SHOWN: usize = 5;
@@ -143,7 +129,8 @@ impl RunContext {
             (!unread.is_empty()).then(|| passed_over(&self.team, &spec.name, &unread));
         let is_new = spec.role == Role::Subagent || conversation == Conversation::default();
         let conversation_turns = conversation.turns();
-        let is_spawn = |open: &&OpenCall| matches!(open.call.tool.as_str(), "Task" | "Agent");
+        let is_spawn =
+            |open: &&OpenCall| ToolTraits::of(&open.call.tool).effect == CallEffect::StartsAgent;
         let spawns = conversation.open_calls().iter().filter(is_spawn);
         let open_spawns = spawns.map(|open| call_name(&spec.name, &open.call)).collect();
         let parted = conversation.parted().clone();
@@ -153,12 +140,7 @@ impl RunContext {
             name: spec.name.clone(),
             role: spec.role,
             max_turns: spec.max_turns,
-            read_only: tools
-                .iter()
-                .filter(|tool| tool.is_read_only())
-                .map(|tool| tool.name())
-                .collect(),
-            repeatable: REPEATABLE.into(),
+            tools: tools.iter().map(|tool| (tool.name(), tool.traits())).collect(),
             context: self.context_of(spec.model.as_ref()),
         };
         let tool_names = tools.iter().map(|tool| tool.name());
@@ -253,8 +235,9 @@ impl RunContext {
                     tools.extend(lead_tools(loop_handle, &self.openable));
                     tools.extend(team_tools(&self.team, &Actor::Lead, self.sockets.as_ref()));
                 } else {
-                    let of_subagents =
-                        |tool: &Arc<dyn Tool>| matches!(tool.name(), "Task" | "TaskStop");
+                    let of_subagents = |tool: &Arc<dyn Tool>| {
+                        matches!(tool.name(), tool_name::TASK | tool_name::TASK_STOP)
+                    };
                     tools.extend(
                         lead_tools(loop_handle, &self.openable).into_iter().filter(of_subagents),
                     );

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, LEAD_NAME, Member, PermissionMode, Program, chain};
+use pitcrew_protocol::{
+    AgentName, CallEffect, LEAD_NAME, Member, PermissionMode, Program, ToolTraits, chain,
+};
 use pitcrew_team::{KnownMode, Request, RequestKind};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::mode::mode_named;
 use super::run_context::RunContext;
 use crate::agent::Question;
 use crate::driver::Sink;
@@ -20,7 +21,6 @@ use crate::question::{AskedCall, AskedFile, Choice, Digest, Keep, Offer, Permiss
 use crate::run::{Answer, Ask, Asks};
 use crate::sandbox::Profile;
 use crate::settings::save_allowing_rule;
-use crate::team_tools::EXIT_PLAN_MODE;
 use crate::transcript::{Grant, ToolCall};
 
 /// A call that somebody is asked about.
@@ -51,9 +51,13 @@ impl Pending {
         Self { agent, tool, input, folder, description, says: None, program: Program::Pitcrew }
     }
 
+    fn submits_plan(&self) -> bool {
+        ToolTraits::of(&self.tool).effect == CallEffect::SubmitsPlan
+    }
+
     /// The plan that the lead wants approved.
     pub(super) fn own_plan(&self) -> Option<&str> {
-        let is_plan = self.tool == EXIT_PLAN_MODE && self.agent.as_str() == LEAD_NAME;
+        let is_plan = self.submits_plan() && self.agent.as_str() == LEAD_NAME;
         self.input.get("plan").and_then(Value::as_str).filter(|_| is_plan)
     }
 
@@ -158,7 +162,7 @@ pub(super) fn mode_of_client(
             .is_some_and(|answer| known.since_ms().is_none_or(|since_ms| answer.at_ms >= since_ms));
         request.kind == RequestKind::Plan && request.from == member.name && is_later
     };
-    match mode_named(known.mode()).unwrap_or_default() {
+    match PermissionMode::named(known.mode()).unwrap_or_default() {
         PermissionMode::Plan if requests.values().any(is_approved) => PermissionMode::Default,
         mode => mode,
     }
@@ -286,13 +290,12 @@ impl Asking {
                 .asking_rule(&pending.call())
                 .map(|rule| format!("the ask {rule} wants it asked"));
             let reason = rule.as_ref().unwrap_or(description);
-            let rules = match tool.as_str() {
+            let rules = if pending.submits_plan() {
                 // A plan is approved each on its own; whoever approves the lead's may let it edit at once.
-                EXIT_PLAN_MODE => AllowingRules {
-                    accept_edits: pending.own_plan().is_some(),
-                    ..AllowingRules::default()
-                },
-                _ => gate.allowing_rules(&pending.call()),
+                let accept_edits = pending.own_plan().is_some();
+                AllowingRules { accept_edits, ..AllowingRules::default() }
+            } else {
+                gate.allowing_rules(&pending.call())
             };
             let says = says.as_deref();
             Ok(PermissionQuestion::of(AskedCall {

@@ -374,7 +374,7 @@ impl TeamLoop {
             return ended;
         }
         let output = output_file(&self.run_context.team, name);
-        let notice = task_notification(name.as_str(), &output, status.as_str(), &message);
+        let notice = task_notification(name.as_str(), &output, status, &message);
         format!("{ended}\n\n{notice}")
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pitcrew_protocol::{AgentName, SpawnInput, TeamCall, subagent_schema, tool_schema};
+use pitcrew_protocol::{AgentName, SpawnInput, TeamCall, subagent_schema, tool_name, tool_schema};
 use serde_json::{Value, json};
 
 use super::subagents::Sending;
@@ -24,24 +24,24 @@ pub(super) fn lead_tools(loop_handle: &LoopHandle, models: &Arc<str>) -> Vec<Arc
     };
     vec![
         tool(
-            "TeamCreate",
+            tool_name::TEAM_CREATE,
             "Makes you the lead of a team, with a task list that all its members share. A run that has a team already gives \
              you that one, with the name that it has; it goes by the name that you asked for too. After TeamDelete \
              you may make another team.",
         ),
         tool(
-            "TeamDelete",
+            tool_name::TEAM_DELETE,
             "Ends your team and clears its files and worktrees away; worktrees with work of their own are kept and named. All \
              teammates must have shut down before.",
         ),
         tool(
-            "Task",
+            tool_name::TASK,
             "Starts another agent. With a `name` it is a teammate: it works beside you, with a conversation of its own, \
              until it is shut down, and you hear of it by mail. Without, it is a subagent: it does one job, and its last \
              message is the result of this call.",
         ),
         tool(
-            "TaskStop",
+            tool_name::TASK_STOP,
             "Stops a command or a subagent that runs in the background, or at once and for good a teammate, by its id or name.",
         ),
     ]
@@ -56,21 +56,17 @@ struct LeadTool {
 
 #[async_trait]
 impl Tool for LeadTool {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.name
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         self.description
     }
 
     fn input_schema(&self) -> Value {
         let schema = tool_schema(self.name).unwrap_or_else(|| json!({"type": "object"}));
         naming_models(schema, &self.models)
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
@@ -179,21 +175,17 @@ struct SubagentTool {
 
 #[async_trait]
 impl Tool for SubagentTool {
-    fn name(&self) -> &'static str {
-        "Task"
+    fn name(&self) -> &str {
+        tool_name::TASK
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Sends out a subagent: it does one job in your working folder, and its last message is the result of this call. Only \
          the lead spawns teammates."
     }
 
     fn input_schema(&self) -> Value {
         naming_models(subagent_schema(), &self.models)
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {

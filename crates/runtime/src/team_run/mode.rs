@@ -3,11 +3,6 @@
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Member, PermissionMode};
 use pitcrew_team::{KnownMode, ModeLowered, SpawnRecord, Team};
 
-/// Reads a mode as the wire names it.
-pub(crate) fn mode_named(name: &str) -> Option<PermissionMode> {
-    serde_json::from_value(name.into()).ok()
-}
-
 /// Whether the config says anything of a member's mode.
 pub(crate) fn says_mode(member: &Member) -> bool {
     member.mode.is_some()
@@ -22,7 +17,7 @@ async fn lowered_by(
 ) -> Result<impl Fn(&str) -> Option<&'static str> + Clone + use<>, ApiError> {
     let before = team.kept_bounds().await?.mode;
     Ok(move |name: &str| {
-        let mode = mode_named(name)?;
+        let mode = PermissionMode::named(name)?;
         let is_runs = mode == PermissionMode::BypassPermissions || before.as_deref() == Some(name);
         (is_runs && mode.freedom() > run.freedom()).then(|| run.handed_down().as_str())
     })

@@ -381,7 +381,7 @@ impl TeamLoop {
         let text = task_notification(
             agent.as_str(),
             &output,
-            "pending",
+            Status::Pending,
             &with_screen(said, screen.as_deref()),
         );
         self.agents.tell_lead(Event::Told { text });

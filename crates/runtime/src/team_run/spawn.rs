@@ -11,7 +11,6 @@ use pitcrew_team::{Enlisted, KnownMode, SpawnMember};
 use tokio::sync::oneshot;
 
 use super::agents::{AgentKind, RunningAgent};
-use super::mode::mode_named;
 use super::run_machine::RunInput;
 use super::spawn_backend::{MemberStart, SpawnBackend, SpawnCall, StartedMember};
 use super::start::TeamCreateState;
@@ -318,7 +317,7 @@ impl TeamLoop {
         let program = backend.program_of(member);
         let model = backend.model_of(&mut self.run_context, member)?;
         let known_mode = self.known_mode_of(member, program).await;
-        let mode = mode_named(known_mode.mode()).unwrap_or_default();
+        let mode = PermissionMode::named(known_mode.mode()).unwrap_or_default();
         let worktree = member.worktree_path.as_ref().map(PathBuf::from);
         let home = member.cwd.as_ref().map_or_else(|| self.run_context.cwd.clone(), PathBuf::from);
         let cwd = worktree.clone().unwrap_or(home);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, Injected, LEAD_NAME, Member, Status, TeamConfig, chain,
-    neutralised, render,
+    AgentName, ApiError, ErrorCode, Injected, LEAD_NAME, Member, PermissionMode, Status,
+    TeamConfig, chain, neutralised, render,
 };
 use pitcrew_team::store::{Event as Noted, JournalSummary, LeaseName, Spent, StoreError};
 use pitcrew_team::{Escaped, KnownMode, MemberRemoved, RefusedMode, Team};
@@ -18,7 +18,6 @@ use super::agents::{AgentKind, Agents, RunningAgent};
 use super::backends::{Backends, lives_elsewhere};
 use super::goes_on::GoesOn;
 use super::in_process::InProcess;
-use super::mode::mode_named;
 use super::recovery::Unremoved;
 use super::run_context::{RunContext, can_start};
 use super::run_machine::{EndReason, RunInput, RunMachine};
@@ -195,7 +194,10 @@ impl TeamLoop {
         let known =
             member.map(|member| KnownMode::of_lead(&self.run_context.team, member, given.as_str()));
         let (known_mode, refused) = known.unzip();
-        let mode = known_mode.as_ref().and_then(|known| mode_named(known.mode())).unwrap_or(given);
+        let mode = known_mode
+            .as_ref()
+            .and_then(|known| PermissionMode::named(known.mode()))
+            .unwrap_or(given);
         let spec = AgentSpec {
             name: AgentName::lead(),
             role: Role::Lead,

@@ -165,11 +165,7 @@ impl RunContext {
         definition: &AgentDefinition,
     ) -> Result<PermissionMode, ToolOutcome> {
         let asked = match &sending.input.mode {
-            Some(asked) => {
-                let mode: Option<PermissionMode> =
-                    serde_json::from_value(asked.clone().into()).ok();
-                Some(mode.ok_or_else(|| unknown_mode(asked))?)
-            }
+            Some(asked) => Some(PermissionMode::named(asked).ok_or_else(|| unknown_mode(asked))?),
             None => definition.permission_mode,
         };
         let bypass = PermissionMode::BypassPermissions;
@@ -368,9 +364,9 @@ pub(super) fn notice(
     let guard = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
     let (id, outcome) = (guard(name.as_str()), outcome(name, status, reason, text));
     let (state, verb) = match (status, outcome.is_error) {
-        (Status::Killed, _) => ("killed", "was stopped"),
-        (_, true) => ("failed", "failed"),
-        (_, false) => ("completed", "has done its job"),
+        (Status::Killed, _) => (Status::Killed, "was stopped"),
+        (_, true) => (Status::Failed, "failed"),
+        (_, false) => (Status::Completed, "has done its job"),
     };
     format!(
         "<task_notification>\n<task_id>{id}</task_id>\n<status>{state}</status>\n<message>Subagent \"{id}\" {verb}.</message>\n\

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, LEAD_NAME, Member, Status, TaskId, chain};
+use pitcrew_protocol::{
+    AgentName, Frame, LEAD_NAME, Member, PermissionMode, Status, TaskId, chain,
+};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{ModeLook, RefusedMode, RunBounds};
 use tokio::sync::mpsc;
@@ -17,7 +19,6 @@ use super::agents::{Agents, Answers, RunningAgent};
 use super::answers::Pending;
 use super::backends::Backends;
 use super::client_turns::client_seen;
-use super::mode::mode_named;
 use super::recovery::Unremoved;
 use super::remote::{RemoteReport, TURN_SHOWS_WITHIN};
 use super::run_context::RunContext;
@@ -408,7 +409,7 @@ impl TeamLoop {
             match known.look(&self.run_context.team, member) {
                 ModeLook::Same => {}
                 ModeLook::Changed(mode) => {
-                    if let Some(mode) = mode_named(&mode) {
+                    if let Some(mode) = PermissionMode::named(&mode) {
                         self.run_context.sink.tell(running.switch(name, mode)).await;
                         changed.push((name.clone(), mode));
                     }

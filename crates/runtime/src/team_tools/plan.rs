@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pitcrew_protocol::{AgentName, TeamCall, tool_schema};
+use pitcrew_protocol::tool_name::EXIT_PLAN_MODE;
+use pitcrew_protocol::{AgentName, TeamCall};
 use pitcrew_team::{Actor, Team};
 use serde_json::{Value, json};
 
@@ -15,9 +16,6 @@ use crate::tools::{Tool, ToolContext, ToolOutcome};
 
 /// The longest plan a frame carries; the file may be longer.
 const PLAN_CHARS: usize = 50_000;
-
-/// The name of the tools.
-pub(crate) const EXIT_PLAN_MODE: &str = "ExitPlanMode";
 
 /// The tool by which a teammate hands in its plan.
 pub(crate) fn exit_plan_mode(team: &Team, member: &AgentName, plan_file: PathBuf) -> Arc<dyn Tool> {
@@ -64,20 +62,12 @@ struct ShowPlan {
 
 #[async_trait]
 impl Tool for ShowPlan {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         EXIT_PLAN_MODE
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Shows the plan in your plan file to the user, who approves it or says what to change."
-    }
-
-    fn input_schema(&self) -> Value {
-        tool_schema(EXIT_PLAN_MODE).unwrap_or_else(|| json!({"type": "object"}))
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
@@ -99,20 +89,12 @@ struct ExitPlanMode {
 
 #[async_trait]
 impl Tool for ExitPlanMode {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         EXIT_PLAN_MODE
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         "Hands the plan in your plan file to the lead for approval. End your turn after it: the answer wakes you."
-    }
-
-    fn input_schema(&self) -> Value {
-        tool_schema(EXIT_PLAN_MODE).unwrap_or_else(|| json!({"type": "object"}))
-    }
-
-    fn is_read_only(&self) -> bool {
-        false
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pitcrew_protocol::{
-    ApiError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised, tool_schema,
+    ApiError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised, tool_name,
 };
 use pitcrew_team::{Actor, Team, task_times};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::client_socket::ClientSockets;
 use crate::dropped::as_member;
@@ -30,24 +30,24 @@ pub(crate) fn team_tools(
     };
     vec![
         tool(
-            "TaskCreate",
+            tool_name::TASK_CREATE,
             "Adds a task to the team's list. It has no owner at first, and nothing it waits for.",
         ),
         tool(
-            "TaskGet",
+            tool_name::TASK_GET,
             "Shows one task: what is to be done, how it stands, what it waits for and what waits for it.",
         ),
         tool(
-            "TaskUpdate",
+            tool_name::TASK_UPDATE,
             "Changes a task: its texts, its owner, what it waits for, or its status. Set `owner` to your name and `status` to \
              `in_progress` to take one; of several takers one wins, and the others are told who.",
         ),
         tool(
-            "TaskList",
+            tool_name::TASK_LIST,
             "Lists the team's tasks with their status, owners, and what they still wait for.",
         ),
         tool(
-            "SendMessage",
+            tool_name::SEND_MESSAGE,
             "Writes to a member of the team, or to all; asks a teammate to shut down; answers a request to shut down or to \
              approve a plan. Text that you do not send this way is read by nobody.",
         ),
@@ -64,20 +64,12 @@ struct TeamTool {
 
 #[async_trait]
 impl Tool for TeamTool {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.name
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         self.description
-    }
-
-    fn input_schema(&self) -> Value {
-        tool_schema(self.name).unwrap_or_else(|| json!({"type": "object"}))
-    }
-
-    fn is_read_only(&self) -> bool {
-        matches!(self.name, "TaskGet" | "TaskList")
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {

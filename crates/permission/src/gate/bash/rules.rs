@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use pitcrew_protocol::tool_name;
+
 use super::super::rules::{Access, Rule, squeeze};
 use super::super::shell::{Effect, Reach, Redirect, ShellWord, effect, history};
 use super::super::steps::{Step, each};
@@ -23,7 +25,7 @@ impl Case<'_> {
 
     /// Whether a deny or ask rule speaks of any part of the command.
     pub(super) fn is_met_by(&self, rule: &Rule) -> bool {
-        if rule.names_tool("Bash") || rule.matches_command(&squeeze(self.command)) {
+        if rule.names_tool(tool_name::BASH) || rule.matches_command(&squeeze(self.command)) {
             return true;
         }
         let mut met = false;

@@ -1,7 +1,7 @@
 //! `pitcrew member mode`.
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::Program;
+use pitcrew_protocol::{PermissionMode, Program};
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::{Actor, SpawnRecord};
 use pitcrew_view::lead;
@@ -35,7 +35,7 @@ impl Mode {
         let member = team.member(&self.name).await?;
         let is_client = SpawnRecord::of(&member).is_none_or(|it| it.program == Program::Claude);
         let name = member.name;
-        if is_client && self.mode == "delegate" {
+        if is_client && self.mode == PermissionMode::Delegate.as_str() {
             let message = format!("{name} is run by Claude Code, which has no mode \"delegate\"");
             return Err(Failure::usage(message).hint("a teammate of pitcrew has it"));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pitcrew_protocol::{ApiError, chain};
+use pitcrew_protocol::{ApiError, CallEffect, ToolTraits, chain};
 use pitcrew_team::{AnswerFound, PermissionAsk};
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::{Driver, Outcome};
 use crate::agent::{Answerer, Event, Mail, Question, Role, Settlement};
 use crate::events::RunEvent;
 use crate::question::Digest;
-use crate::team_tools::{EXIT_PLAN_MODE, plan_of};
+use crate::team_tools::plan_of;
 use crate::transcript::{Grant, ToolCall};
 
 impl Driver {
@@ -126,7 +126,7 @@ impl Driver {
 
 /// A call of ExitPlanMode with the plan in its input, for whoever is to read it.
 async fn with_plan(agent_context: &AgentContext, mut call: ToolCall) -> ToolCall {
-    if call.tool == EXIT_PLAN_MODE
+    if ToolTraits::of(&call.tool).effect == CallEffect::SubmitsPlan
         && let Ok(plan) =
             plan_of(&call.input, &agent_context.plan_file, agent_context.context.limits.file_bytes)
                 .await

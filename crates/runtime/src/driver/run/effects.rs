@@ -1,6 +1,8 @@
 //! Each effect of the machine, carried out.
 
-use pitcrew_protocol::{ApiError, ErrorCode, MessageId, PermissionMode, Status, chain};
+use pitcrew_protocol::{
+    ApiError, CallEffect, ErrorCode, MessageId, PermissionMode, Status, ToolTraits, chain,
+};
 use pitcrew_team::{Actor, IdleNotice, IdleReason};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -39,7 +41,7 @@ impl Driver {
                 self.running.clear();
                 Outcome::Done
             }
-            Effect::Run(call, profile) => {
+            Effect::Run(call, profile, _means) => {
                 let (gate, judged) = (self.gate.clone(), self.judged.remove(&call.id));
                 self.begin(calls::run(agent_context, gate, mode, call, profile, judged))
             }
@@ -210,7 +212,7 @@ impl Driver {
 
     async fn report_call(&mut self, call: &ToolCall, ending: Ending) -> Outcome {
         self.log.note(&calls::in_words(call, &ending));
-        if call.tool == "TaskUpdate"
+        if ToolTraits::of(&call.tool).effect == CallEffect::ChangesTask
             && !ending.is_error
             && call.input.get("status") == Some(&"completed".into())
         {

@@ -1,0 +1,39 @@
+//! The names by which models call the tools, each written once.
+//!
+//! A tool of an MCP server has a name that is known at run time only (`mcp__server__tool`); what is known of it is said by
+//! [`ToolTraits`](crate::ToolTraits) all the same.
+
+/// Runs a shell command.
+pub const BASH: &str = "Bash";
+/// Reads a file.
+pub const READ: &str = "Read";
+/// Writes a file whole.
+pub const WRITE: &str = "Write";
+/// Replaces text in a file.
+pub const EDIT: &str = "Edit";
+/// Lists files whose paths match a pattern.
+pub const GLOB: &str = "Glob";
+/// Searches files for a regular expression.
+pub const GREP: &str = "Grep";
+/// Stops a background command, a subagent or a teammate.
+pub const TASK_STOP: &str = "TaskStop";
+/// Starts a subagent or a teammate.
+pub const TASK: &str = "Task";
+/// The name of [`TASK`] in the session dialect.
+pub const AGENT: &str = "Agent";
+/// Makes the caller's team.
+pub const TEAM_CREATE: &str = "TeamCreate";
+/// Ends the caller's team.
+pub const TEAM_DELETE: &str = "TeamDelete";
+/// Adds a task to the team's list.
+pub const TASK_CREATE: &str = "TaskCreate";
+/// Shows one task.
+pub const TASK_GET: &str = "TaskGet";
+/// Changes a task.
+pub const TASK_UPDATE: &str = "TaskUpdate";
+/// Lists the team's tasks.
+pub const TASK_LIST: &str = "TaskList";
+/// Writes to members of the team, and answers requests.
+pub const SEND_MESSAGE: &str = "SendMessage";
+/// Hands in a plan for approval.
+pub const EXIT_PLAN_MODE: &str = "ExitPlanMode";
