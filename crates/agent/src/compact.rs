@@ -1,8 +1,10 @@
-//! A conversation near the end of what its model can read: the model sums it up, and goes on from the summary.
+//! Compaction: when a conversation nearly fills its model's window, the model summarises it and
+//! continues from the summary.
 //!
-//! That happens at a boundary before a call of the model, where no call of a tool is open, and before waiting mail is
-//! delivered. A crash in it leaves nothing behind: the transcript still tells that the conversation is full. It comes to
-//! an end in any case, as a conversation is compacted again only after its model has answered, and only when it has grown.
+//! Compaction happens at a boundary before a model call, where no tool call is open, and before
+//! waiting mail is delivered. A crash during it leaves nothing behind, because the transcript still
+//! shows that the conversation is full. It always terminates: a conversation is compacted again
+//! only after its model has answered and the conversation has grown.
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::Status;
@@ -11,29 +13,30 @@ use super::machine::{Agent, Phase};
 use super::{Compaction, Effect, Effects, Mail, Summary};
 use crate::transcript::{LEAST_CHARS, Step, TOKEN_CHARS, tokens_of};
 
-/// The part of the window, as a divisor, that must be free right after a compaction for another to be worth its price.
+/// Divisor of the window. If less than this part is free right after a compaction, another
+/// compaction is not worth its cost.
 const LEAST_ROOM: u64 = 10;
 
-/// How often a summary without a word is asked for again.
+/// How often an empty summary is requested again.
 const EMPTY_SUMMARIES: u32 = 2;
 
-/// A compaction that is being made.
+/// The state of a running compaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Compacting {
-    /// What the model said when it could not read the conversation; none when that is only near.
+    /// The model's error when the conversation was too long, or `None` if it is only nearly full.
     too_long: Option<String>,
-    /// How many characters of the conversation are shown; all when absent.
+    /// Maximum number of characters of the conversation shown to the model, or `None` for all.
     most: Option<usize>,
-    /// The turn it is made for has not begun: only mail called for it.
+    /// Whether the turn has not begun yet, because only waiting mail asked for it.
     is_between_turns: bool,
-    /// How many summaries came without a word.
+    /// Number of empty summaries so far.
     empty: u32,
-    /// What those used and cost.
+    /// Usage and cost of the empty summaries.
     spent: (Usage, Option<f64>),
 }
 
 impl Agent {
-    /// Whether the conversation is to be compacted before the model is called.
+    /// Whether the conversation must be compacted before the next model call.
     pub(super) fn is_to_compact(&self) -> bool {
         let is_full = self.compact_above().is_some_and(|most| self.conversation.filled() > most);
         self.stop.is_none()
@@ -42,7 +45,7 @@ impl Agent {
             && is_full
     }
 
-    /// Whether the first message that waits needs the room of what a summary would take the place of.
+    /// Whether the first waiting message fits only after a compaction.
     pub(super) fn mail_needs_room(&self) -> bool {
         let filled = self.conversation.filled_about();
         let needs =
@@ -53,9 +56,10 @@ impl Agent {
         may_compact && is_of_use && self.pending.first().is_some_and(needs)
     }
 
-    /// How many messages are delivered at once: those that fit into what may be filled, and into a quarter of the window, so
-    /// that they fit beside a summary too. One is always delivered. They are counted as dense text, of which a token is two
-    /// characters: what does not fit would have to be shortened.
+    /// Returns how many messages to deliver at once: as many as fit below the compaction limit and
+    /// into a quarter of the window, so that they also fit beside a summary. At least one is
+    /// delivered. Messages count as dense text with two characters per token, because a message
+    /// that does not fit would have to be shortened.
     pub(super) fn mail_that_fits(&self) -> usize {
         let room = self
             .room_in_window(self.conversation.filled_about())
@@ -74,13 +78,15 @@ impl Agent {
         self.profile.context.compact_above.saturating_sub(filled)
     }
 
-    /// Whether another call of the model can follow the next: a summary is a call too, and of no use without another after it.
+    /// Whether one more model call is possible after the next one. A summary is a call too, and is
+    /// useless without a call after it.
     fn has_calls_left(&self) -> bool {
         self.profile.max_turns.is_none_or(|most| self.conversation.turns().saturating_add(1) < most)
     }
 
-    /// What may be filled. After a compaction that left much, half of the rest must fill up before the next; after one that
-    /// left too much, the model itself says when it is enough.
+    /// Returns how full the conversation may become before a compaction. If the last compaction
+    /// left much text, half of the remaining room must fill up first. If it left too much, returns
+    /// `None`: then only the model's own error triggers a compaction.
     fn compact_above(&self) -> Option<u64> {
         let bound = self.profile.context;
         let room = bound.window.saturating_sub(self.conversation.floor());
@@ -88,14 +94,14 @@ impl Agent {
             .then(|| bound.compact_above.max(self.conversation.floor() + room / 2))
     }
 
-    /// Whether it can go on only from a summary.
+    /// Whether the agent can continue only from a summary.
     #[cfg(test)]
     pub(super) fn is_stuck(&self) -> bool {
         self.compacting.too_long.is_some()
     }
 
-    /// Makes a conversation shorter that its model cannot read: first old results are cut, then it is summed up, and what
-    /// cannot be summed up is shortened.
+    /// Makes a conversation shorter after the model refused it as too long. First cuts old results,
+    /// then asks for a summary, and shortens what cannot be summarised.
     pub(super) fn too_long(&mut self, reason: String, fx: &mut Effects) {
         let is_compacting = self.phase == Phase::Compacting;
         if let Some(keep) = self.conversation.next_cut() {
@@ -105,7 +111,7 @@ impl Agent {
         if is_compacting {
             return self.compact_less(reason, fx);
         }
-        // A summary of what came before is no help against a single text that fills the window.
+        // A summary of earlier text does not help against a single message that fills the window.
         let unanswered = self.conversation.unanswered_size();
         let is_oversized = unanswered > chars_of(self.profile.context.window / 2);
         if (is_oversized || !self.conversation.can_be_compacted()) && self.shorten(fx) {
@@ -117,7 +123,8 @@ impl Agent {
         self.finish(Status::Failed, Some(reason), fx);
     }
 
-    /// Shortens what the model has not answered yet, as long as it is longer than all that the model can read, about.
+    /// Shortens messages that the model has not answered, until they fit into the window by
+    /// estimate.
     pub(super) fn fit_unanswered(&mut self, fx: &mut Effects) {
         let window = chars_of(self.profile.context.window);
         while self.conversation.unanswered_size() > window && self.shorten(fx) {}
@@ -129,8 +136,9 @@ impl Agent {
         true
     }
 
-    /// Has the model sum the conversation up. Of one that is longer than the window, as when its model was changed, only as
-    /// much is shown as fits; of one that the model could not read, an eighth less.
+    /// Asks the model for a summary. If the conversation is longer than the window, for example
+    /// after a change of model, shows only as much as fits. If the model refused it as too long,
+    /// shows an eighth less.
     pub(super) fn compact(&mut self, too_long: Option<String>, fx: &mut Effects) {
         let is_between_turns = matches!(self.phase, Phase::Pending | Phase::TurnEnd | Phase::Idle);
         let (filled, bound) = (self.conversation.filled_about(), self.profile.context);
@@ -150,7 +158,8 @@ impl Agent {
         fx.push(Effect::Compact { most: self.compacting.most });
     }
 
-    /// Goes on when not even the summary can be made of all: with half of what was shown, as long as there is any.
+    /// Tries the summary again with half of the conversation, after even the summary call was too
+    /// long. Fails when nothing is left to show.
     fn compact_less(&mut self, reason: String, fx: &mut Effects) {
         match self.conversation.next_shown(self.compacting.most) {
             Some(most) => {
@@ -161,13 +170,14 @@ impl Agent {
         }
     }
 
-    /// Puts the summary in place of the conversation, when that makes it shorter.
+    /// Replaces the conversation by the summary, if that makes it shorter.
     pub(super) fn summarised(&mut self, summary: Summary, fx: &mut Effects) {
         if self.phase != Phase::Compacting {
             return;
         }
         let Summary { briefing, text, usage, cost_usd } = summary;
         let (before_usage, before_cost) = self.compacting.spent;
+        // Empty summaries cost tokens too, so the report adds them to the final one.
         let spent = (before_usage + usage, added(before_cost, cost_usd));
         if text.is_none() && self.compacting.empty < EMPTY_SUMMARIES && self.has_calls_left() {
             self.compacting.empty += 1;
@@ -175,7 +185,8 @@ impl Agent {
             self.write(vec![Step::NotCompacted { usage, cost_usd }], fx);
             return self.compact_again(fx);
         }
-        // A third of the window: the briefing takes another, and the summary a tenth.
+        // Keep at most a third of the window. The briefing takes up to another third, the summary a
+        // tenth.
         let kept_chars = Some(chars_of(self.profile.context.window / 3));
         let before = self.conversation.size();
         let summed_up =
@@ -213,7 +224,8 @@ impl Agent {
         }
     }
 
-    /// Where it goes on: an agent that was parked meanwhile does not begin the turn that it was called for.
+    /// Returns the phase after a compaction. An agent that was parked meanwhile does not begin the
+    /// turn for which it compacted.
     fn after_compaction(&self, is_between_turns: bool) -> Phase {
         match (is_between_turns && self.is_parked, self.conversation.rested()) {
             (false, _) => Phase::Boundary,
@@ -223,18 +235,18 @@ impl Agent {
     }
 }
 
-/// As much of `whole` as `part` is of `all`.
+/// Returns the share of `whole` that `part` has in `all`.
 fn share(whole: u64, part: u64, all: u64) -> u64 {
     let [whole, part, all] = [whole, part, all.max(1)].map(u128::from);
     u64::try_from(whole.saturating_mul(part) / all).unwrap_or(u64::MAX)
 }
 
-/// How many characters so many tokens are, about.
+/// Returns the approximate number of characters of so many tokens.
 fn chars_of(tokens: u64) -> usize {
     usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(TOKEN_CHARS)
 }
 
-/// The sum of what is known of two costs.
+/// Adds two costs, where each may be unknown.
 fn added(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     one.into_iter().chain(other).reduce(|one, other| one + other)
 }

@@ -1,16 +1,17 @@
-//! The digest by which an answer names the very question it answers.
+//! The digest with which an answer names the exact question that it answers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 in hexadecimal digits.
+/// A SHA-256 digest in hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(String);
 
 impl Digest {
-    /// The digest of a call: its tool and its input, whatever the order of the input's fields.
+    /// Returns the digest of a call: its tool and its input. The order of the input's fields does
+    /// not matter.
     #[must_use]
     pub fn of_call(tool: &str, input: &Value) -> Self {
         let mut canonical = String::new();
@@ -18,17 +19,19 @@ impl Digest {
         Self::of_texts([tool, &canonical])
     }
 
-    /// The digest of texts, each told apart from the next.
+    /// Returns the digest of several texts. It depends on where each text ends.
     pub fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for text in texts {
+            // Without the lengths, the texts "ab" and "c" would give the same digest as "a" and
+            // "bc".
             hash.update((text.len() as u64).to_be_bytes());
             hash.update(text.as_bytes());
         }
         Self(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The digits.
+    /// Returns the hexadecimal digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -41,11 +44,12 @@ impl From<String> for Digest {
     }
 }
 
-/// Writes JSON with the fields of every object in the order of their names.
+/// Writes JSON with the fields of every object sorted by name.
 fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
+            // The same object may arrive with its fields in another order.
             fields.sort_by_key(|(name, _)| name.as_str());
             out.push('{');
             for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! All that can happen to an agent, and all that it can want done: two closed enums.
+//! Two closed enums: all events that can happen to an agent, and all effects that it can ask for.
 
 use std::time::Duration;
 
@@ -11,36 +11,36 @@ use crate::FileSeen;
 use crate::transcript::{AnswerFault, Grant, Step, ToolCall};
 use pitcrew_protocol::SandboxProfile;
 
-/// What an agent is, for as long as it lives.
+/// The fixed properties of an agent.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Its name.
+    /// The agent's name.
     pub name: AgentName,
-    /// Its part in the team.
+    /// The agent's role in the team.
     pub role: Role,
-    /// How many times its model may be called.
+    /// Maximum number of model calls.
     pub max_turns: Option<u32>,
     /// Its tools: what their calls mean, and which of them may run side by side or be made again.
     pub tools: ToolSet,
-    /// How much its model can read.
+    /// The context limits of its model.
     pub context: ContextBound,
 }
 
-/// How much a model can read, in tokens.
+/// The context limits of a model, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextBound {
-    /// All it can read.
+    /// The whole context window.
     pub window: u64,
-    /// What may be filled before the conversation is compacted.
+    /// Fill level above which the conversation is compacted.
     pub compact_above: u64,
 }
 
 impl ContextBound {
-    /// The share of the window that may be filled unless the settings say otherwise. What is left takes an answer, results
-    /// of tools that came since, and the call for the summary.
+    /// Default share of the window that may be filled. The rest is for an answer, for tool results
+    /// that arrived since, and for the summary call.
     pub const SHARE_PERCENT: u64 = 85;
 
-    /// The bound for a window.
+    /// Returns the limits for a window.
     #[must_use]
     pub fn of(window: u64, share_percent: u64) -> Self {
         Self {
@@ -50,157 +50,159 @@ impl ContextBound {
     }
 }
 
-/// The part an agent has.
+/// The role of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Leads the team.
+    /// The lead of the team.
     Lead,
-    /// Works on the team.
+    /// A teammate.
     Teammate,
-    /// Works for one call of another agent: it has no inbox, and ends with its first turn.
+    /// A subagent, which works for one call of another agent. It has no inbox, and ends with its
+    /// first turn.
     Subagent,
 }
 
-/// Something that happened to an agent.
+/// An event for an agent.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// It begins, with its prompt.
+    /// The agent starts with its prompt.
     Started {
-        /// What it is to do.
+        /// The prompt.
         prompt: String,
     },
-    /// It goes on from its transcript; without one it begins with what is in its inbox.
+    /// The agent resumes from its transcript. Without a transcript it begins with its inbox.
     Resumed,
-    /// The request to shut down in its conversation is void; it goes on with its work.
+    /// The shutdown request in the conversation is void. The agent continues its work.
     ShutdownWithdrawn {
-        /// What it is told of that.
+        /// The text about it for the model.
         text: String,
     },
-    /// There may be mail in its inbox.
+    /// There may be mail in the inbox.
     MailWaiting,
-    /// Its inbox was read: everything that was not marked read.
+    /// The inbox was read. Carries all unread messages.
     MailArrived(Vec<Mail>),
-    /// It is to know something; an idle agent starts a turn.
+    /// A text for the model. An idle agent starts a turn.
     Told {
         /// The text.
         text: String,
     },
-    /// Teammates of the lead have ended; it is told of each once.
+    /// Teammates of the lead have ended. The lead learns of each end once.
     Parted {
-        /// Who.
+        /// The teammates that ended.
         members: Vec<AgentName>,
-        /// The goodbyes that were referred to the crew and are answered by this.
+        /// The shutdown approvals that were referred to the loop and are settled by this event.
         ids: Vec<MessageId>,
-        /// What it is to know.
+        /// The text about it for the model.
         text: String,
     },
-    /// Teammates go on whose end the lead was told: their failure could not be put into the team's files.
+    /// Teammates whose end was reported to the lead still continue, because their failure could not
+    /// be recorded in the team's files.
     Rejoined {
-        /// Those who go on.
+        /// The teammates that continue.
         members: Vec<AgentName>,
-        /// What the model is to read.
+        /// The text about it for the model.
         text: String,
     },
-    /// The lead has made another team, after it deleted one.
+    /// The lead has created another team after deleting one.
     TeamMade,
-    /// It is given more to do, by the user; an idle agent starts a turn.
+    /// A further instruction of the user. An idle agent starts a turn.
     Instructed {
-        /// What.
+        /// The instruction.
         text: String,
     },
-    /// Mail that was referred to the crew is dealt with, and there is nothing to know.
+    /// Mail that was referred to the loop is handled, and the model need not know of it.
     Settled(Vec<MessageId>),
-    /// It is to look at what it put aside, as nobody else is working any more. It starts a turn, or announces once more
-    /// that it is idle.
+    /// The agent must look at mail that does not start a turn, because all others are idle. It
+    /// starts a turn, or reports idle again.
     Wake,
-    /// Its model answered.
+    /// The model answered.
     ModelFinished {
         /// The answer.
         response: Response,
-        /// What it cost, where that is known.
+        /// The cost of the call, if known.
         cost_usd: Option<f64>,
     },
-    /// Its model could not be reached, or declined for good.
+    /// The model could not be reached, or refused for good.
     ModelFailed {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What kind of failure it is.
+        /// The kind of failure.
         failure: ModelFailure,
     },
-    /// Its model summed the conversation up.
+    /// The model summarised the conversation.
     Summarised(Summary),
-    /// Hooks and the gate looked at a call.
+    /// Hooks and the gate have judged a call.
     Judged {
-        /// The call.
+        /// The id of the call.
         call: String,
-        /// What they say.
+        /// The judgement.
         judgement: Judgement,
-        /// What the hooks want the model to read beside the call's result.
+        /// Texts of the hooks for the model, beside the call's result.
         context: Vec<String>,
     },
-    /// A question for permission is in the lead's inbox.
+    /// A permission question was sent to the lead's inbox.
     PermissionAsked {
-        /// The call.
+        /// The id of the call.
         call: String,
         /// The id of the request.
         request: String,
     },
-    /// A permission was answered without mail.
+    /// A permission question was answered without mail.
     Answered {
-        /// The call.
+        /// The id of the call.
         call: String,
         /// The answer.
         grant: Grant,
     },
-    /// A call of a tool ended.
+    /// A tool call ended.
     ToolFinished {
-        /// The call.
+        /// The id of the call.
         call: String,
-        /// What came of it.
+        /// The result of the call.
         ending: Ending,
     },
-    /// What a call that a crash interrupted left behind.
+    /// The effects of a call that a crash interrupted were inspected.
     Inspected {
-        /// The call.
+        /// The id of the call.
         call: String,
-        /// What was found.
+        /// The finding.
         inspection: Inspection,
     },
     /// The hooks for the end of a turn ran.
     HookAnswered {
-        /// What they want done before the turn may end.
+        /// The hooks' request to continue the turn, if any.
         keep_going: Option<String>,
     },
-    /// Its permission mode was changed from outside.
+    /// The agent's permission mode was changed from outside.
     ModeChanged(PermissionMode),
-    /// A person cut its turn off.
+    /// A person interrupted the turn.
     Interrupted,
-    /// Nobody leads it for now: it ends its turn, takes no mail and waits.
+    /// The team has no lead at the moment. The agent ends its turn, takes no mail and waits.
     Parked,
-    /// It is led again.
+    /// The team has a lead again.
     Unparked,
-    /// Its run is being stopped: what it does is dropped where it is, to be gone on with another time. It still takes mail, of
-    /// which it refers what is not for its model.
+    /// The run is being stopped. The agent's current work is cancelled and can be resumed later.
+    /// The agent still reads its inbox, and refers mail that is not for its model.
     Held,
-    /// It is to end at the next boundary.
+    /// The agent must end at its next boundary.
     StopAsked {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Somebody ended it.
+    /// The agent was ended from outside.
     Killed {
-        /// Who, or why.
+        /// Who ended it, or the reason.
         reason: String,
     },
-    /// An effect could not be carried out; those after it were not.
+    /// An effect failed. The effects after it were not carried out.
     Broken {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Event {
-    /// Whether an agent takes notice of it while it is held: of its mail, of what is settled, and of its end.
+    /// Whether a held agent handles this event. It handles mail, settled mail and its end.
     pub(super) fn is_heard_when_held(&self) -> bool {
         match self {
             Self::MailWaiting
@@ -236,178 +238,186 @@ impl Event {
     }
 }
 
-/// What is to take the place of a conversation.
+/// The content that replaces a conversation after compaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// What the team is, who the agent is, its task and what waits for an answer.
+    /// A description of the team, the agent, its task and its open questions.
     pub briefing: String,
-    /// What the model wrote, as the conversation is to hold it; none when it wrote nothing.
+    /// The model's summary in its stored form, or `None` if the model wrote nothing.
     pub text: Option<String>,
-    /// What the call used.
+    /// Usage of the summary call.
     pub usage: Usage,
-    /// What it cost, where that is known.
+    /// The cost of the call, if known.
     pub cost_usd: Option<f64>,
 }
 
-/// How a model can fail for good.
+/// The kind of a final model failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelFailure {
-    /// The conversation is longer than the model can read; a shorter one would do.
+    /// The conversation is longer than the model can read. A shorter one may succeed.
     TooLong,
-    /// It was unavailable for longer than a call may wait; the same call may succeed later.
+    /// The model was unavailable for longer than a call may wait. The same call may succeed later.
     Unavailable {
-        /// How long its vendor asks to wait.
+        /// How long the vendor asks to wait.
         retry_after: Option<Duration>,
     },
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
-/// What hooks and the gate say of a call.
+/// The judgement of hooks and the gate about a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
-    /// It may run, with this input where it differs.
+    /// The call may run, possibly with a changed input.
     Allow {
-        /// The input to use instead.
+        /// The changed input, if any.
         input: Option<Value>,
-        /// What it can do, if it is a command.
+        /// The sandbox profile of the call, if it is a command.
         profile: SandboxProfile,
     },
-    /// It may not.
+    /// The call may not run.
     Deny {
-        /// Why, for the model to read.
+        /// The reason, for the model.
         reason: String,
     },
-    /// Somebody is to be asked.
+    /// A permission is needed.
     Ask(Question),
 }
 
-/// What somebody is asked about a call.
+/// A permission question about a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What the call would do, in a few words.
+    /// A short description of what the call would do.
     pub description: String,
-    /// Permission updates that would answer this and the like, in the wire's form.
+    /// Permission updates that would allow this call and similar ones, in the wire format.
     pub suggestions: Vec<Value>,
 }
 
-/// What came of a call of a tool.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
-    /// What the model reads.
+    /// The result as text for the model.
     pub text: String,
-    /// What programs read.
+    /// The result as data for programs.
     pub data: Value,
-    /// Whether it failed.
+    /// Whether the call failed.
     pub is_error: bool,
-    /// What hooks add.
+    /// Texts that hooks add.
     pub context: Vec<String>,
-    /// The files the agent has seen by it.
+    /// The files that the agent has seen through this call.
     pub seen: Vec<FileSeen>,
 }
 
-/// What a call that a crash interrupted left behind.
+/// The effects of a call that a crash interrupted were inspected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inspection {
-    /// All of it was done; this is its result.
+    /// The call was completed. Carries its result.
     Done {
-        /// What the model reads.
+        /// The result as text for the model.
         text: String,
-        /// The file, as it is.
+        /// The file's current state.
         seen: Vec<FileSeen>,
     },
-    /// Nothing of it was done.
+    /// The call had no effect.
     Undone,
-    /// That cannot be told.
+    /// It cannot be determined whether the call had an effect.
     Unknown,
 }
 
-/// Something an agent wants done.
+/// An action that an agent wants done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Write steps to the transcript, durably: at the latest when an effect comes that waits for it ([`Effect::waits_for`]).
+    /// Write steps to the transcript, durably. This happens at the latest before an effect that
+    /// waits for it ([`Effect::waits_for`]).
     Append(Vec<Step>),
-    /// Note in the journal that messages were delivered, then mark them read, beside what comes next.
+    /// Note in the journal that messages were delivered, then mark them as read, while later
+    /// effects proceed.
     Acknowledge(Vec<MessageId>),
-    /// Read the inbox; answered by [`Event::MailArrived`].
+    /// Read the inbox. Answered by [`Event::MailArrived`].
     TakeMail,
-    /// Call the model with the conversation; answered by [`Event::ModelFinished`] or [`Event::ModelFailed`].
+    /// Call the model with the conversation. Answered by [`Event::ModelFinished`] or
+    /// [`Event::ModelFailed`].
     CallModel,
-    /// Have the model sum the conversation up; answered by [`Event::Summarised`] or [`Event::ModelFailed`].
+    /// Ask the model to summarise the conversation. Answered by [`Event::Summarised`] or
+    /// [`Event::ModelFailed`].
     Compact {
-        /// How many characters of the conversation are shown to it; all when absent.
+        /// Maximum number of characters of the conversation shown to it, or `None` for all.
         most: Option<usize>,
     },
-    /// Tell everyone what came of a compaction.
+    /// Report the result of a compaction.
     ReportCompaction(Compaction),
-    /// Ask the hooks and the gate; answered by [`Event::Judged`].
+    /// Ask hooks and the gate about a call. Answered by [`Event::Judged`].
     Judge(Judging),
-    /// Ask for a permission; answered by [`Event::PermissionAsked`] and mail, or by [`Event::Answered`], or by both.
+    /// Ask for a permission. Answered by [`Event::PermissionAsked`] and mail, or by
+    /// [`Event::Answered`], or by both.
     AskPermission {
-        /// The call.
+        /// The id of the call.
         call: ToolCall,
-        /// What is asked about it.
+        /// The question about the call.
         question: Question,
     },
-    /// A question for permission that lay with the lead has its answer: whoever else was asked is to know.
+    /// Notify everyone else who was asked that the lead's permission question is answered.
     Settle(Settlement),
     /// Run a call, which means this to the agent; answered by [`Event::ToolFinished`].
     Run(ToolCall, SandboxProfile, CallEffect),
-    /// Drop what runs: the model's answer, calls of tools, hooks. Nothing of it is answered any more.
+    /// Cancel the running model call, tool calls and hooks. None of them is answered any more.
     CutOff,
-    /// Tell everyone what came of a call.
+    /// Report the result of a call.
     Report(ToolCall, Ending),
-    /// Look what an interrupted call left behind; answered by [`Event::Inspected`].
+    /// Inspect the effects of an interrupted call. Answered by [`Event::Inspected`].
     Inspect(ToolCall),
-    /// Run the hooks for the end of a turn; answered by [`Event::HookAnswered`].
+    /// Run the hooks for the end of a turn. Answered by [`Event::HookAnswered`].
     EndTurn(TurnEnd),
-    /// Tell the lead that this teammate is idle.
+    /// Send the lead an idle notice of this teammate.
     SendIdle(IdleReport),
-    /// Make a mode the agent's own, in the config.
+    /// Store a mode as the agent's own in the config.
     SetMode(PermissionMode),
-    /// Stop the agent's background commands, which may change things, as it is to change nothing from now on.
+    /// Stop the agent's background commands, because the agent enters plan mode and must change
+    /// nothing.
     StopCommands,
-    /// Apply permission updates to the agent's gate; a mode among them comes back as [`Event::ModeChanged`].
+    /// Apply permission updates to the agent's gate. A mode among them returns as
+    /// [`Event::ModeChanged`].
     Permit(Vec<Value>),
-    /// Let the crew act on a frame. It stays unread until [`Event::Parted`] or [`Event::Settled`] names it, so that after a
-    /// crash it is referred again.
+    /// Let the loop handle a frame. It stays unread until [`Event::Parted`] or [`Event::Settled`]
+    /// names it, so that it is referred again after a crash.
     Refer(Mail),
-    /// Tell everyone the state.
+    /// Report the agent's state.
     Announce(Status),
-    /// The agent has used all its model calls.
+    /// Report that the agent has used all its model calls.
     ReportLimit,
-    /// Nothing follows in this run, as the model is unavailable; the next run goes on from here.
+    /// Stop for this run because the model is unavailable. The next run continues from here.
     Park {
-        /// Why.
+        /// The reason.
         reason: String,
         /// How long the model's vendor asks to wait.
         retry_after: Option<Duration>,
     },
-    /// Nothing follows.
+    /// End the agent.
     End {
-        /// How it ended.
+        /// The final status.
         status: Status,
-        /// Why, where that is not plain.
+        /// The reason, if it is not obvious.
         reason: Option<String>,
-        /// The last word.
+        /// The agent's last text.
         text: Option<String>,
     },
 }
 
-/// What must be on disk before an effect is carried out.
+/// The data that must be on disk before an effect is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wait {
-    /// Nothing: nobody but the agent sees anything of it, and after a crash it comes again.
+    /// Nothing. Only the agent sees the effect, and after a crash it is requested again.
     Nothing,
-    /// Every step before it.
+    /// All earlier steps.
     Written,
-    /// Every step before it, and that the mail delivered before it is read.
+    /// All earlier steps, and the read marks of all mail delivered before.
     Marked,
 }
 
 impl Effect {
-    /// What must be on disk before it. An agent may think and read ahead of its transcript, for what comes of that is
-    /// written after the steps it came from, or not at all; what it does and says waits for them.
+    /// Returns which data must be on disk before this effect. An agent may call its model and read
+    /// mail before its steps are on disk, because the results are written after those steps or not
+    /// at all. Effects that others can see wait for the steps.
     #[must_use]
     pub fn waits_for(&self) -> Wait {
         match self {
@@ -418,9 +428,10 @@ impl Effect {
             | Self::CutOff
             | Self::Inspect(_)
             | Self::Permit(_) => Wait::Nothing,
-            // What is unread is archived with the team.
+            // Unmarked mail would be archived as unread with the team.
             Self::Run(_, _, CallEffect::EndsTeam) => Wait::Marked,
-            // What is unread when an agent ends is dead, and one that rests has no mail that it took.
+            // Unread mail of an ended agent counts as undelivered, so mark taken mail before the
+            // end. An idle agent must have no taken but unread mail either.
             Self::SendIdle(_) | Self::Park { .. } | Self::End { .. } => Wait::Marked,
             Self::Announce(
                 Status::Pending
@@ -448,91 +459,92 @@ impl Effect {
     }
 }
 
-/// What came of a compaction.
+/// The result of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compaction {
-    /// What the conversation filled before, in tokens.
+    /// Tokens in the conversation before.
     pub tokens_before: u64,
-    /// What it fills now, about; as much as before when the summary was of no use.
+    /// Estimated tokens now. Unchanged if the summary was not used.
     pub tokens_after: u64,
-    /// What the call for the summary used.
+    /// Usage of the summary call.
     pub usage: Usage,
-    /// What it cost, where that is known.
+    /// The cost of the call, if known.
     pub cost_usd: Option<f64>,
 }
 
-/// A call that hooks and the gate are to look at.
+/// A call for hooks and the gate to judge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judging {
-    /// The call.
+    /// The id of the call.
     pub call: ToolCall,
-    /// The mode it is to be judged by.
+    /// The mode in which the call is judged.
     pub mode: PermissionMode,
 }
 
 /// A turn that is about to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// What the model said last.
+    /// The model's last text.
     pub text: Option<String>,
 }
 
-/// A question for permission that has its answer.
+/// A permission question that has been answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
-    /// The call.
+    /// The id of the call.
     pub call: String,
     /// The id of the request.
     pub request: String,
-    /// Who answered.
+    /// The party that answered.
     pub by: Answerer,
     /// The reason of a refusal.
     pub refused: Option<String>,
 }
 
-/// Who answered a question for permission.
+/// The party that answered a permission question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answerer {
     /// The lead, by mail.
     Lead,
-    /// Somebody beside the agent; the lead does not know of it.
+    /// A person at the agent's own terminal. The lead does not know of the answer yet.
     Here,
 }
 
-/// Why a teammate is idle.
+/// The reason why a teammate is idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdleCause {
-    /// Its turn is over.
+    /// The turn has ended.
     TurnOver,
-    /// A person cut its turn off.
+    /// A person interrupted the turn.
     Interrupted,
-    /// It cannot go on, for this reason.
+    /// The agent cannot continue, for this reason.
     Failed(String),
-    /// Its turn is over with an answer that has this fault.
+    /// The turn ended with an answer that has this fault.
     BadAnswer(AnswerFault),
 }
 
-/// What the lead is told of an idle teammate.
+/// A report to the lead about an idle teammate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleReport {
-    /// Why it is idle.
+    /// The reason why the teammate is idle.
     pub cause: IdleCause,
-    /// The turn's last text, so that a report is not lost when nobody sent it.
+    /// The turn's last text. It keeps the result from being lost if the teammate did not send it by
+    /// message.
     pub result: Option<String>,
 }
 
-/// What is to be done, in order.
+/// The effects to carry out, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use = "effects do nothing until a driver carries them out"]
 pub struct Effects(Vec<Effect>);
 
 impl Effects {
-    /// Adds one at the end.
+    /// Adds an effect at the end.
     pub(super) fn push(&mut self, effect: Effect) {
         self.0.push(effect);
     }
 
-    /// Puts one before all others.
+    /// Adds an effect before all others.
     pub(super) fn push_first(&mut self, effect: Effect) {
         self.0.insert(0, effect);
     }

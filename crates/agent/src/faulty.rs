@@ -1,20 +1,21 @@
-//! A teammate is asked once more for an answer that was cut off or is empty, and its lead is told of one that stays cut off
-//! or is refused. A lead may have nothing to say while others work: it is asked at the end of its run, by `crew`.
+//! Handles faulty answers. A teammate whose answer was cut off or empty is asked once more. Its
+//! lead learns of an answer that stays cut off or is a refusal. A lead may stay silent while others
+//! work, so it is asked only at the end of its run, by the team's loop.
 
 use super::machine::{Agent, Phase};
 use super::{Effects, IdleCause, Role};
 use crate::transcript::{AnswerFault, Step};
 
-/// What the model reads after an answer that was cut off.
+/// Text for the model after an answer that was cut off.
 const CUT_OFF: &str = "<system-reminder>\nYour last answer was cut off at its greatest length. Give it again, whole and \
     shorter.\n</system-reminder>";
 
-/// What it reads after an empty one.
+/// Text for the model after an empty answer.
 const EMPTY: &str = "<system-reminder>\nYour last answer has no text. Go on with your work; if it is done, say what came \
     of it.\n</system-reminder>";
 
 impl Agent {
-    /// Ends the turn, unless its last answer is to be given again.
+    /// Ends the turn, or asks for the last answer once more.
     pub(super) fn rest_or_answer_again(&mut self, fx: &mut Effects) {
         match self.to_ask_again() {
             Some(text) if !std::mem::replace(&mut self.was_asked_again, true) => {
@@ -29,20 +30,20 @@ impl Agent {
         match self.conversation.answer_fault()? {
             _ if self.profile.role == Role::Lead => None,
             AnswerFault::Truncated => Some(CUT_OFF),
-            // Who has sent a message has no more to say.
+            // An agent that has just sent a message has reported already.
             AnswerFault::Empty => (!self.has_just_sent()).then_some(EMPTY),
-            // Who has refused is not asked the same again.
+            // A model that refused would refuse again, so it is not asked.
             AnswerFault::Refused => None,
         }
     }
 
-    /// Why the agent rests now: it has answered, well or not.
+    /// Returns the cause of going idle, including a faulty answer.
     pub(super) fn cause_of_rest(&self) -> IdleCause {
         match self.conversation.answer_fault() {
             Some(fault @ (AnswerFault::Truncated | AnswerFault::Refused)) => {
                 IdleCause::BadAnswer(fault)
             }
-            // Asked again, it has nothing to say.
+            // The model was asked again and has nothing to say, so the turn is simply over.
             Some(AnswerFault::Empty) | None => IdleCause::TurnOver,
         }
     }
@@ -114,7 +115,7 @@ mod tests {
                     "announce idle",
                 ],
             )
-            // With new work it has a new chance.
+            // New work allows a new request for a better answer.
             .then(
                 mail(&[("m1", "go on")]),
                 &["announce running", "write mail", "acknowledge m1", "call model"],

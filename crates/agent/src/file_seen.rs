@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// A file as an agent saw it, to be kept with its conversation.
+/// The last known content of a file, stored with the agent's conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSeen {
     /// The canonical path.
     pub path: PathBuf,
-    /// The SHA-256 of its content, in hex.
+    /// The SHA-256 of the file's content, in hex.
     pub sha256: String,
 }

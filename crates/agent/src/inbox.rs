@@ -1,4 +1,5 @@
-//! The inbox of an agent: its mail is sorted when it is read, waits for a boundary, and is delivered there.
+//! The inbox of an agent: its mail is sorted when it is read, waits for a boundary, and is
+//! delivered there.
 //!
 //! What a single message means is in `mail`.
 
@@ -9,7 +10,8 @@ use super::mail::Kind;
 use super::{Effect, Effects, Mail, Role};
 use crate::transcript::Step;
 
-/// How many superseded notices are marked read at once: each marking writes the whole inbox.
+/// Number of superseded notices that are marked as read at once, because each marking rewrites the
+/// whole inbox.
 const SUPERSEDED_AT_ONCE: usize = 32;
 
 impl Agent {
@@ -23,17 +25,18 @@ impl Agent {
     pub(super) fn mail_arrived(&mut self, mail: Vec<Mail>, fx: &mut Effects) {
         let phase = self.phase;
         self.sort(mail, fx);
-        // An answer among the mail may have brought the agent to a boundary, where the inbox is read anew.
+        // A permission answer among the mail may have led to a boundary. There the inbox is read
+        // again.
         if self.phase == phase {
             self.proceed(fx);
         }
     }
 
-    /// Acts on what is for the machine at once, and keeps the rest for the next boundary.
+    /// Handles mail that is for the machine, and keeps the rest for the next boundary.
     fn sort(&mut self, mail: Vec<Mail>, fx: &mut Effects) {
         for mail in mail {
             if self.conversation.holds(&mail.id) {
-                // Delivered before a crash that came before it was marked read.
+                // It was delivered before a crash, but not yet marked as read.
                 fx.push(Effect::Acknowledge(vec![mail.id]));
                 continue;
             }
@@ -41,7 +44,8 @@ impl Agent {
                 continue;
             }
             match mail.kind(self.profile.role) {
-                // A call that a crash cut off is made again, and only then it is known which answer is its.
+                // A crash interrupted the call that sends the plan. The call is repeated, and only
+                // then is it known which answer belongs to it.
                 Kind::Plan { request, .. } if self.may_yet_send_plan(&request) => {}
                 kind @ (Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. }) => {
                     if kind == Kind::Fold {
@@ -67,8 +71,9 @@ impl Agent {
         }
     }
 
-    /// Drops the notices of a sender that a newer one makes pointless. A lead at rest is sent thousands of them before its
-    /// next turn, and each would be written again with every message that comes in.
+    /// Drops older idle notices of a sender when a newer one arrives. An idle lead receives
+    /// thousands of them before its next turn, and each unread one is rewritten with every new
+    /// message.
     fn supersede(&mut self, sender: &str, fx: &mut Effects) {
         let role = self.profile.role;
         let superseded = &mut self.superseded;
@@ -84,7 +89,7 @@ impl Agent {
         }
     }
 
-    /// Takes note of a message that the model has no use for.
+    /// Records a message that the model need not read.
     pub(super) fn pass_over(&mut self, id: MessageId, fx: &mut Effects) {
         self.write(vec![Step::Mail { ids: vec![id.clone()], text: String::new() }], fx);
         fx.push(Effect::Acknowledge(vec![id]));
@@ -102,10 +107,11 @@ impl Agent {
         self.pending.iter().any(|mail| mail.kind(self.profile.role) == Kind::Read)
     }
 
-    /// Puts into the conversation what waits for it and fits: written first, then marked read. The rest stays unread until the
-    /// next boundary.
+    /// Adds pending mail that fits to the conversation. The steps are written first, then the mail
+    /// is marked as read. The rest stays unread until the next boundary.
     pub(super) fn deliver(&mut self, fx: &mut Effects) {
-        // After it has agreed to shut down the model is not called again: what it has not read is left unread, and is dead.
+        // After the agent approved its shutdown, its model is not called again. Mail that it has
+        // not read stays unread and counts as undelivered.
         if self.is_parked || self.is_agreeing_to_shut_down() {
             return;
         }
@@ -130,7 +136,8 @@ impl Agent {
                         mode.filter(|_| self.conversation.plan() == Some(request.as_str()))
                     {
                         self.mode = mode;
-                        // Before the delivery: after a crash in between, the mail comes again and sets it again.
+                        // Store the mode before the delivery. After a crash in between, the mail
+                        // arrives again and sets the mode again.
                         fx.push(Effect::SetMode(mode));
                     }
                     steps.push(Step::PlanAnswered { request });

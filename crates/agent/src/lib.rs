@@ -1,10 +1,12 @@
-//! One agent as a pure state machine: [`Agent::handle`] takes an [`Event`] and answers with [`Effects`].
+//! One agent as a pure state machine: [`Agent::handle`] takes an [`Event`] and returns [`Effects`].
 //!
-//! Nothing here waits, reads a clock, rolls dice or touches a file. The driver carries out the effects in their order,
-//! one after the other, and feeds what comes of them back as events; an effect that fails ends the list, and the failure
-//! comes back as [`Event::Broken`]. So "written to the transcript, then marked read" is an order in a list. Steps and marks
-//! may lag behind on their way to disk, but never behind an effect that waits for them ([`Effect::waits_for`]): an agent
-//! thinks ahead of its transcript, and does and says nothing that is not in it.
+//! This module does no I/O, never waits, and uses no clock and no random numbers. The driver
+//! carries out the effects in order and returns their results as events. A failing effect ends the
+//! list, and the failure returns as [`Event::Broken`]. So "written to the transcript, then marked
+//! as read" is the order of two list entries. Steps and read marks may reach the disk later, but
+//! always before an effect that waits for them ([`Effect::waits_for`]). An agent may call its model
+//! ahead of its transcript. Nothing that others can see happens before the steps for it are in the
+//! transcript.
 
 mod compact;
 mod digest;

@@ -1,8 +1,9 @@
 //! The machine: its phases, and what each event makes of them.
 //!
-//! A turn is a chain of boundaries. At each the inbox is read and delivered; then come the next calls of the turn, or the
-//! model, or the end of the turn. What happens to single calls is in `round`, how mail is sorted and delivered in `inbox`, how a turn is cut
-//! off and an agent parked in `pause`, and what becomes of a conversation that is nearly too long in `compact`.
+//! A turn is a chain of boundaries. At each the inbox is read and delivered; then come the next
+//! calls of the turn, or the model, or the end of the turn. What happens to single calls is in
+//! `round`, how mail is sorted and delivered in `inbox`, how a turn is cut off and an agent parked
+//! in `pause`, and what becomes of a conversation that is nearly too long in `compact`.
 
 use std::collections::HashSet;
 
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::transcript::{AnswerFault, Conversation, Step};
 
-/// An agent.
+/// The state machine of an agent.
 #[derive(Debug)]
 pub struct Agent {
     pub(super) profile: Profile,
@@ -25,19 +26,21 @@ pub struct Agent {
     pub(super) mode: PermissionMode,
     pub(super) phase: Phase,
     pub(super) stages: Vec<(String, Stage)>,
-    /// What hooks said before calls that have no result yet.
+    /// Texts of hooks for calls that have no result yet.
     pub(super) remarks: Vec<(String, Vec<String>)>,
     pub(super) pending: Vec<Mail>,
-    /// The messages in `pending`: a busy agent reads its whole inbox again each time it is rung.
+    /// Ids of the messages in `pending`. A busy agent reads its whole inbox again at each
+    /// notification, so known messages must be skipped.
     pub(super) waiting: HashSet<MessageId>,
-    /// Idle notices that newer ones took the place of, until they are marked read. They stay in `waiting`, since the inbox
-    /// may be read again before that.
+    /// Idle notices that were replaced by newer ones and are not marked as read yet. They stay in
+    /// `waiting`, because the inbox may be read again before that.
     pub(super) superseded: Vec<MessageId>,
-    /// What it is to know at the next boundary.
+    /// Steps to add to the conversation at the next boundary.
     pub(super) told: Vec<Step>,
     pub(super) referred: HashSet<MessageId>,
-    /// Answers were read to questions that are not asked yet, since a crash came before the asking was on disk. They stay
-    /// unread until then.
+    /// Whether answers have arrived for questions that are not on record, because a crash came
+    /// before the questions were on disk. The answers stay unread until the questions are asked
+    /// again.
     pub(super) has_early_answer: bool,
     pub(super) stop: Option<String>,
     pub(super) repeats: Repeats,
@@ -45,36 +48,36 @@ pub struct Agent {
     pub(super) compacting: Compacting,
     pub(super) is_parked: bool,
     pub(super) is_held: bool,
-    /// Its faulty answer was asked for again, and no good one came since.
+    /// Whether a faulty answer was asked for again and no good answer has come since.
     pub(super) was_asked_again: bool,
     pub(super) announced: Status,
 }
 
-/// Where an agent stands.
+/// The phase of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Not started.
     Pending,
-    /// Between two steps of a turn: the inbox is being read.
+    /// Between two steps of a turn. The inbox is being read.
     Boundary,
-    /// After an answer without calls: the inbox is being read once more.
+    /// After an answer without calls. The inbox is read once more.
     TurnEnd,
     /// The model is being called.
     Thinking,
     /// The model is being called for a summary.
     Compacting,
-    /// Calls of tools are being made.
+    /// Tool calls are running.
     Calling,
-    /// The hooks for the end of the turn run.
+    /// The hooks for the end of the turn are running.
     Resting,
     /// Between turns.
     Idle,
-    /// No more.
+    /// Ended.
     Over(Status),
 }
 
 impl Agent {
-    /// Makes an agent, with the conversation it had if it had one.
+    /// Creates an agent with its earlier conversation, if it had one.
     #[must_use]
     pub fn new(profile: Profile, mode: PermissionMode, conversation: Conversation) -> Self {
         Self {
@@ -101,37 +104,37 @@ impl Agent {
         }
     }
 
-    /// What the agent is.
+    /// Returns the agent's fixed properties.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Its conversation so far.
+    /// Returns the conversation so far.
     #[must_use]
     pub fn conversation(&self) -> &Conversation {
         &self.conversation
     }
 
-    /// The permission mode it works in.
+    /// Returns the agent's permission mode.
     #[must_use]
     pub fn mode(&self) -> PermissionMode {
         self.mode
     }
 
-    /// Whether it does nothing more, whatever happens.
+    /// Whether the agent has ended. It then ignores all events.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over(_))
     }
 
-    /// Whether it was stopped since it made the same call again and again.
+    /// Whether the agent was stopped because it repeated the same call again and again.
     #[must_use]
     pub fn was_looping(&self) -> bool {
         self.repeats.has_stopped
     }
 
-    /// How it stands.
+    /// Returns the agent's state.
     #[must_use]
     pub fn status(&self) -> Status {
         match self.phase {
@@ -155,7 +158,7 @@ impl Agent {
         }
     }
 
-    /// Takes what happened, and tells what is to be done about it. After the end nothing happens any more.
+    /// Processes an event and returns the effects to carry out. An ended agent ignores all events.
     pub fn handle(&mut self, event: Event) -> Effects {
         let mut fx = Effects::default();
         if matches!(self.phase, Phase::Over(_)) || (self.is_held && !event.is_heard_when_held()) {
@@ -179,6 +182,7 @@ impl Agent {
             Event::TeamMade => self.learn([Step::TeamMade], &mut fx),
             Event::Parted { members, ids, text } => self.parted(members, ids, text, &mut fx),
             Event::Instructed { text } => {
+                // A new instruction of the user may justify a call that was already repeated.
                 self.repeats.forget();
                 self.learn([Step::Instructed { text }], &mut fx);
             }
@@ -231,13 +235,15 @@ impl Agent {
         self.mode = mode;
     }
 
-    /// Is to know something at the next boundary; an idle agent starts a turn.
+    /// Switches to another permission mode. Entering plan mode stops the background commands.
     fn learn(&mut self, steps: impl IntoIterator<Item = Step>, fx: &mut Effects) {
+        // The model learns this at the next boundary. An idle agent starts a turn for it.
         self.told.extend(steps);
         self.proceed_when_idle(fx);
     }
 
-    /// Learns of the end of teammates, with their goodbyes. What it knows already does not wake it.
+    /// Records the end of teammates, together with their shutdown approvals. Ends that the
+    /// conversation already contains do not wake the agent.
     fn parted(
         &mut self,
         members: Vec<AgentName>,
@@ -251,8 +257,9 @@ impl Agent {
         self.learn([Step::Parted { members, ids, text }], fx);
     }
 
-    /// Tells a new state: a start of work before the first deed, so that who sees the mail marked read has heard of it,
-    /// and everything else after the last.
+    /// Reports a changed state. The start of work comes before all other effects, so that an
+    /// observer hears of it before it sees mail marked as read. Any other state comes after all
+    /// other effects.
     fn announce(&mut self, fx: &mut Effects) {
         let status = self.status();
         if status == self.announced {
@@ -284,7 +291,7 @@ impl Agent {
         }
     }
 
-    /// Comes to a boundary, where the inbox is read. An agent without an inbox goes straight on.
+    /// Enters a boundary, where the inbox is read. An agent without an inbox continues at once.
     pub(super) fn boundary(&mut self, phase: Phase, fx: &mut Effects) {
         self.phase = phase;
         match self.profile.role {
@@ -300,7 +307,7 @@ impl Agent {
         }
     }
 
-    /// Goes on from a boundary, once the inbox was read.
+    /// Continues from a boundary after the inbox was read.
     pub(super) fn proceed(&mut self, fx: &mut Effects) {
         if self.is_held {
             return;
@@ -318,10 +325,11 @@ impl Agent {
         };
         let waits_for_its_plan = self.conversation.plan().is_some() && !woken;
         if goes_on && !waits_for_its_plan && (self.is_to_compact() || self.mail_needs_room()) {
-            // What waits for the boundary stays where it is, so that it is delivered behind the summary.
+            // Pending mail stays pending, so that it is delivered after the summary.
             return self.compact(None, fx);
         }
-        // The model is not called again: a text that it has not read stays unread, so that nobody is told that it was read.
+        // When the agent is stopping, the model is not called again. Unread texts stay unread, so
+        // that no sender believes they were read.
         if goes_on && !(self.stop.is_some() && self.has_text_to_read()) {
             self.deliver(fx);
         }
@@ -333,7 +341,7 @@ impl Agent {
             } else if self.phase == Phase::Pending {
                 self.phase = Phase::Idle;
             } else if was_called {
-                // The answer to a call to wake: there is nothing to do.
+                // The answer to a wake-up: there is nothing to do.
                 fx.push(Effect::Announce(self.announced));
             }
         } else if self.has_calls_to_make() {
@@ -376,6 +384,7 @@ impl Agent {
             return;
         }
         let fault = AnswerFault::of(&response.stop, &response.blocks);
+        // A good answer allows a later faulty one to be asked for again.
         self.was_asked_again &= fault.is_some();
         self.write(
             vec![Step::Assistant {
@@ -441,7 +450,7 @@ impl Agent {
         fx.push(Effect::SendIdle(IdleReport { cause, result: self.conversation.last_text() }));
     }
 
-    /// Ends the agent. A lead's transcript stays open: a team that is resumed goes on with it.
+    /// Ends the agent. A lead's transcript gets no end mark, because a resumed team continues it.
     pub(super) fn finish(&mut self, status: Status, reason: Option<String>, fx: &mut Effects) {
         if self.profile.role == Role::Teammate {
             if status == Status::Failed {
@@ -459,7 +468,7 @@ impl Agent {
         fx.push(Effect::End { status, reason, text: self.conversation.last_text() });
     }
 
-    /// Makes steps part of the conversation, here and on disk.
+    /// Adds steps to the conversation, in memory and on disk.
     pub(super) fn write(&mut self, steps: Vec<Step>, fx: &mut Effects) {
         if steps.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! Mail as an agent takes it: which messages its model is to read, which wake it, and which are for the machine alone.
+//! Classifies mail for an agent: which messages its model reads, which start a turn, and which only
+//! the machine handles.
 
 use pitcrew_protocol::{Frame, MessageId, PermissionMode, PermissionResponse};
 use serde_json::Value;
@@ -7,61 +8,63 @@ use super::Role;
 use crate::Digest;
 use crate::transcript::Grant;
 
-/// A message out of an inbox.
+/// One message from an inbox.
 ///
-/// Whether its sender may send such a frame was checked by `team`; a frame that nobody may send comes as text.
+/// `team` has already checked that the sender may send such a frame. A frame that the sender may
+/// not send arrives as plain text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mail {
-    /// The message.
+    /// The id of the message.
     pub id: MessageId,
-    /// Who sent it.
+    /// The sender.
     pub from: String,
-    /// What the model would read of it, tag and all.
+    /// The text for the model, with its tags.
     pub rendered: String,
-    /// The frame it holds.
+    /// The frame in the message, if any.
     pub frame: Option<Frame>,
 }
 
-/// What an agent does with a message.
+/// The way an agent handles a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// The model reads it, at the next boundary or at once.
+    /// The model reads it at the next boundary. An idle agent starts a turn for it.
     Read,
-    /// The model reads it with the next turn, whatever starts that.
+    /// The model reads it in the next turn, but it does not start one.
     Fold,
-    /// A permission was answered.
+    /// A permission question was answered.
     Permission {
-        /// The request.
+        /// The id of the request.
         request: String,
         /// The answer.
         grant: Grant,
-        /// The digest of the call that it answers, if the lead says so.
+        /// The digest of the call that was answered, if the lead sent one.
         digest: Option<Digest>,
     },
-    /// A plan was answered; the model reads that too.
+    /// A plan was answered. The model reads the answer too.
     Plan {
-        /// The request.
+        /// The id of the request.
         request: String,
-        /// The mode the agent works in from now on, if the plan was approved.
+        /// The agent's new mode, if the plan was approved.
         mode: Option<PermissionMode>,
     },
-    /// The agent is asked to shut down; the model reads that too.
+    /// The agent is asked to shut down. The model reads the request too.
     Shutdown {
-        /// The request.
+        /// The id of the request.
         request: String,
     },
-    /// The crew acts on it, and the model does not read it.
+    /// The team's loop handles it. The model does not read it.
     Refer,
 }
 
 impl Mail {
-    /// Whether a newer notice of the same sender says all that this one says: that its turn is over.
+    /// Whether the message only says that the sender is idle, so that a newer notice of the same
+    /// sender replaces it.
     pub(super) fn says_only_idle(&self, role: Role) -> bool {
         let Some(Frame::IdleNotification(idle)) = &self.frame else { return false };
         self.kind(role) == Kind::Fold && idle.completed_task_id.is_none()
     }
 
-    /// Tells what an agent of that role does with the message.
+    /// Returns how an agent of that role handles the message.
     pub(super) fn kind(&self, role: Role) -> Kind {
         let Some(frame) = &self.frame else { return Kind::Read };
         match (role, frame) {
@@ -113,7 +116,8 @@ impl Mail {
     }
 }
 
-/// Reads a mode as the wire names it; `plan` is none to go on in.
+/// Parses the wire name of a mode. Returns `None` for `plan`, because an approved plan ends plan
+/// mode.
 fn mode_named(name: &str) -> Option<PermissionMode> {
     PermissionMode::named(name).filter(|mode| *mode != PermissionMode::Plan)
 }

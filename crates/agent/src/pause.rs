@@ -1,4 +1,5 @@
-//! Stopping for now: a turn that a person cuts off, an agent that nobody leads, and one whose run is being stopped.
+//! Interruptions: a turn that a person interrupts, an agent whose team has no lead, and an agent
+//! whose run is being stopped.
 
 use pitcrew_protocol::Status;
 use std::time::Duration;
@@ -10,22 +11,22 @@ use super::machine::{Agent, Phase};
 use super::{Answerer, Effect, Effects, Ending, IdleCause, Role, Settlement};
 use crate::transcript::{Step, ToolCall};
 
-/// What the model reads of a turn that was cut off, in the reference client's words.
+/// Text for the model about an interrupted turn, in the reference client's words.
 const CUT_OFF: &str = "[Request interrupted by user]";
 
-/// The same, in place of the result of a call.
+/// Result of a call in an interrupted turn, in the reference client's words.
 const CALL_CUT_OFF: &str = "[Request interrupted by user for tool use]";
 
-/// Why a question is void that was open when the turn was cut off.
+/// Why a permission question is void after its turn was interrupted.
 const NOBODY_ASKS: &str = "the user interrupted the turn";
 
 impl Agent {
-    /// Whether it takes no mail at all: it is between turns, and nobody leads it.
+    /// Whether the agent takes no mail: it is between turns, and the team has no lead.
     pub(super) fn is_at_rest(&self) -> bool {
         self.is_parked && matches!(self.phase, Phase::Pending | Phase::Idle)
     }
 
-    /// Goes on with the mail that came meanwhile.
+    /// Reads the mail that arrived while the team had no lead.
     pub(super) fn unparked(&mut self, fx: &mut Effects) {
         self.is_parked = false;
         if self.phase == Phase::Idle {
@@ -33,7 +34,8 @@ impl Agent {
         }
     }
 
-    /// Ends the turn where it is: what runs is dropped, and every open call gets a result that says so.
+    /// Ends the turn immediately. Running work is cancelled, and each open call gets a result that
+    /// says so.
     pub(super) fn interrupted(&mut self, fx: &mut Effects) {
         match self.phase {
             Phase::Pending | Phase::Idle | Phase::Over(_) => return,
@@ -44,11 +46,13 @@ impl Agent {
             | Phase::Calling
             | Phase::Resting => {}
         }
-        // A subagent has no turn but the one that its caller waits for; it is dropped with the call.
+        // A subagent has only the turn its caller waits for. It is cancelled together with the
+        // caller's call.
         if self.profile.role == Role::Subagent {
             return;
         }
         fx.push(Effect::CutOff);
+        // Late results of cancelled calls find no stage and are ignored.
         self.stages.clear();
         self.remarks.clear();
         let open: Vec<_> =
@@ -66,20 +70,22 @@ impl Agent {
             self.write(vec![Step::Told { text: CUT_OFF.to_owned() }], fx);
         }
         self.fall_idle(IdleCause::Interrupted, fx);
-        // What was put aside for the turn's next boundary starts the next turn.
+        // Mail that waited for the interrupted turn's next boundary starts the next turn.
         self.proceed_when_idle(fx);
     }
 
-    /// Drops what runs, as a crash would: the transcript says where to go on.
+    /// Cancels running work, as a crash would. The transcript shows where to continue.
     pub(super) fn held(&mut self, fx: &mut Effects) {
         self.is_held = true;
         fx.push(Effect::CutOff);
     }
 
-    /// Stops where it is, as its model is unavailable: the conversation still waits for the model's answer.
+    /// Stops the turn because the model is unavailable. The conversation still waits for the
+    /// model's answer.
     ///
-    /// A lead parks, and its run with it. A teammate stays on the team: its lead learns why it is idle, and the next message
-    /// has it call its model again. A subagent ends, and its caller learns why.
+    /// A lead parks, and its run ends with it. A teammate stays in the team: its lead learns why it
+    /// is idle, and the next message makes it call its model again. A subagent ends, and its caller
+    /// learns why.
     pub(super) fn model_unavailable(
         &mut self,
         reason: String,

@@ -1,8 +1,9 @@
-//! An agent that makes the same call with the same result again and again: it is told, then somebody is asked, and at last
-//! it is stopped.
+//! Detects an agent that repeats a call with the same result. The agent is warned first, then each
+//! repeat needs a permission, and at last the agent is stopped.
 //!
-//! What was seen: a model that wrote the same file 1,596 times, and one that went on for 1,091 turns until a timeout. Calls
-//! that bring something new in between count as work: who runs the tests after each change may see them fail alike.
+//! Observed cases: a model that wrote the same file 1,596 times, and one that continued for 1,091
+//! turns until a timeout. Repeats with new results in between count as work. For example, tests
+//! that run after each change may fail the same way each time.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -11,53 +12,53 @@ use pitcrew_protocol::CallEffect;
 
 use crate::transcript::ToolCall;
 
-/// After so many the agent is told.
+/// Number of repeats after which the agent is warned.
 const TOLD_AFTER: u32 = 5;
 
-/// What it is told.
+/// The warning.
 pub(super) const TOLD: &str = "<system-reminder>\nYou made this call five times, and each time the result was the same. Making it \
     again changes nothing. Do something else; or, if you wait for somebody, end your turn: you are called when there is news.\n\
     </system-reminder>";
 
-/// From so many on, each further one needs a yes.
+/// Number of repeats after which each further one needs a permission.
 const ASKED_AFTER: u32 = 10;
 
-/// So many answers, whatever they say, and the agent is stopped at the next: nobody is at the other end, or nobody who
-/// looks.
+/// After this many answers about a call, whatever they are, the next repeat stops the agent. Either
+/// no person answers, or the person does not look.
 const MOST_ANSWERS: u32 = 3;
 
-/// How many different calls are remembered.
+/// Maximum number of different calls that are remembered.
 const MOST_KNOWN: usize = 4096;
 
-/// The calls of an agent, and how long they have brought nothing new.
+/// An agent's past calls, and for how long they have brought nothing new.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// How often each call was made with each result.
+    /// How often each call returned each result.
     made: HashMap<(u64, u64), u32>,
-    /// How many results in a row were known.
+    /// How many results in a row were already known.
     known_in_a_row: u32,
-    /// The calls that need a yes, and how many answers there were for each.
+    /// The calls that need a permission, with the number of answers for each.
     exhausted: HashMap<u64, u32>,
-    /// The agent was stopped since it repeated itself.
+    /// Whether the agent was stopped because it repeated itself.
     pub(super) has_stopped: bool,
 }
 
-/// What is to be done about a call that is to be made.
+/// The decision about a call before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
-    /// Nothing.
+    /// The call may run.
     Fine,
-    /// Somebody is asked.
+    /// A permission is needed.
     Ask,
-    /// The agent is stopped.
+    /// The agent must be stopped.
     Stop,
 }
 
 impl Repeats {
-    /// Takes note of the result of a call; says whether the agent is to be told now that nothing changes.
+    /// Records the result of a call. Returns true if the agent must be warned now.
     pub(super) fn note(&mut self, call: &ToolCall, effect: CallEffect, result: &str) -> bool {
         let key = call_key(call);
-        // What is said of a call that was made too often is nothing new.
+        // The refusal of a call that was repeated too often is not a new result.
         if self.exhausted.contains_key(&key) {
             return false;
         }
@@ -67,20 +68,22 @@ impl Repeats {
         let count = self.made.entry((key, hash(&result))).or_default();
         *count += 1;
         if *count == 1 {
+            // A new result is progress, so all earlier repeats are forgiven.
             self.known_in_a_row = 0;
             self.exhausted.clear();
             return false;
         }
         self.known_in_a_row += 1;
         let in_vain = (*count).min(self.known_in_a_row + 1);
-        // To look again how tasks come on is the use of such a call: the agent is told, and nobody is asked.
+        // To look again how tasks come on is the use of such a call: the agent is told, and nobody
+        // is asked.
         if in_vain >= ASKED_AFTER && effect != CallEffect::ChecksTasks {
             self.exhausted.insert(key, 0);
         }
         in_vain == TOLD_AFTER
     }
 
-    /// Says what is to be done about a call before it is made.
+    /// Decides about a call before it runs.
     pub(super) fn before(&self, call: &ToolCall) -> Again {
         match self.exhausted.get(&call_key(call)) {
             None => Again::Fine,
@@ -89,20 +92,20 @@ impl Repeats {
         }
     }
 
-    /// Takes note of an answer to the question about a call.
+    /// Records an answer to the permission question about a call.
     pub(super) fn answered(&mut self, call: &ToolCall) {
         if let Some(answers) = self.exhausted.get_mut(&call_key(call)) {
             *answers += 1;
         }
     }
 
-    /// Begins anew: the agent was told something by a person.
+    /// Forgets all calls, because a person gave a new instruction.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Why an agent was stopped that makes this call again and again.
+/// Returns the reason for stopping an agent that repeats this call.
 pub(super) fn stopped(call: &ToolCall) -> String {
     format!(
         "it is looping: again and again it called {} with the same input, and the result was the same",

@@ -1,7 +1,9 @@
-//! The calls of one turn: judged, asked about, run and answered; read-only ones side by side, the others one by one.
+//! Handles the tool calls of one turn: judge, ask, run, return results. Read-only calls run at the
+//! same time, others one by one.
 //!
-//! After a crash the calls without a result come here again. How far each came stands in the transcript, so that nothing
-//! is run twice that may not be, and nothing is left without a result.
+//! After a crash the calls without a result are handled here again. The transcript records how far
+//! each call came. So no call that must not be repeated runs twice, and no call stays without a
+//! result.
 
 use pitcrew_model::{Block, INTERRUPTED};
 use pitcrew_protocol::{CallEffect, MessageId, SandboxProfile, Status, ToolTraits};
@@ -15,19 +17,19 @@ use super::{
 use crate::Digest;
 use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
 
-/// What is said of a call that was asked about before a crash.
+/// The question text for a call that was already asked about before a crash.
 const ASKED_BEFORE: &str = "it was asked about before a crash, and has no answer";
 
-/// Where a call stands that is being made.
+/// The stage of a call in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stage {
-    /// Hooks and the gate look at it.
+    /// Hooks and the gate are judging it.
     Judging,
-    /// Somebody is asked about it; the request is known once it is in an inbox.
+    /// A permission is being asked for. The request id is known once the question is in an inbox.
     Asking(Option<String>),
-    /// A crash interrupted it, and what it left is being looked at.
+    /// A crash interrupted it, and its effects are being inspected.
     Inspecting,
-    /// It runs, with this input.
+    /// It is running with this input.
     Running(ToolCall),
 }
 
@@ -36,12 +38,15 @@ impl Agent {
         !self.conversation.open_calls().is_empty()
     }
 
-    /// Starts the next calls: all read-only ones up to the first other, or that one.
+    /// Starts the next calls: all read-only ones up to the first other call, or else that call
+    /// alone.
     pub(super) fn make_calls(&mut self, fx: &mut Effects) {
         let is_read_only = |open: &&OpenCall| self.traits(&open.call.tool).is_read_only;
         let open = self.conversation.open_calls();
         let mut batch: Vec<OpenCall> = open.iter().take_while(is_read_only).cloned().collect();
         if batch.is_empty() {
+            // A call that may change something runs alone, so that its effects do not mix with
+            // those of other calls.
             batch.extend(open.first().cloned());
         }
         self.stages = batch.iter().map(|open| (open.call.id.clone(), Stage::Judging)).collect();
@@ -73,7 +78,7 @@ impl Agent {
         }
     }
 
-    /// Decides what becomes of a call that was started before a crash.
+    /// Handles a call that was started before a crash.
     fn recover(&mut self, call: ToolCall, fx: &mut Effects) {
         match self.effect(&call.tool) {
             CallEffect::WritesFile | CallEffect::EditsFile => {
@@ -165,25 +170,28 @@ impl Agent {
         if is_news && self.open_call(id).is_some() {
             self.set_stage(id, Stage::Asking(Some(request.clone())));
             self.write(vec![Step::Asked { call: id.to_owned(), request }], fx);
+            // The answer arrived before its question was on disk and stayed unread. Read it now.
             if std::mem::take(&mut self.has_early_answer) {
                 fx.push(Effect::TakeMail);
             }
         }
     }
 
-    /// Whether a call without a result may still ask for a permission. After a crash its request may have an answer already.
+    /// Whether a call without a result may still ask for a permission. After a crash, the answer to
+    /// its request may arrive first.
     pub(super) fn may_yet_ask(&self) -> bool {
         self.conversation.open_calls().iter().any(|open| open.reached == Reached::Nothing)
     }
 
-    /// Whether a call without a result may have sent a plan under this request.
+    /// Whether a call without a result may have sent a plan with this request id.
     pub(super) fn may_yet_send_plan(&self, request: &str) -> bool {
         let sends_plan = |open: &OpenCall| self.effect(&open.call.tool) == CallEffect::SubmitsPlan;
         self.conversation.plan() != Some(request)
             && self.conversation.open_calls().iter().any(sends_plan)
     }
 
-    /// Whether the calls that are being made are the agent's last: one of them agrees to shut down.
+    /// Whether one of the open calls approves the agent's shutdown, so that these calls are its
+    /// last.
     pub(super) fn is_agreeing_to_shut_down(&self) -> bool {
         let agrees = |open: &OpenCall| {
             self.effect(&open.call.tool) == CallEffect::SendsMessage
@@ -192,19 +200,20 @@ impl Agent {
         self.conversation.open_calls().iter().any(agrees)
     }
 
-    /// Whether the last calls were made, and one of them agreed to shut down: a crash came before the end was written.
+    /// Whether the last calls approved the shutdown and have results. Then a crash came before the
+    /// end was written.
     pub(super) fn has_agreed_to_shut_down(&self) -> bool {
         self.has_just_called(|effect, input| {
             effect == CallEffect::SendsMessage && shutdown_answer(input) == Some(true)
         })
     }
 
-    /// Whether the model has said something since by a message, and no word after it.
+    /// Whether the model has just sent a message and said nothing after it.
     pub(super) fn has_just_sent(&self) -> bool {
         self.has_just_called(|effect, _| effect == CallEffect::SendsMessage)
     }
 
-    /// Whether the last thing of the conversation are the results of calls, and one of these with success.
+    /// Whether the conversation ends with call results, and one of the calls matches and succeeded.
     fn has_just_called(&self, is_meant: impl Fn(CallEffect, &Value) -> bool) -> bool {
         let [.., turn, results] = self.conversation.messages() else { return false };
         let has_succeeded = |call: &str| {
@@ -220,15 +229,16 @@ impl Agent {
         })
     }
 
-    /// The call that waits for the answer to a request.
+    /// Returns the call that waits for the answer to a request.
     ///
-    /// After a crash the call may not have come up again yet; then the transcript knows the request.
+    /// After a crash the call may not be in progress again yet. Then the transcript still contains
+    /// the request.
     pub(super) fn call_asked_in(&self, request: &str) -> Option<String> {
         let waits = |open: &&OpenCall| matches!(&open.reached, Reached::Asked { request: asked } if asked == request);
         self.conversation.open_calls().iter().find(waits).map(|open| open.call.id.clone())
     }
 
-    /// The answer to a call, which is a refusal when another call was shown to whoever allowed it.
+    /// Turns a permission into a refusal if the person who allowed it was shown another call.
     pub(super) fn if_for(&self, id: &str, grant: Grant, digest: Option<&Digest>) -> Grant {
         let is_other = |call: ToolCall| {
             digest.is_some_and(|shown| *shown != Digest::of_call(&call.tool, &call.input))
@@ -250,6 +260,7 @@ impl Agent {
     ) {
         let Some(call) = self.open_call(id) else { return };
         let is_up = matches!(self.stage(id), Some(Stage::Asking(_)));
+        // A direct answer counts only while its question is open. The first answer wins.
         if ids.is_empty() && !is_up {
             return;
         }
@@ -319,7 +330,7 @@ impl Agent {
         }
     }
 
-    /// Gives a call its result, and with the last of the batch comes to the next boundary.
+    /// Records the result of a call. After the last call of the batch, enters the next boundary.
     fn close(&mut self, call: &ToolCall, mut ending: Ending, fx: &mut Effects) {
         if let Some(at) = self.remarks.iter().position(|(id, _)| *id == call.id) {
             let (_, remarks) = self.remarks.swap_remove(at);
@@ -346,6 +357,8 @@ impl Agent {
         self.stages.retain(|(id, _)| *id != call.id);
         self.write(steps, fx);
         fx.push(Effect::Report(call.clone(), ending));
+        // The approval is already in the transcript, so a crash before the end is recognised at the
+        // resume.
         if meaning == Meaning::ShutdownApproved {
             self.finish(Status::Completed, None, fx);
         } else if self.stages.is_empty() {
@@ -353,7 +366,7 @@ impl Agent {
         }
     }
 
-    /// The request by which the lead was asked about a call, while it is not answered.
+    /// Returns the id of the open request that asked the lead about a call.
     pub(super) fn asked_for(&self, id: &str) -> Option<String> {
         let open = self.conversation.open_calls().iter().find(|open| open.call.id == id)?;
         match &open.reached {
@@ -393,16 +406,16 @@ impl Agent {
     }
 }
 
-/// What a call that succeeded means for the agent itself.
+/// The meaning of a successful call for the agent itself.
 #[derive(Debug, PartialEq)]
 enum Meaning {
-    /// A plan went to the lead, under this request.
+    /// A plan was sent to the lead with this request id.
     PlanSent(String),
-    /// The agent agreed to end.
+    /// The agent approved its shutdown.
     ShutdownApproved,
-    /// The agent declined to end.
+    /// The agent refused its shutdown.
     ShutdownRefused,
-    /// Nothing.
+    /// No special meaning.
     Nothing,
 }
 
@@ -430,7 +443,7 @@ impl Meaning {
     }
 }
 
-/// Reads the answer to a shutdown request out of a message, in either dialect.
+/// Reads the answer to a shutdown request from a message, in either dialect of the tool.
 fn shutdown_answer(input: &Value) -> Option<bool> {
     let body = input.get("message").filter(|message| message.is_object()).unwrap_or(input);
     let is_answer = body.get("type").and_then(Value::as_str) == Some("shutdown_response");

@@ -1,10 +1,12 @@
-//! A simulated team: machines, inboxes and transcripts in memory, a seeded schedule, and crashes between any two effects.
+//! A simulated team: state machines, inboxes and transcripts in memory, a schedule from a seed, and
+//! crashes between any two effects.
 //!
-//! What an effect may come before on disk, steps and marks, lags behind, and a crash takes some of it.
+//! Steps and read marks that need not be on disk yet are delayed, and a crash loses some of them.
 //!
-//! After every step the invariants hold: nothing is delivered twice, nothing is marked read that was not delivered, every
-//! conversation is one that a vendor takes, no call that changes something runs twice or without its permission, and who
-//! agreed to shut down has read what was marked read. At the end nobody waits for an answer that was given.
+//! These rules are checked after every step. No message is delivered twice or marked as read before
+//! delivery. Vendors accept every conversation. No call that changes something runs twice or
+//! without its permission. An agent that approved its shutdown has read all mail that is marked as
+//! read. At the end, no agent waits for an answer that was given.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +22,7 @@ use pitcrew_protocol::SandboxProfile;
 const AGENTS: usize = 3;
 const STEPS: usize = 120;
 
-/// A pseudo-random number generator (SplitMix64): the schedule is all that depends on it.
+/// A pseudo-random number generator (SplitMix64). Only the schedule depends on it.
 struct Dice(u64);
 
 impl Dice {
@@ -39,17 +41,18 @@ struct SentMessage {
     is_read: bool,
 }
 
-/// One agent with its disk (transcript and inbox) and what it waits for.
+/// One agent, its disk (transcript and inbox), and the events that it waits for.
 struct Cell {
     agent: Agent,
     transcript: Vec<Step>,
-    /// Steps that are on their way to the transcript, and messages that are on their way to being marked read.
+    /// Steps not yet in the transcript, and messages not yet marked as read.
     unwritten: Vec<Step>,
     unmarked: Vec<MessageId>,
     inbox: Vec<SentMessage>,
     waiting: Vec<Effect>,
     open_requests: Vec<String>,
-    /// The request of each call that asked for a permission: a call that asks again asks nothing new.
+    /// The request of each call that asked for a permission. A call that asks again uses the same
+    /// request.
     requests: HashMap<String, String>,
     runs: HashMap<String, usize>,
     granted: HashSet<String>,
@@ -61,7 +64,7 @@ struct World {
     dice: Dice,
     cells: Vec<Cell>,
     ids: usize,
-    /// Models read everything from now on.
+    /// Whether models read everything from now on.
     is_calm: bool,
 }
 
@@ -76,7 +79,7 @@ fn profile() -> Profile {
 }
 
 impl Cell {
-    /// Does what was put off, as far as something waits for it.
+    /// Carries out delayed writes, as far as `wait` demands.
     fn catch_up(&mut self, wait: Wait) {
         if wait >= Wait::Written {
             self.transcript.append(&mut self.unwritten);
@@ -90,7 +93,8 @@ impl Cell {
         }
     }
 
-    /// What others see of an agent comes after its transcript, and its rest after the marks too.
+    /// Checks that effects visible to others come after the transcript, and that going idle comes
+    /// after the read marks too.
     fn check_said(&self, effect: &Effect) {
         let is_said = matches!(
             effect,
@@ -149,7 +153,8 @@ impl World {
         self.cells[at].inbox.push(SentMessage { id, text, is_read: false });
     }
 
-    /// Lets an agent handle an event, and carries out its effects; after `most` of them the agent crashes.
+    /// Passes an event to an agent and carries out its effects. After `most` effects the agent
+    /// crashes.
     fn feed(&mut self, at: usize, event: Event, most: usize) {
         let mut events = vec![event];
         let mut carried_out = 0;
@@ -252,7 +257,7 @@ impl World {
         self.feed(at, event, usize::MAX);
     }
 
-    /// Something happens somewhere.
+    /// Performs one random action.
     fn step(&mut self) {
         let at = self.dice.roll(AGENTS);
         let most = if self.dice.roll(8) == 0 { self.dice.roll(4) } else { usize::MAX };
@@ -335,7 +340,8 @@ impl World {
         Event::Judged { call: call.id.clone(), judgement, context: Vec::new() }
     }
 
-    /// A summary, or a failure that a shorter conversation mends. An agent that can go on only from a summary gets one.
+    /// Returns a summary, or a "too long" failure that a shorter conversation avoids. An agent that
+    /// needs a summary to continue gets a useful one.
     fn summary(&mut self, at: usize, most: Option<usize>) -> Event {
         let agent = &self.cells[at].agent;
         assert!(agent.conversation().open_calls().is_empty(), "a call is open in a compaction");
@@ -393,7 +399,8 @@ impl World {
         Event::ModelFinished { response, cost_usd: None }
     }
 
-    /// Lets everything come to rest: no more mail, no more crashes, everybody led, and models that have nothing to add.
+    /// Runs until everything is idle: no new mail, no crashes, a lead for everybody, and models
+    /// with nothing to add.
     fn settle(&mut self) {
         self.is_calm = true;
         for at in 0..AGENTS {
@@ -470,7 +477,8 @@ fn check(cell: &Cell) {
     }
 }
 
-/// Of one that agreed to shut down the model has read all mail that is in the conversation; the rest is unread, and is dead.
+/// Checks an agent that approved its shutdown: its model has read all delivered mail. Other mail is
+/// unread and counts as undelivered.
 fn check_all_was_seen(cell: &Cell) {
     let steps = || cell.transcript.iter().chain(&cell.unwritten);
     let after_the_last_answer = steps().collect::<Vec<_>>().into_iter().rev();
@@ -480,7 +488,7 @@ fn check_all_was_seen(cell: &Cell) {
     assert_eq!(unseen.find(is_mail), None, "mail was marked read and the model never saw it");
 }
 
-/// Speakers take turns, and each call has its result at the head of the next message.
+/// Checks that roles alternate, and that each call's result is at the start of the next message.
 fn check_form(conversation: &Conversation) {
     let messages = conversation.messages();
     for pair in messages.windows(2) {

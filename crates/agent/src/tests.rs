@@ -1,4 +1,4 @@
-//! Event scripts: what happens to an agent, and what it wants done about it.
+//! Tests as event scripts: events for an agent, and the effects that it returns.
 
 use pitcrew_model::{Block, Response, StopReason, Usage};
 use pitcrew_protocol::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::transcript::{Conversation, Step};
 
-/// An agent on a script, with the steps it wrote.
+/// An agent under test, with the steps it wrote.
 pub(super) struct Play {
     pub(super) agent: Agent,
     written: Vec<Step>,
@@ -33,7 +33,7 @@ impl Play {
         play
     }
 
-    /// What the agent would be after a crash right here.
+    /// Returns the agent as it resumes after a crash at this point.
     pub(super) fn crashed(&self) -> Self {
         let again = self.crashed_after(self.written.len());
         assert_eq!(
@@ -44,7 +44,7 @@ impl Play {
         again
     }
 
-    /// What the agent would be after a crash that came before its last step was on disk.
+    /// Returns the agent as it resumes after a crash that came before its last step was on disk.
     pub(super) fn crashed_before_the_last_step(&self) -> Self {
         self.crashed_after(self.written.len() - 1)
     }
@@ -522,7 +522,7 @@ fn a_stopped_agent_ends_at_the_next_boundary() {
     play.then(stop(), &[])
         .then(says("ready"), &["write assistant", "take mail"])
         .then(mail(&[]), &end);
-    // A text that comes now is read by nobody, and is not said to be read.
+    // No model reads a text that arrives now, so it must not be marked as read.
     let mut play = Play::teammate();
     play.then(stop(), &[])
         .then(says("ready"), &["write assistant", "take mail"])

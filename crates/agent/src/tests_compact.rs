@@ -1,4 +1,4 @@
-//! Event scripts of conversations near the end of what their model can read.
+//! Tests as event scripts: conversations that nearly fill their model's window.
 
 use pitcrew_model::{Block, Response, StopReason, Usage};
 use pitcrew_protocol::MessageId;
@@ -8,7 +8,7 @@ use super::tests::{Play, allowed, done, idle_teammate, mail, says};
 use super::*;
 use crate::transcript::Step;
 
-/// More than the 850 tokens that may be filled.
+/// More than the 850 tokens that may be filled before a compaction.
 const FULL: u64 = 900;
 
 fn answer(tokens: u64, blocks: Vec<Block>) -> Event {
@@ -40,7 +40,7 @@ fn too_long() -> Event {
     Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong }
 }
 
-/// A teammate whose call is done, at the boundary before its full conversation is sent again.
+/// A teammate whose call has ended, at the boundary before its full conversation is sent again.
 fn full_teammate() -> Play {
     let mut play = Play::teammate();
     play.then(call(FULL, "a", "Bash"), &["write assistant", "take mail"])
@@ -237,7 +237,7 @@ fn a_summary_that_is_no_help_is_not_asked_for_again_before_much_was_added() {
     }
 }
 
-/// So many messages of that many characters, with the tags around them.
+/// Mail of several messages with `chars` characters each, plus the tags around them.
 fn letters(ids: std::ops::Range<usize>, chars: usize) -> Event {
     let text = "x".repeat(chars);
     let letters: Vec<(String, &str)> = ids.map(|at| (format!("m{at}"), text.as_str())).collect();
@@ -408,7 +408,7 @@ fn a_compaction_can_be_interrupted_stopped_and_killed_and_can_fail() {
             &["write compacted", "report 901 -> 34 tokens", "take mail"],
         )
         .then(
-            // Nobody reads it any more, so it stays unread.
+            // No model reads the message any more, so it stays unread.
             mail(&[("m1", "hello")]),
             &["write ended", "announce completed", "end completed (the run is over): nothing"],
         );

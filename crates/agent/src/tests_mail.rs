@@ -1,4 +1,4 @@
-//! Event scripts of a lead at rest that is sent more notices than it will ever read.
+//! Tests as event scripts: an idle lead that receives more idle notices than it will read.
 
 use serde_json::json;
 

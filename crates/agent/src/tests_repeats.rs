@@ -1,4 +1,4 @@
-//! Event scripts of an agent that makes the same call again and again.
+//! Tests as event scripts: an agent that repeats the same call.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::Status;
@@ -8,7 +8,8 @@ use super::tests::{Play, allowed, answer, mail};
 use super::*;
 use crate::transcript::Grant;
 
-/// Makes a call, which is allowed when the gate is asked, and says what was wanted about it.
+/// Makes a call and allows it if the gate is asked. Returns the kinds of effects that the agent
+/// asked for.
 fn call(play: &mut Play, nth: usize, input: &Value, result: &str) -> Vec<&'static str> {
     let id = format!("c{nth}");
     let mut kinds = Vec::new();

@@ -1,8 +1,10 @@
-//! An agent's conversation as it is kept: one JSON line a step, and the fold that makes a conversation of the steps.
+//! An agent's conversation on disk: one JSON line per step, and the function that builds a
+//! conversation from the steps.
 //!
-//! The living agent and the resumed one build their conversation by the same [`Conversation::apply`], so what a model is
-//! sent after a crash is what it would have been sent without. A message is delivered when its id stands in a step;
-//! the fold refuses an id it already holds. When steps are written and where they are kept is left to the driver.
+//! A running and a resumed agent build their conversation with the same [`Conversation::apply`]. So
+//! a model gets the same messages after a crash as it would have got without one. A message is
+//! delivered when its id is in a step. `apply` ignores ids that it already contains. The driver
+//! decides when steps are written, and where they are stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -23,48 +25,49 @@ pub use compacted::{LEAST_CHARS, TOKEN_CHARS, shortened, tokens_of};
 pub use lines::{NewerTranscript, Read, read};
 pub use step::{AnswerFault, Entry, Grant, Step};
 
-/// A call of a tool that the model made.
+/// A tool call that the model made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// The id its result must name.
+    /// The id that its result must name.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// The input: an object, or a string when the model wrote something else.
+    /// The input: an object, or a string if the model wrote something else.
     pub input: Value,
-    /// The id, or one made of it when the model used that before: no other call of the conversation has it.
+    /// A key that is unique in the conversation. It is the id, or derived from the id if the model
+    /// used that before.
     pub key: String,
 }
 
-/// A call without a result, and how far it durably came.
+/// A call without a result, and how far it came according to the transcript.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenCall {
     /// The call.
     pub call: ToolCall,
-    /// How far it came.
+    /// How far the call came.
     pub reached: Reached,
 }
 
-/// How far an open call came, as far as the transcript knows.
+/// How far an open call came, according to the transcript.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reached {
-    /// Nothing is known of it.
+    /// Nothing is recorded about it.
     Nothing,
-    /// A permission is asked for.
+    /// A permission was asked for.
     Asked {
         /// The id of the request.
         request: String,
     },
     /// The permission was answered.
     Granted(Grant),
-    /// It was started, and may have run in part.
+    /// The call was started, and may have run in part.
     Began,
 }
 
-/// A conversation, with all that follows from its steps.
+/// A conversation, with all state derived from its steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
-    /// Shared with the request that is on its way.
+    /// Shared with the request that is being sent.
     messages: Arc<Vec<Message>>,
     prompts: Vec<String>,
     fill: Fill,
@@ -83,97 +86,98 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// The messages as a model takes them.
+    /// Returns the messages in the form for a model.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// The same for a request. While the request lives, the next step copies the messages.
+    /// Returns the messages for a request, without copying. While the request is alive, the next
+    /// step copies them.
     #[must_use]
     pub fn share_messages(&self) -> Arc<Vec<Message>> {
         Arc::clone(&self.messages)
     }
 
-    /// What the agent was given to do: its prompt, and what was added to it later.
+    /// Returns the agent's prompt and all later instructions.
     #[must_use]
     pub fn prompts(&self) -> &[String] {
         &self.prompts
     }
 
-    /// The calls that have no result yet, in order.
+    /// Returns the calls without a result, in order.
     #[must_use]
     pub fn open_calls(&self) -> &[OpenCall] {
         &self.open
     }
 
-    /// Whether a message is part of the conversation already.
+    /// Whether the conversation already contains a message.
     #[must_use]
     pub fn holds(&self, id: &MessageId) -> bool {
         self.delivered.contains(id)
     }
 
-    /// The teammates whose end is part of the conversation.
+    /// Returns the teammates whose end is in the conversation.
     #[must_use]
     pub fn parted(&self) -> &BTreeSet<AgentName> {
         &self.parted
     }
 
-    /// How many times the model answered.
+    /// Returns how many times the model answered.
     #[must_use]
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// What is wrong with the model's last answer.
+    /// Returns the fault of the model's last answer, if any.
     #[must_use]
     pub fn answer_fault(&self) -> Option<AnswerFault> {
         self.fault
     }
 
-    /// All permission updates that were ever granted.
+    /// Returns all permission updates that were ever granted.
     #[must_use]
     pub fn updates(&self) -> &[Value] {
         &self.updates
     }
 
-    /// The files the agent has seen, as it saw them last.
+    /// Returns the files that the agent has seen, each in its latest seen version.
     pub fn seen(&self) -> impl Iterator<Item = &FileSeen> {
         self.seen.values()
     }
 
-    /// The request of the plan that lies with the lead.
+    /// Returns the request id of the plan that waits for the lead's answer.
     #[must_use]
     pub fn plan(&self) -> Option<&str> {
         self.plan.as_deref()
     }
 
-    /// The shutdown request that is not answered by an end yet.
+    /// Returns the id of the shutdown request that the agent has neither refused nor followed yet.
     #[must_use]
     pub fn shutdown(&self) -> Option<&str> {
         self.shutdown.as_deref()
     }
 
-    /// Whether the last turn ended in every respect.
+    /// Whether the last turn ended completely, with all its notices sent.
     #[must_use]
     pub fn rested(&self) -> bool {
         self.rested
     }
 
-    /// How the agent ended, if it did.
+    /// Returns the agent's end, if it ended.
     #[must_use]
     pub fn ended(&self) -> Option<&(Status, Option<String>)> {
         self.ended.as_ref()
     }
 
-    /// Whether it is the model's turn to speak.
+    /// Whether the model must answer next.
     #[must_use]
     pub fn wants_answer(&self) -> bool {
         self.open.is_empty()
             && self.messages.last().is_some_and(|message| message.role == Role::User)
     }
 
-    /// The text of the model's last answer.
+    /// Returns the text of the model's last answer.
     #[must_use]
     pub fn last_text(&self) -> Option<String> {
         let last = self.messages.iter().rev().find(|message| message.role == Role::Assistant)?;
@@ -181,7 +185,7 @@ impl Conversation {
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 
-    /// Adds a step. A step that repeats what is there changes nothing.
+    /// Adds a step. Repeated mail, results and reported ends change nothing.
     pub fn apply(&mut self, step: &Step) {
         self.rested = matches!(step, Step::Rested);
         self.ended = None;
@@ -204,6 +208,7 @@ impl Conversation {
                 }
             }
             Step::Rejoined { members, text } => {
+                // A later end of these teammates must be reported to the lead again.
                 self.parted.retain(|name| !members.contains(name));
                 self.tell(text);
             }
@@ -245,8 +250,8 @@ impl Conversation {
         }
     }
 
-    /// How many results the next cut leaves whole: half of those that are whole now, and the newest in any case; `None` when
-    /// no other is whole.
+    /// Returns how many results the next cut leaves whole: half of the whole ones, but at least the
+    /// newest. Returns `None` if no other result is whole.
     #[must_use]
     pub fn next_cut(&self) -> Option<usize> {
         let blocks = self.messages.iter().flat_map(|message| &message.blocks);
@@ -268,7 +273,8 @@ impl Conversation {
 
     fn answer(&mut self, blocks: &[Block]) {
         self.turns = self.turns.saturating_add(1);
-        // A model is asked once all its calls have results: a line with one was lost, and no model takes a call without.
+        // A model is called only when all its calls have results. So a missing result was in a
+        // damaged line, and needs a replacement, because models refuse calls without results.
         for lost in std::mem::take(&mut self.open) {
             self.open.push(lost.clone());
             self.result(&lost.call.id, LOST_RESULT, true, &[]);
@@ -280,6 +286,8 @@ impl Conversation {
             if let Block::ToolUse { id, name, input, .. } = block
                 && self.open.iter().all(|open| open.call.id != *id)
             {
+                // Some models use a call id twice, also after a compaction. The key keeps such
+                // calls apart.
                 let is_new = self.made.insert(id.clone());
                 let key = if is_new { id.clone() } else { format!("{id}#{}", self.turns) };
                 let call =
@@ -289,7 +297,7 @@ impl Conversation {
         }
         if !blocks.is_empty() {
             let messages = Arc::make_mut(&mut self.messages);
-            // Nothing is added to what it answers, which often is one block with room for more.
+            // The answered message does not grow any more, and its list often has spare room.
             if let Some(answered) = messages.last_mut() {
                 answered.blocks.shrink_to_fit();
             }
@@ -298,13 +306,14 @@ impl Conversation {
     }
 
     fn result(&mut self, call: &str, text: &str, is_error: bool, context: &[String]) {
+        // Ignore a repeated result, and a result whose call was in a damaged line.
         let Some(at) = self.open.iter().position(|open| open.call.id == call) else {
             return;
         };
         self.open.remove(at);
         let block =
             if is_error { Block::tool_error(call, text) } else { Block::tool_result(call, text) };
-        // Results open the user message, whatever was said before them: vendors take it in no other order.
+        // Results must come first in the user message, because vendors accept no other order.
         let blocks = self.user_blocks();
         let results =
             blocks.iter().take_while(|block| matches!(block, Block::ToolResult { .. })).count();
@@ -320,7 +329,7 @@ impl Conversation {
         }
     }
 
-    /// Says something; the first thing that an agent is ever told is its prompt.
+    /// Adds a text to the user message. The first text in a conversation is the prompt.
     fn tell(&mut self, text: &str) {
         if self.prompts.is_empty() {
             self.prompts.push(text.to_owned());
@@ -337,7 +346,7 @@ impl Conversation {
         self.user_blocks().push(block);
     }
 
-    /// The blocks of the user message that is being put together.
+    /// Returns the blocks of the user message that is being built.
     fn user_blocks(&mut self) -> &mut Vec<Block> {
         let messages = Arc::make_mut(&mut self.messages);
         if messages.last().is_none_or(|message| message.role == Role::Assistant) {
@@ -349,14 +358,14 @@ impl Conversation {
     }
 }
 
-/// The result of a call whose own was in a line that cannot be read.
+/// Replaces a result that was in an unreadable line.
 const LOST_RESULT: &str = "[The result was lost with a damaged line of the transcript.]";
 
-/// The first message of a conversation whose own was in a line that cannot be read.
+/// Replaces a first message that was in an unreadable line.
 const LOST_BEGINNING: &str =
     "[The beginning of this conversation was lost with damaged lines of the transcript.]";
 
-/// What stands in place of a result that was cut.
+/// Replaces a result that was cut.
 const CUT: &str = "[The result was cut, as the conversation became too long. Make the call again if you need it.]";
 
 fn is_whole_result(block: &Block) -> bool {

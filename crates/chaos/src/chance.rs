@@ -10,7 +10,8 @@ impl Chance {
     /// Starts a sequence from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // The state counts up by a constant, so a state from the seed alone would be another seed's a step later.
+        // Each step adds a constant to the state. Without this mixing, one seed's sequence could be
+        // another's, shifted by one step.
         let mixed = Self { state: seed }.number();
         Self { state: mixed ^ seed.rotate_left(32) }
     }

@@ -1,4 +1,4 @@
-//! The command line: which runs are made, how many at once, and what is printed of them.
+//! The command line: it selects the runs and how many run at once, and prints their results.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -18,18 +18,19 @@ use crate::error::{Error, chain};
 use crate::plan::{CUTS_A_RUN, Place, Plan, StaleWrites};
 use crate::run::{Options, Outcome, run};
 
-/// The seeds that failed once, which are run first.
+/// The seeds that failed once. They run first.
 const KEPT: &str = include_str!("../seeds.txt");
 
-/// The same for runs whose ends are looked at.
+/// The seeds that failed once in runs whose ends are checked.
 const KEPT_ENDS: &str = include_str!("../seeds-ends.txt");
 
-/// Set by Ctrl-C.
+/// Whether Ctrl-C was pressed.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Crash teams of pitcrew, and check what is left of them
 ///
-/// Each run is determined by its seed. A run with a finding prints its plan, its log and the findings.
+/// Each run is determined by its seed. A run with a finding prints its plan, its log and the
+/// findings.
 #[derive(Debug, Parser)]
 #[command(name = "pitcrew-chaos", version)]
 pub struct Chaos {
@@ -39,18 +40,18 @@ pub struct Chaos {
     /// The seeds, such as 40..150 or 7
     #[arg(long, value_parser = seeds, value_name = "A..B")]
     seeds: Option<Range<u64>>,
-    /// Where all members live [default: as the seed says]
+    /// Where all members run [default: depends on the seed]
     #[arg(long)]
     only: Option<Only>,
-    /// Make runs whose crashes are power cuts, so many cuts together
+    /// Make runs whose crashes are power cuts, with this many cuts in total
     #[arg(long, value_name = "CUTS", conflicts_with_all = ["runs", "seeds", "only"])]
     power_cuts: Option<u64>,
-    /// Make so many runs without a crash in which 1,200 messages and 40 task updates of commands are undone by 800 stale
-    /// writes
+    /// Make this many runs without a crash, in which 800 stale writes undo 1,200 messages and 40
+    /// task updates of commands
     #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts"])]
     stale_writes: Option<u64>,
-    /// Make so many runs that are stopped by signals, kills, failing models and full disks, and resumed; each of their ends is
-    /// compared with the team's files
+    /// Make this many runs that are stopped by signals, kills, failing models and full disks, and
+    /// then resumed; each of their ends is compared with the team's files
     #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts", "stale_writes"])]
     ends: Option<u64>,
     /// The first seed of runs with power cuts, stale writes or ends
@@ -68,7 +69,7 @@ pub struct Chaos {
     /// Keep the folders of runs with findings
     #[arg(long)]
     keep: bool,
-    /// Print one JSON line a run
+    /// Print one line of JSON for each run
     #[arg(long)]
     json: bool,
     /// Print the plans and make no run
@@ -79,14 +80,14 @@ pub struct Chaos {
     verbose: bool,
 }
 
-/// Where all members live.
+/// The place where all members run.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Only {
     /// In the lead's process
     InProcess,
-    /// In panes
+    /// In panes of a tmux server
     Panes,
-    /// Both
+    /// Some in the lead's process, some in panes
     Mixed,
 }
 
@@ -111,7 +112,7 @@ impl Chaos {
         }
     }
 
-    /// Makes the runs; true when nothing was found.
+    /// Makes the runs. Returns true if they have no finding.
     async fn all(&self) -> Result<bool, Error> {
         let plans = self.plans();
         if self.plan {
@@ -150,7 +151,7 @@ impl Chaos {
                     self.tell(&outcome, tally.runs, count);
                 }
                 Err(Error::Stopped) => return Err(Error::Stopped),
-                // The other seeds have their runs all the same.
+                // Continue with the other seeds.
                 Err(error) => {
                     say(&format!("seed {seed}: the harness failed: {}", chain(&error)));
                     tally.failed.push(seed);
@@ -281,7 +282,7 @@ async fn stop_at_signal() {
     STOP.store(true, Ordering::SeqCst);
 }
 
-/// The sums of all runs.
+/// The totals of all runs.
 #[derive(Debug, Default)]
 struct Tally {
     runs: usize,
@@ -308,7 +309,7 @@ impl Tally {
     }
 }
 
-/// Counts by their names, in one line.
+/// Formats counts with their names in one line.
 fn counts(counts: &BTreeMap<String, usize>) -> String {
     counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
 }
@@ -326,19 +327,19 @@ fn json_line(outcome: &Outcome) -> Value {
     })
 }
 
-/// The kept seeds, and then the others of a range.
+/// Returns the kept seeds first, then the other seeds of the range.
 fn in_order(range: Range<u64>, kept: Vec<u64>) -> Vec<u64> {
     let rest: Vec<u64> = range.filter(|seed| !kept.contains(seed)).collect();
     kept.into_iter().chain(rest).collect()
 }
 
-/// The seeds that failed once.
+/// Returns the seeds that failed once.
 #[must_use]
 pub fn kept() -> Vec<u64> {
     seeds_in(KEPT)
 }
 
-/// The seeds that failed once of runs whose ends are looked at.
+/// Returns the seeds that failed once in runs whose ends are checked.
 #[must_use]
 pub fn kept_ends() -> Vec<u64> {
     seeds_in(KEPT_ENDS)
@@ -349,7 +350,7 @@ fn seeds_in(text: &str) -> Vec<u64> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(seed).collect()
 }
 
-/// Reads a range of seeds, or one.
+/// Parses a range of seeds, or a single seed.
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
     match text.split_once("..") {
@@ -358,7 +359,7 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
-/// Prints a line; nobody may read it any more, which ends nothing.
+/// Prints a line. It ignores errors, because the reader of the output may be gone.
 fn say(text: &str) {
     let _gone = writeln!(std::io::stdout(), "{text}");
 }

@@ -1,9 +1,9 @@
-//! What goes wrong in the harness itself; what goes wrong in pitcrew is a finding, not an error.
+//! Errors of the harness itself. A fault of pitcrew is a finding, not an error.
 
 use std::io;
 use std::path::Path;
 
-/// The harness could not do its own work.
+/// A failure of the harness itself.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file, folder or process of the harness failed.
@@ -11,16 +11,16 @@ pub enum Error {
     Io {
         /// The action, such as `read /tmp/x`.
         action: String,
-        /// The system's reason.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A program that the harness uses refused.
+    /// A program that the harness uses failed.
     #[error("{program} failed: {output}")]
     Program {
-        /// The program with its arguments.
+        /// The program and its arguments.
         program: String,
-        /// Its last words.
+        /// The error output of the program.
         output: String,
     },
     /// The user stopped the harness.
@@ -29,14 +29,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps an error of the system with the action that failed.
+    /// Wraps an error of the operating system with the action that failed.
     pub fn io(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let action = format!("{action} {}", path.display());
         move |source| Self::Io { action, source }
     }
 }
 
-/// The error with all its causes in one line.
+/// Formats the error with all its causes in one line.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

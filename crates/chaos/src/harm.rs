@@ -1,4 +1,5 @@
-//! The harms that a run may suffer: a kill, a signal, a model that fails, a full disk, a resized terminal.
+//! The harms that a run can suffer: a kill, a signal, a failing model, a full disk, or a resized
+//! terminal.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,42 +7,42 @@ use std::time::Duration;
 use crate::chance::Chance;
 use crate::plan::{Place, Victim};
 
-/// What happens to a run at one moment.
+/// A harm that happens to a run at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Harm {
-    /// Processes are killed with SIGKILL.
+    /// SIGKILL kills processes.
     Kill(Victim),
     /// The lead gets a signal that ends its run.
     Signal {
-        /// The signal.
+        /// The kind of signal.
         signal: EndSignal,
-        /// The same signal comes again, so long after the first.
+        /// The time after which the same signal is sent again, if it is.
         again: Option<Duration>,
     },
-    /// Models answer badly.
+    /// Models return bad answers.
     Model {
-        /// How.
+        /// The kind of bad answer.
         fault: ModelFault,
-        /// To whom.
+        /// The agents that get the bad answers.
         whose: Whose,
-        /// How many answers are bad.
+        /// The number of bad answers.
         answers: u64,
     },
-    /// The file system of the root is full for so long.
+    /// The file system of the root is full for this time.
     FullDisk(Duration),
-    /// The terminal gets another size.
+    /// The size of the terminal changes.
     Resize {
-        /// Its columns.
+        /// The number of columns.
         columns: u16,
-        /// Its rows.
+        /// The number of rows.
         rows: u16,
     },
 }
 
-/// A signal that ends a run.
+/// A signal that ends a run of the lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndSignal {
-    /// Ctrl-C.
+    /// SIGINT, as Ctrl-C sends it.
     Interrupt,
     /// SIGTERM.
     Terminate,
@@ -49,52 +50,52 @@ pub enum EndSignal {
     HangUp,
 }
 
-/// Whose model fails.
+/// The agents whose model fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// The lead's.
+    /// The lead's model fails.
     Lead,
-    /// That of any one teammate.
+    /// The model of one teammate fails.
     Teammate,
-    /// Everybody's.
+    /// The models of all agents fail.
     Everybody,
 }
 
-/// How a model fails. The first twelve are one way each; the last two vary the eleventh.
+/// The kinds of bad answers. `Refused` and `Empty` are variants of `Truncated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ModelFault {
-    /// 401.
+    /// HTTP status 401.
     Unauthorized,
-    /// 403.
+    /// HTTP status 403.
     Forbidden,
-    /// 404.
+    /// HTTP status 404.
     NotFound,
-    /// 429 that asks for a short wait.
+    /// HTTP status 429 with a short wait in `retry-after`.
     ShortLimit,
-    /// 429 that asks to wait for an hour.
+    /// HTTP status 429 with a wait of one hour in `retry-after`.
     LongLimit,
-    /// 500.
+    /// HTTP status 500.
     ServerError,
-    /// 502 with a page of HTML.
+    /// HTTP status 502 with an HTML page.
     BadGateway,
-    /// 529.
+    /// HTTP status 529.
     Overloaded,
     /// A stream that breaks off.
     CutStream,
-    /// A stream in which nothing comes any more.
+    /// A stream that stays open, but sends nothing more.
     SilentStream,
-    /// An answer that is cut off at its greatest length.
+    /// An answer that is cut off at the maximum length.
     Truncated,
     /// An event that is not JSON.
     BadJson,
-    /// An answer that the model refuses.
+    /// An answer in which the model refuses.
     Refused,
     /// An answer without text.
     Empty,
 }
 
 impl ModelFault {
-    /// All faults.
+    /// All kinds of bad answers.
     pub const ALL: [Self; 14] = [
         Self::Unauthorized,
         Self::Forbidden,
@@ -112,7 +113,8 @@ impl ModelFault {
         Self::Empty,
     ];
 
-    /// The end of a run whose lead has met only this fault, besides `completed`.
+    /// Returns the end of a run whose lead gets only this kind of bad answer, if the run does not
+    /// end as `completed`.
     #[must_use]
     pub fn end(self) -> &'static str {
         match self {
@@ -133,7 +135,7 @@ impl ModelFault {
 }
 
 impl Harm {
-    /// The kind of the harm, as figures count it.
+    /// Returns the kind of the harm, for the statistics.
     #[must_use]
     pub fn kind(&self) -> String {
         match self {
@@ -146,7 +148,7 @@ impl Harm {
         }
     }
 
-    /// Draws a harm of a run that is resumed after it.
+    /// Selects a random harm after which the run is resumed.
     pub(crate) fn draw(chance: &mut Chance, place: Place) -> Self {
         match chance.below(100) {
             0..=21 => Self::Signal { signal: EndSignal::Interrupt, again: None },

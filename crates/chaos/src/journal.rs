@@ -1,4 +1,4 @@
-//! The team's journal as it grows.
+//! Reads the team's journal while it grows.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -7,24 +7,26 @@ use serde_json::Value;
 
 use crate::stage::Stage;
 
-/// A reader that goes on where it stopped.
+/// A reader that continues where it stopped.
 #[derive(Debug, Default)]
 pub struct Tail {
     offset: u64,
     rest: Vec<u8>,
-    /// The newest entry so far, in milliseconds.
+    /// The time of the newest entry so far, in milliseconds.
     newest_ms: u64,
-    /// The file became shorter and is read again: nothing up to this time is new.
+    /// After the file became shorter, it is read again from the start. Entries up to this time are
+    /// skipped.
     known_ms: u64,
 }
 
 impl Tail {
-    /// The entries since the last call.
+    /// Returns the entries since the last call.
     pub fn more(&mut self, stage: &Stage) -> Vec<Value> {
         let opened = File::open(stage.journal());
         let length =
             opened.as_ref().ok().and_then(|file| file.metadata().ok()).map_or(0, |meta| meta.len());
-        // After a power cut the journal is shorter, at once or when its torn end is cut off.
+        // After a power cut the journal is shorter, either at once or when pitcrew removes its
+        // damaged end.
         if length < self.offset {
             (self.offset, self.known_ms) = (0, self.newest_ms);
             self.rest.clear();
@@ -47,13 +49,14 @@ impl Tail {
     }
 }
 
-/// All entries so far.
+/// Returns all entries so far.
 #[must_use]
 pub fn entries(stage: &Stage) -> Vec<Value> {
     Tail::default().more(stage)
 }
 
-/// Whether an entry is of a kind: `event`, or `event:state` with its state, change, outcome or frame.
+/// Whether an entry is of the given kind: `event`, or `event:detail`, where the detail is its
+/// state, change, outcome or frame.
 #[must_use]
 pub fn is_of(entry: &Value, kind: &str) -> bool {
     let (event, detail) =
@@ -63,7 +66,7 @@ pub fn is_of(entry: &Value, kind: &str) -> bool {
         && detail.is_none_or(|detail| details.iter().any(|field| entry[*field] == detail))
 }
 
-/// The member that an entry is about.
+/// Returns the member that an entry is about.
 #[must_use]
 pub fn member_of(entry: &Value) -> Option<&str> {
     entry["member"].as_str().or_else(|| entry["to"].as_str()).filter(|name| *name != "team-lead")

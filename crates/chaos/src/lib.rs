@@ -1,9 +1,10 @@
-//! Crashes teams of pitcrew in every way, and checks what is left of them.
+//! Crashes teams of pitcrew in every way, and checks the state that they leave.
 //!
-//! A run is determined by its seed as far as processes allow: [`plan::Plan`] says who is killed at which event of the
-//! journal, who else writes into the team's files, and what fails. [`run::run`] starts the binary from outside, with a fake
-//! model server whose agents are [`brain`], and [`oracle`] reads requests, files, processes and panes when all is over.
-//! The harness knows no type of pitcrew: it reads what anybody can read.
+//! The seed determines a run, as far as processes allow. [`plan::Plan`] says which process is
+//! killed at which event of the journal, which other programs write into the team's files, and what
+//! fails. [`run::run`] starts the binary from outside with a fake model server, whose agents are in
+//! [`brain`]. At the end, [`oracle`] checks requests, files, processes and panes. The harness uses
+//! no type of pitcrew. It reads only data that any program can read.
 
 #![expect(
     clippy::indexing_slicing,

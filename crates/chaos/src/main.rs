@@ -1,4 +1,4 @@
-//! `pitcrew-chaos`: makes runs by their seeds and says what was found.
+//! `pitcrew-chaos`: makes runs from seeds and prints their findings.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! The plan of a run, which its seed determines: the members, the crashes with their moments, the writers, the faults.
+//! The plan of a run: its members, its crashes and their moments, the other writers, and the
+//! faults. The seed determines it.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,10 +7,11 @@ use std::time::Duration;
 use crate::chance::Chance;
 use crate::harm::Harm;
 
-/// The names of the workers, in the order in which they are taken.
+/// The names of the workers, in the order of use.
 const ROLES: [&str; 5] = ["ann", "bob", "cas", "dan", "eve"];
 
-/// Journal events at which somebody dies while the team works; those that come often twice.
+/// Journal events at which a process is killed while the team works. Frequent events are in the
+/// list twice.
 const WORK_EVENTS: [&str; 22] = [
     "message_persisted",
     "message_injected",
@@ -35,7 +37,7 @@ const WORK_EVENTS: [&str; 22] = [
     "turn_ended",
 ];
 
-/// Journal events at which somebody dies while the team ends.
+/// Journal events at which a process is killed while the team ends.
 const END_EVENTS: [&str; 11] = [
     "message_persisted:shutdown_request",
     "message_persisted:shutdown_approved",
@@ -50,17 +52,17 @@ const END_EVENTS: [&str; 11] = [
     "message_dead",
 ];
 
-/// The power cuts of one run.
+/// The number of power cuts in one run.
 pub const CUTS_A_RUN: u64 = 5;
 
-/// Where the members of a run live.
+/// The place where the members of a run work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the lead's process.
     InProcess,
-    /// In panes of a private tmux server.
+    /// In panes of a tmux server that belongs to the run.
     Panes,
-    /// Some here, some there.
+    /// Some in the lead's process, some in panes.
     Mixed,
 }
 
@@ -68,7 +70,7 @@ impl Place {
     /// All places.
     pub const ALL: [Self; 3] = [Self::InProcess, Self::Panes, Self::Mixed];
 
-    /// The place as the command line names it.
+    /// Returns the name of the place on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -79,160 +81,161 @@ impl Place {
     }
 }
 
-/// A worker: the name of its first member, and its habits.
+/// A worker: the name of its first member, and its behavior.
 #[derive(Clone, Debug)]
 pub struct Worker {
-    /// The name of the first member with this role; its successors have a number behind it.
+    /// The name of the first member with this role. The names of its successors end with a number.
     pub role: String,
-    /// It lives in a pane.
+    /// Whether it runs in a pane.
     pub in_pane: bool,
-    /// It begins in plan mode.
+    /// Whether it starts in plan mode.
     pub plans: bool,
-    /// It has a git worktree of its own.
+    /// Whether it has its own git worktree.
     pub has_worktree: bool,
-    /// It refuses its first shutdown request.
+    /// Whether it refuses its first shutdown request.
     pub refuses: bool,
-    /// The tasks it is to do.
+    /// The number of its tasks.
     pub tasks: usize,
 }
 
-/// Who dies in a crash.
+/// The processes that are killed in a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// The lead's process.
+    /// The lead's process only.
     Lead,
-    /// The member that the event is about, or any.
+    /// The member of the journal event, or a random member.
     Member,
-    /// Both at once.
+    /// The lead's process and a member.
     LeadAndMember,
     /// Every process of the run.
     Everyone,
-    /// Every process, and the disk below them: what was not durable is gone.
+    /// Every process. In addition, the disk loses all data that is not durable.
     Power,
 }
 
-/// When a crash happens.
+/// The moment of a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// When all commands of a run with stale writes have ended.
+    /// The moment when all commands of a run with stale writes have ended.
     CommandsDone,
-    /// So long after the crash before it, or after the start.
+    /// A time after the previous crash, or after the start.
     After(Duration),
-    /// At the nth event of a kind from now on, and a little later.
+    /// The nth event of a kind from now on, plus a delay.
     At {
         /// The event, with its state or frame after a colon.
         event: &'static str,
-        /// Which of them, from 1 up.
+        /// The number of the event, counted from 1.
         nth: u64,
-        /// How much later.
+        /// The delay after the event.
         then: Duration,
     },
 }
 
-/// One crash.
+/// One crash of the plan.
 #[derive(Clone, Debug)]
 pub struct Crash {
-    /// What happens.
+    /// The harm to the run.
     pub harm: Harm,
-    /// When.
+    /// The moment of the harm.
     pub moment: Moment,
-    /// It waits until the team is shutting down.
+    /// Whether the crash waits until the team is shutting down.
     pub at_end: bool,
-    /// Draws the member where any may die.
+    /// A random number that selects the member, if any member may be killed.
     pub draw: u64,
 }
 
-/// What happens to the lead's disk or descriptors, in its nth life.
+/// A fault of the lead's disk or file descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The file system of the root is full for a while.
+    /// The file system of the root is full for some time.
     FullDisk {
-        /// When it becomes full, from the start of the run.
+        /// The time from the start of the run until the disk is full, in milliseconds.
         after_ms: u64,
-        /// For how long.
+        /// How long the disk stays full, in milliseconds.
         for_ms: u64,
     },
-    /// No file grows beyond this many KiB in one life of the lead.
+    /// A limit for the size of files in one life of the lead.
     FileSize {
-        /// The life, from 0 up.
+        /// The number of the lead's life, counted from 0.
         life: usize,
-        /// The limit.
+        /// The maximum file size in KiB.
         kib: u64,
     },
     /// The root is on a file system that is cut off from its disk in every crash.
     PowerCuts,
-    /// Few descriptors in one life of the lead.
+    /// A limit for open file descriptors in one life of the lead.
     Descriptors {
-        /// The life, from 0 up.
+        /// The number of the lead's life, counted from 0.
         life: usize,
-        /// The limit.
+        /// The maximum file size in KiB.
         count: u64,
     },
 }
 
-/// Who else writes into the inboxes and tasks.
+/// The other programs that write into the inboxes and tasks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Writers {
-    /// A client that takes the lock.
+    /// A client that takes the file lock.
     pub honouring: bool,
-    /// A client that ignores it and writes stale readings back.
+    /// A client that ignores the lock and writes outdated contents back.
     pub ignoring: bool,
-    /// `pitcrew send`.
+    /// The command `pitcrew send`.
     pub cli: bool,
-    /// `pitcrew task create` and `pitcrew task claim`.
+    /// The commands `pitcrew task create` and `pitcrew task claim`.
     pub claims: bool,
 }
 
-/// How much is written in a run whose files are written back from older readings.
+/// The amount of writing in a run with stale writes, where a program writes outdated file contents
+/// back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaleWrites {
-    /// Messages of `pitcrew send`.
+    /// The number of messages from `pitcrew send`.
     pub messages: u64,
-    /// Changes of `pitcrew task update` and `pitcrew task claim`.
+    /// The number of changes by `pitcrew task update` and `pitcrew task claim`.
     pub updates: u64,
-    /// Older readings that are written back without a lock.
+    /// The number of outdated file contents that are written back without a lock.
     pub writes: u64,
 }
 
-/// How the lead runs when all of its ends are looked at.
+/// The settings of a run in which each end of the lead is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// It has a terminal, in which its view is drawn.
+    /// Whether the lead has a terminal and draws its view in it.
     pub has_terminal: bool,
 }
 
 impl StaleWrites {
-    /// As many as in `./test --long`.
+    /// The amounts of `./test --long`.
     pub const LONG: Self = Self { messages: 1_200, updates: 40, writes: 800 };
 }
 
-/// A whole run.
+/// The complete plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seed.
+    /// The seed of the plan.
     pub seed: u64,
-    /// Where members live.
+    /// The place where the members work.
     pub place: Place,
-    /// The workers.
+    /// The workers of the team.
     pub workers: Vec<Worker>,
     /// The crashes, in order.
     pub crashes: Vec<Crash>,
-    /// The other writers.
+    /// The other programs that write into the team's files.
     pub writers: Writers,
-    /// The fault, where there is one.
+    /// The fault, if there is one.
     pub fault: Option<Fault>,
-    /// The stale writes, where there are some.
+    /// The stale writes, if there are any.
     pub stale: Option<StaleWrites>,
-    /// The ends of its leads' processes, where every one of them is looked at.
+    /// The settings for checking the lead's ends, if every end is checked.
     pub ends: Option<Ends>,
-    /// The lead deletes the team at its end.
+    /// Whether the lead deletes the team at the end.
     pub deletes_team: bool,
-    /// The most that a turn of a model takes.
+    /// The maximum time of one model turn, in milliseconds.
     pub turn_ms: u64,
 }
 
 impl Plan {
-    /// Makes the plan of a seed; with `only` in that place.
+    /// Makes the plan of a seed. With `only`, all members work in that place.
     #[must_use]
     pub fn of(seed: u64, only: Option<Place>) -> Self {
         let mut chance = Chance::new(seed);
@@ -250,7 +253,7 @@ impl Plan {
             claims: false,
         };
         let fault = fault(&mut chance);
-        // Other clients write in place, and would tear an inbox on a full disk themselves.
+        // Other clients write files in place. On a full disk they would damage an inbox themselves.
         let is_full = matches!(fault, Some(Fault::FullDisk { .. }));
         let writers =
             if is_full { Writers { honouring: false, ignoring: false, ..drawn } } else { drawn };
@@ -280,13 +283,14 @@ impl Plan {
         plan.crashes = (1..=CUTS_A_RUN).map(|nth| cut(nth == CUTS_A_RUN, &mut chance)).collect();
         plan.writers = Writers { cli: true, claims: true, ..Writers::default() };
         plan.fault = Some(Fault::PowerCuts);
-        // Commands of workers write into their worktree without an fsync, which a power cut may take back.
+        // The workers' commands write into their worktree without fsync, so a power cut could undo
+        // a completed command.
         plan.workers.iter_mut().for_each(|worker| worker.has_worktree = false);
         plan.deletes_team = false;
         plan
     }
 
-    /// Makes the plan of a seed without a crash, with commands whose writes are undone.
+    /// Makes the plan of a seed without crashes, in which a program undoes the writes of commands.
     #[must_use]
     pub fn of_stale_writes(seed: u64, stale: StaleWrites) -> Self {
         let mut chance = Chance::of(seed, "stale writes");
@@ -308,7 +312,8 @@ impl Plan {
         }
     }
 
-    /// Makes the plan of a seed whose lead is stopped in every way and resumed, and has its ends looked at.
+    /// Makes the plan of a seed in which the lead is stopped in every way and resumed, and each end
+    /// is checked.
     #[must_use]
     pub fn of_ends(seed: u64) -> Self {
         let mut plan = Self::of(seed, None);
@@ -334,14 +339,14 @@ impl Plan {
         plan
     }
 
-    /// Whether the disk is full at some time, so that it must be a small one.
+    /// Whether the disk is full at some time. The root must then be on a small file system.
     #[must_use]
     pub fn fills_disk(&self) -> bool {
         let is_harm = self.crashes.iter().any(|crash| matches!(crash.harm, Harm::FullDisk(_)));
         is_harm || matches!(self.fault, Some(Fault::FullDisk { .. }))
     }
 
-    /// The same run with its first crashes only.
+    /// Returns the same plan with only its first crashes.
     #[must_use]
     pub fn shortened(mut self, crashes: usize) -> Self {
         self.crashes.truncate(crashes);
@@ -380,7 +385,8 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
         (_, _) => Victim::Everyone,
     };
     let events: &[&'static str] = if at_end { &END_EVENTS } else { &WORK_EVENTS };
-    // Of members in the lead's process there is no record of a start, and their permissions are no mail.
+    // For members in the lead's process the journal has no start event, and their permission
+    // requests send no message.
     let is_rare = |event: &&str| {
         matches!(*event, "started" | "stopped") || event.ends_with("permission_response")
     };
@@ -402,7 +408,7 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
 }
 
 impl Crash {
-    /// The same after fewer events, for a run of few crashes.
+    /// Returns the same crash after fewer events, for a run with few crashes.
     fn sooner(mut self) -> Self {
         if let Moment::At { nth, .. } = &mut self.moment {
             *nth = nth.div_ceil(3);

@@ -1,25 +1,25 @@
-//! The processes of a run among all of the machine, by `/proc`.
+//! Finds the processes of a run among all processes of the machine, in `/proc`.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A process as it was found.
+/// A process of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its id.
+    /// The process id.
     pub pid: u32,
-    /// Its parent.
+    /// The id of the parent process.
     pub parent: u32,
-    /// Its command line, in one text.
+    /// The command line, with spaces between the arguments.
     pub line: String,
-    /// The member that it runs, by its arguments.
+    /// The member that the process runs, according to its arguments.
     pub member: Option<String>,
 }
 
 impl Process {
-    /// Kills it; one that is gone already is none of the harness's business.
+    /// Kills the process. It is no error if the process is already gone.
     pub fn kill(&self) {
         kill(self.pid);
     }
@@ -32,7 +32,7 @@ pub fn kill(pid: u32) {
     }
 }
 
-/// All processes whose home is a folder.
+/// Finds all processes whose environment variable `HOME` is the given folder.
 #[must_use]
 pub fn processes_at_home(home: &Path) -> Vec<Process> {
     let home = format!("HOME={}", home.display());
@@ -47,7 +47,7 @@ pub fn processes_at_home(home: &Path) -> Vec<Process> {
     .collect()
 }
 
-/// The processes that run members, without the helpers that they started.
+/// Returns the processes that run members, without the helper processes that those started.
 #[must_use]
 pub fn members(all: &[Process]) -> Vec<Process> {
     let is_member = |process: &&Process| process.member.is_some();
@@ -63,11 +63,13 @@ fn process(pid: u32) -> Option<Process> {
     let line = String::from_utf8_lossy(&line).into_owned();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    // A zombie has ended. Only its parent has not collected it yet.
     if field("State:").is_some_and(|state| state.starts_with('Z')) {
         return None;
     }
     let words: Vec<&str> = line.trim_end_matches('\0').split('\0').collect();
-    // A tmux client that is told to make a pane has the member's arguments too.
+    // A tmux client that creates a pane has the member's arguments too, but does not run the
+    // member.
     let is_pitcrew = words.first().is_some_and(|program| !program.ends_with("tmux"));
     let name =
         words.iter().position(|word| *word == "--agent-name").and_then(|at| words.get(at + 1));

@@ -1,4 +1,5 @@
-//! One run: a team is started, crashed by its plan, resumed, and looked at when it has ended.
+//! One run: starts a team, crashes it according to its plan, resumes it, and checks it after its
+//! end.
 
 mod harms;
 
@@ -23,62 +24,63 @@ use crate::stage::{Begin, Disk, Lead, Stage};
 use crate::stale::{self, Commands};
 use crate::writers::{Writer, WriterLog};
 
-/// How long a run may go without a request, a journal entry or an end before it counts as waiting for ever.
+/// The maximum time without a request, a journal entry or an end. After it, the run counts as
+/// stuck.
 const STALLED: Duration = Duration::from_secs(75);
 
-/// How long a run may take at most.
+/// The maximum time of a run.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The same for a run with stale writes, which starts a process for each message.
+/// The maximum time of a run with stale writes, which starts a process for each message.
 const LONGEST_STALE: Duration = Duration::from_secs(1_800);
 
-/// How long an event is waited for before its crash happens without it.
+/// The maximum time to wait for an event. After it, the crash happens without the event.
 const EVENT_WAIT: Duration = Duration::from_secs(4);
 
-/// How long the others go on writing after the last crash.
+/// How long the other writers continue after the last crash.
 const WRITERS_STAY: Duration = Duration::from_secs(5);
 
-/// The pause between two looks.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The exit code of a run whose work is not whole.
+/// The exit code of a run that ends with open work.
 pub const UNFINISHED: i32 = 8;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its plan.
+    /// The plan of the run.
     pub plan: Plan,
-    /// How many processes were killed on purpose.
+    /// The number of processes that were killed on purpose.
     pub crashes: usize,
-    /// What is not as it should be.
+    /// The faults that were found.
     pub findings: Vec<Finding>,
-    /// What happened, a line each.
+    /// The log of the run, one event per line.
     pub log: Vec<String>,
-    /// Its folder, where that was kept.
+    /// The folder of the run, if it was kept.
     pub folder: Option<PathBuf>,
-    /// How long it took.
+    /// The duration of the run.
     pub took: Duration,
-    /// What could not be done here.
+    /// The parts of the plan that this machine could not run.
     pub skipped: Vec<String>,
-    /// How much was written, in a run with stale writes.
+    /// The amounts of writing, in a run with stale writes.
     pub figures: Option<String>,
     /// How often each kind of harm happened.
     pub kinds: BTreeMap<String, usize>,
-    /// How often each end was seen, in a run whose ends are looked at.
+    /// How often each end happened, in a run whose ends are checked.
     pub ends: BTreeMap<String, usize>,
 }
 
-/// How runs are made.
+/// The settings for making runs.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The binary.
+    /// The path of the pitcrew binary.
     pub binary: PathBuf,
-    /// Keep the folders of runs with findings.
+    /// Whether to keep the folders of runs with findings.
     pub keeps: bool,
 }
 
-/// Makes a run by its plan.
+/// Makes a run according to its plan.
 ///
 /// # Errors
 /// When the harness cannot do its own work, or is stopped.
@@ -112,6 +114,7 @@ fn made(
         end,
         life,
     };
+    // A finding of the run itself ended it early, so its files are not in a final state.
     if findings.is_empty() {
         findings.extend(oracle::judge(&scene));
         findings.extend(commands.judge(&stage));
@@ -148,26 +151,26 @@ fn skipped(plan: &Plan, stage: &Stage) -> Vec<String> {
     }
 }
 
-/// How many writes the journal has as undone and put back.
+/// Counts the writes that were undone and restored, according to the journal.
 fn put_back(stage: &Stage) -> usize {
     let entries = crate::journal::entries(stage);
     let names = |entry: &Value| entry["put_back"].as_array().map_or(0, Vec::len);
     entries.iter().filter(|entry| entry["event"] == "overwritten").map(names).sum()
 }
 
-/// When there was progress last, and how much.
+/// The time and the amount of the last progress.
 struct Progress {
     at: Instant,
     asked: u64,
     entries: usize,
 }
 
-/// How a lead's last process ended by itself.
+/// The end of a lead's last process that ended by itself.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// Its exit code; `None` when a signal ended it.
+    /// The exit code; `None` if a signal ended the process.
     pub code: Option<i32>,
-    /// What it printed.
+    /// The JSON report that the process printed.
     pub report: Value,
 }
 
@@ -186,16 +189,16 @@ struct Driver<'a> {
     progress: Progress,
     crashes: usize,
     end: Option<End>,
-    /// How the next process of the lead begins.
+    /// The way in which the next process of the lead starts.
     begins: Begin,
     harmed: Harmed,
     findings: Vec<Finding>,
     log: Vec<String>,
 }
 
-/// What a wait ended with.
+/// The result of waiting.
 enum Waited {
-    /// The moment is there, with the event that it is about.
+    /// The moment has come, with its journal event.
     Now(Option<Value>),
     /// The run is over.
     Over,
@@ -280,7 +283,8 @@ impl<'a> Driver<'a> {
             return Ok(());
         }
         self.server.let_end();
-        // The others write a little into the end, and then no more: a team that waits for ever must be seen to.
+        // The other writers continue briefly into the end and then stop. Their entries would
+        // otherwise hide a team that is stuck.
         if let Waited::Now(_) = self.wait(Some(&Moment::After(WRITERS_STAY)))? {
             self.desk.stop();
             while let Waited::Now(_) = self.wait(None)? {}
@@ -300,14 +304,15 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Starts the next process of the lead, unless the team is deleted already.
+    /// Starts the next process of the lead. Returns false if the team is already deleted.
     fn start_again(&mut self) -> Result<bool, Error> {
         self.life += 1;
         let is_there = self.stage.team().join("config.json").exists();
         let is_archived = self.stage.archived().is_some();
         if !is_there && is_archived {
             self.note("the team was deleted before the crash".to_owned());
-            // The end of an earlier process says nothing of what this one did.
+            // This end belongs to an earlier process, so it must not be checked as the end of the
+            // last one.
             self.end = None;
             return Ok(false);
         }
@@ -321,7 +326,7 @@ impl<'a> Driver<'a> {
         Ok(true)
     }
 
-    /// Waits for a moment; without one for the end.
+    /// Waits for a moment, or for the end of the run if there is none.
     fn wait(&mut self, moment: Option<&Moment>) -> Result<Waited, Error> {
         let since = Instant::now();
         let mut left = match moment {
@@ -366,7 +371,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Looks whether the lead has ended by itself, and starts it again where that was due to a fault.
+    /// Checks whether the lead has ended by itself. If a fault of the plan caused it, starts the
+    /// lead again.
     fn look_at_lead(&mut self) -> Result<Option<Waited>, Error> {
         let Some(lead) = self.lead.as_mut() else { return Ok(Some(Waited::Over)) };
         let status = lead.child.try_wait().map_err(Error::io("wait for", Path::new("the lead")))?;
@@ -380,7 +386,7 @@ impl<'a> Driver<'a> {
         if self.plan.ends.is_some() {
             return self.look_at_end(status);
         }
-        // Whether it was right to say that something is open the oracle decides.
+        // The oracle checks later whether open work was reported correctly.
         if matches!(status.code(), Some(0 | UNFINISHED)) {
             return Ok(Some(Waited::Over));
         }
@@ -398,10 +404,11 @@ impl<'a> Driver<'a> {
         Ok(if self.start_again()? { None } else { Some(Waited::Over) })
     }
 
-    /// Whether a fault of the plan explains that the lead has failed.
+    /// Whether a fault of the plan explains the failure of the lead.
     fn is_excused(&mut self, status: ExitStatus) -> bool {
         match self.plan.fault {
-            // A limit is an error with its cause, before the run (70) or as the end of its lead (1); a signal is neither.
+            // At a system limit pitcrew must end with an error that names the cause: before the run
+            // (code 70) or as the end of its lead (code 1). A signal is never excused.
             Some(Fault::FileSize { life, .. } | Fault::Descriptors { life, .. }) => {
                 let report =
                     self.end.as_ref().map(|end| end.report.to_string()).unwrap_or_default();
@@ -448,7 +455,7 @@ impl<'a> Driver<'a> {
         true
     }
 
-    /// The last state of each member by the journal, and which processes there are.
+    /// Describes the last state of each member in the journal, and the running processes.
     fn states(&self) -> String {
         let mut states = std::collections::BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| entry["event"] == "member_changed") {
@@ -480,11 +487,12 @@ impl<'a> Driver<'a> {
             there.iter().find(|process| process.member.as_deref() == named && named.is_some());
         let index = usize::try_from(crash.draw % (there.len().max(1) as u64)).unwrap_or(0);
         let member = named.or_else(|| there.get(index));
+        // If no member has a process of its own, kill the lead, so that every crash does something.
         let kills_lead = victim != Victim::Member || member.is_none();
         if kills_lead && let Some(lead) = self.lead.as_mut() {
             let error = Error::io("kill", Path::new("the lead"));
             if lead.child.try_wait().map_err(error)?.is_some() {
-                // It has ended by itself, which the next wait looks at.
+                // The lead has ended by itself. The next wait handles that.
                 return Ok(());
             }
             let error = Error::io("kill", Path::new("the lead"));
@@ -517,7 +525,7 @@ impl<'a> Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Cuts the power off, and looks at once whether what was acknowledged before is there.
+    /// Cuts the power, and checks at once that all acknowledged data is still there.
     fn cut_power(&mut self, entry: Option<&Value>) -> Result<(), Error> {
         if self.stage.disk() != Disk::Image {
             return Ok(());

@@ -1,4 +1,5 @@
-//! The fake model server: the Messages API, streaming, with the brain behind it. It keeps what it was asked.
+//! The fake model server. It implements the streaming Messages API, asks the brain for each answer,
+//! and records the requests.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,37 +23,37 @@ use crate::harm::{ModelFault, Whose};
 use crate::plan::Plan;
 use crate::server_faults::{Failing, bad_answer};
 
-/// A text with a token that an agent tried to send or to write.
+/// A text with a unique token that an agent tried to send, or to write with a command.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    /// The token.
+    /// The unique token in the text.
     pub token: String,
-    /// The agent.
+    /// The agent that tried it.
     pub from: String,
     /// The receiver; `None` for a command.
     pub to: Option<String>,
-    /// The call.
+    /// The id of the tool call.
     pub call: String,
 }
 
-/// What the server saw.
+/// The information from all requests to the server.
 #[derive(Clone, Debug, Default)]
 pub struct SeenRequests {
     /// The newest request of each agent.
     pub latest: BTreeMap<String, Heard>,
-    /// For each agent and token, in how many places of one request it stood at most.
+    /// For each agent and token, the maximum number of places with that token in one request.
     pub most: BTreeMap<(String, String), usize>,
-    /// Every call by its id, with the last result that a request showed of it.
+    /// Every call by its id, with its last result in a request.
     pub results: BTreeMap<String, Option<(String, bool)>>,
-    /// What agents tried to send.
+    /// The texts that agents tried to send or to write.
     pub tried: Vec<Tried>,
-    /// Steps that were tried too often.
+    /// The errors of steps that failed too often.
     pub given_up: Vec<String>,
-    /// How many requests there were of each agent.
+    /// The number of requests of each agent.
     pub counts: BTreeMap<String, u64>,
 }
 
-/// A server that runs.
+/// A running fake model server.
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -77,10 +78,10 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts a server for a run, on a port of its own.
+    /// Starts a server for a run, on its own port.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// When no port is available.
     pub async fn start(plan: Plan) -> Result<Self, Error> {
         let action = |source| Error::Io { action: "listen on a loopback port".to_owned(), source };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(action)?;
@@ -95,34 +96,34 @@ impl Server {
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         let task = tokio::spawn(async move {
-            // It ends with the run, by being aborted.
+            // The server runs until the task is aborted at the end of the run.
             let _ended = axum::serve(listener, router).await;
         });
         Ok(Self { shared, address, task })
     }
 
-    /// Where it listens.
+    /// Returns the URL of the server.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Lets the agents end the team.
+    /// Allows the agents to end the team.
     pub fn let_end(&self) {
         self.shared.may_end.store(true, Ordering::SeqCst);
     }
 
-    /// Has the next answers be bad.
+    /// Makes the next answers bad.
     pub fn fail(&self, fault: ModelFault, whose: Whose, answers: u64) {
         self.failing().begin(fault, whose, answers);
     }
 
-    /// Has every answer be good again.
+    /// Makes every answer good again.
     pub fn mend(&self) {
         self.failing().mend();
     }
 
-    /// The bad answers since the last call: who got them, and how each was bad.
+    /// Returns the bad answers since the last call: the agent and the kind of each.
     #[must_use]
     pub fn take_met(&self) -> Vec<(String, ModelFault)> {
         self.failing().take_met()
@@ -132,13 +133,13 @@ impl Server {
         self.shared.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests came so far.
+    /// Returns the number of requests so far.
     #[must_use]
     pub fn asked(&self) -> u64 {
         self.shared.asked.load(Ordering::SeqCst)
     }
 
-    /// What it saw so far.
+    /// Returns the information from all requests so far.
     #[must_use]
     pub fn seen(&self) -> SeenRequests {
         self.shared.seen().clone()
@@ -150,7 +151,7 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a request in, decides, and takes note of what is going to be sent.
+    /// Records a request, decides its answer, and records the calls in that answer.
     fn turn(&self, heard: Heard) -> (Vec<Value>, Duration) {
         let may_end = self.may_end.load(Ordering::SeqCst);
         let say = decide(&heard, World { plan: &self.plan, may_end });
@@ -235,7 +236,7 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body
     let tokens = body.to_string().len() / 4;
     let mut pieces = events(&blocks, tokens, shared.numbers.fetch_add(1, Ordering::SeqCst));
     let last = pieces.split_off(1);
-    // The answer begins at once and goes on after the delay, so that a crash can cut it off.
+    // The answer starts at once and continues after the delay, so that a crash can interrupt it.
     let rest = async move {
         tokio::time::sleep(delay).await;
         Ok::<_, Infallible>(last.concat())
@@ -249,7 +250,7 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body
     response
 }
 
-/// The answer as the Messages API streams it.
+/// Returns the answer as the stream events of the Messages API.
 fn events(blocks: &[Value], tokens: usize, number: u64) -> Vec<String> {
     let usage = json!({"input_tokens": tokens, "output_tokens": 1});
     let message = json!({

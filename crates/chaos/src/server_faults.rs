@@ -1,4 +1,4 @@
-//! The bad answers of the fake model server.
+//! The bad answers that the fake model server gives on purpose.
 
 use std::convert::Infallible;
 use std::io;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use crate::harm::{ModelFault, Whose};
 
-/// How long models fail at most, when nobody resumes the run before.
+/// The maximum time during which models fail, if no resume ends it earlier.
 const FAILS_FOR: Duration = Duration::from_secs(8);
 
-/// How long a silent stream says nothing; longer than any patience of a run.
+/// How long a silent stream sends nothing. It is longer than any run waits.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
-/// Whose answers are bad now, and who has got one.
+/// The agents whose answers are bad now, and the bad answers so far.
 #[derive(Debug, Default)]
 pub struct Failing {
     now: Option<Now>,
@@ -28,14 +28,14 @@ pub struct Failing {
 struct Now {
     fault: ModelFault,
     whose: Whose,
-    /// The one teammate that it is about, once it has asked.
+    /// The affected teammate. It is the first teammate that sends a request.
     teammate: Option<String>,
     left: u64,
     until: Instant,
 }
 
 impl Failing {
-    /// Has the next answers be bad.
+    /// Makes the next answers bad.
     pub fn begin(&mut self, fault: ModelFault, whose: Whose, answers: u64) {
         self.now = Some(Now {
             fault,
@@ -46,17 +46,17 @@ impl Failing {
         });
     }
 
-    /// Has every answer be good again.
+    /// Makes every answer good again.
     pub fn mend(&mut self) {
         self.now = None;
     }
 
-    /// Who got bad answers since the last call.
+    /// Returns the bad answers since the last call: the agent and the kind of each.
     pub fn take_met(&mut self) -> Vec<(String, ModelFault)> {
         std::mem::take(&mut self.met)
     }
 
-    /// How the next answer to an agent is bad, if it is.
+    /// Returns the kind of the next bad answer to an agent, or `None` if the answer is good.
     pub fn of(&mut self, agent: &str) -> Option<ModelFault> {
         let now = self.now.as_mut().filter(|now| now.left > 0 && now.until > Instant::now())?;
         let is_lead = agent == "team-lead";
@@ -75,7 +75,7 @@ impl Failing {
     }
 }
 
-/// An answer that is bad in this way.
+/// Builds a bad answer of the given kind.
 #[must_use]
 pub fn bad_answer(fault: ModelFault) -> Response<Body> {
     let refused = |status, kind: &str, message: &str| {
@@ -144,7 +144,7 @@ fn answer(status: u16, content_type: &'static str, body: Body) -> Response<Body>
     response
 }
 
-/// The beginning of an answer with a text.
+/// Returns the start of a streamed answer with a text.
 fn begun(text: &str) -> String {
     let delta = json!({"type": "text_delta", "text": text});
     let events = [
@@ -162,7 +162,7 @@ fn started() -> Value {
     }})
 }
 
-/// The end of an answer, for a reason.
+/// Returns the end of a streamed answer, with its stop reason.
 fn stopped(reason: &str, has_text: bool) -> String {
     let block = has_text.then(|| json!({"type": "content_block_stop", "index": 0}));
     let delta = json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}});

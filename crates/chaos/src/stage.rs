@@ -1,4 +1,5 @@
-//! The place of a run: a folder with a root, a repository and a private tmux server, and the binary started in it.
+//! The place of a run: a folder with a root, a repository and a private tmux server. It also starts
+//! the binary there.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -15,28 +16,29 @@ use crate::plan::{Fault, Place, Plan};
 use crate::processes::{Process, processes_at_home};
 use crate::terminal::Terminal;
 
-/// The size of the file system that is cut off.
+/// The size of the file system for power cuts, in bytes.
 const IMAGE_BYTES: u64 = 96 * 1024 * 1024;
 
-/// How often a file system that was cut off is tried to be unmounted.
+/// The maximum number of attempts to unmount the file system after a power cut.
 const UNMOUNT_TRIES: usize = 200;
 
-/// Has a file system go down without writing its journal out (EXT4_IOC_SHUTDOWN with NOLOGFLUSH, as in Linux's `ext4.h`).
+/// A Python program that shuts a file system down without writing its journal (EXT4_IOC_SHUTDOWN
+/// with NOLOGFLUSH, as in Linux's `ext4.h`).
 const SHUT_DOWN: &str = "
 import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))
 ";
 
-/// How long models may fail in a run whose ends are looked at.
+/// How long pitcrew waits for a failing model in a run whose ends are checked, in seconds.
 const MODEL_PATIENCE_S: u64 = 4;
 
-/// How long they may be silent there.
+/// How long pitcrew waits for a silent model in a run whose ends are checked, in seconds.
 const MODEL_SILENCE_S: u64 = 2;
 
-/// The team of every run.
+/// The name of the team in every run.
 pub const TEAM: &str = "chaos";
 
-/// A place that is cleaned up when it is dropped.
+/// The place of a run. It is cleaned up when it is dropped.
 #[derive(Debug)]
 pub struct Stage {
     dir: tempfile::TempDir,
@@ -46,36 +48,36 @@ pub struct Stage {
     disk: Disk,
 }
 
-/// How a lead begins.
+/// The way in which a lead's process starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// With a new team.
     New,
-    /// With the team as it is.
+    /// With the existing team, without a new prompt.
     Resume,
-    /// With the team as it is, and a word from the user.
+    /// With the existing team and a new prompt from the user.
     GoOn,
 }
 
-/// A lead's process.
+/// A running process of the lead.
 #[derive(Debug)]
 pub struct Lead {
-    /// The process.
+    /// The process handle.
     pub child: Child,
-    /// Its terminal, where it has one.
+    /// The lead's terminal, if it has one.
     pub terminal: Option<Terminal>,
-    /// When it was started.
+    /// The time when the process was started.
     pub started: Instant,
 }
 
-/// What the root is on.
+/// The file system of the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// A folder of the machine's own file system.
+    /// A folder on the machine's own file system.
     Plain,
     /// A small file system in memory.
     Small,
-    /// ext4 in a file, which can be cut off.
+    /// An ext4 file system in an image file, which can be cut off.
     Image,
 }
 
@@ -83,18 +85,19 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.end_all();
         if self.disk != Disk::Plain {
+            // A lazy unmount also works while a dying process still has files open.
             let _gone = Command::new("umount").arg("-l").arg(self.root()).output();
         }
     }
 }
 
 impl Stage {
-    /// Makes a place for a run whose models answer at `url`.
+    /// Creates the place for a run. Its models answer at `url`.
     ///
     /// # Errors
-    /// When a folder, the repository or the tmux server cannot be made.
+    /// When a folder, the repository or the tmux server cannot be created.
     pub fn new(plan: &Plan, binary: &Path, url: &str) -> Result<Self, Error> {
-        // Sockets have short paths.
+        // The folder is directly in `/tmp`, because the path of a socket must be short.
         let dir = tempfile::Builder::new().prefix("chaos-").tempdir_in("/tmp");
         let dir = dir.map_err(Error::io("make a folder below", Path::new("/tmp")))?;
         let has_terminal = plan.place != Place::InProcess;
@@ -120,10 +123,10 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Starts the tmux server, where the run has one.
+    /// Starts the tmux server, if the run needs one.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the tmux server does not start.
     fn open_terminal(&self) -> Result<(), Error> {
         if !self.has_terminal {
             return Ok(());
@@ -133,7 +136,8 @@ impl Stage {
         done(self.tool("tmux").args(args).args(["sleep", "100000"]).env_remove("CLAUDE_CONFIG_DIR"))
     }
 
-    /// Mounts what a fault needs below the root; says what that is, which is nothing without the right to.
+    /// Mounts the file system that a fault needs at the root, and returns its kind. Without the
+    /// right to mount it returns [`Disk::Plain`].
     fn mounted(&self, plan: &Plan) -> Disk {
         if plan.fills_disk() && mount_small(&self.root()) {
             Disk::Small
@@ -160,7 +164,8 @@ impl Stage {
         done(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.root()))
     }
 
-    /// Cuts the power: the file system loses what it has not written, every process dies, and the disk is there again.
+    /// Cuts the power: the file system loses its unwritten data, every process is killed, and the
+    /// disk is mounted again.
     ///
     /// # Errors
     /// When the file system cannot be cut off or mounted again.
@@ -176,8 +181,9 @@ impl Stage {
             thread::park_timeout(Duration::from_millis(50));
         }
         unmounted?;
-        // A program in a mount namespace of its own, such as a sandboxed command of another test, still holds the file system
-        // that went down, and mounting its image would show that again. A copy is another file system.
+        // Another mount namespace, for example of a sandboxed command in another test, may still
+        // hold the old file system. Mounting the same image would show that one again, so mount a
+        // copy.
         let (image, copy) = (self.image(), self.dir.path().join("copy.img"));
         done(Command::new("cp").arg("--sparse=always").arg(&image).arg(&copy))?;
         fs::rename(&copy, &image).map_err(Error::io("put in place", &image))?;
@@ -185,19 +191,19 @@ impl Stage {
         self.open_terminal()
     }
 
-    /// The folder of the run.
+    /// The folder of the run, which is also the home folder of its processes.
     #[must_use]
     pub fn home(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The folder teams live below.
+    /// The root folder of all teams.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.dir.path().join("root")
     }
 
-    /// The repository.
+    /// The folder of the git repository.
     #[must_use]
     pub fn work(&self) -> PathBuf {
         self.dir.path().join("work")
@@ -209,19 +215,19 @@ impl Stage {
         self.dir.path().join("tmp")
     }
 
-    /// The team's folder.
+    /// The folder of the team.
     #[must_use]
     pub fn team(&self) -> PathBuf {
         self.root().join("teams").join(TEAM)
     }
 
-    /// The team's journal; in the archive when the team is deleted.
+    /// The path of the team's journal. It is in the archive if the team is deleted.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
         self.team_or_archive().join("pitcrew/journal.ndjson")
     }
 
-    /// The team's folder, or the one in the archive when the team is deleted.
+    /// The folder of the team, or its folder in the archive if the team is deleted.
     #[must_use]
     pub fn team_or_archive(&self) -> PathBuf {
         let live = self.team();
@@ -231,7 +237,7 @@ impl Stage {
         self.archived().map_or(live, |folder| folder.join("team"))
     }
 
-    /// The folder of the team's tasks, or the one in the archive when the team is deleted.
+    /// The folder of the team's tasks, or their folder in the archive if the team is deleted.
     #[must_use]
     pub fn tasks(&self) -> PathBuf {
         let live = self.root().join("tasks").join(TEAM);
@@ -241,23 +247,23 @@ impl Stage {
         self.archived().map_or(live, |folder| folder.join("tasks"))
     }
 
-    /// The newest folder of the archive.
+    /// The newest folder in the archive.
     #[must_use]
     pub fn archived(&self) -> Option<PathBuf> {
         files(&self.root().join("pitcrew/archive")).pop()
     }
 
-    /// What the root is on.
+    /// The file system of the root.
     #[must_use]
     pub fn disk(&self) -> Disk {
         self.disk
     }
 
-    /// Keeps the folder after the end, and says where.
+    /// Keeps the folder after the end of the run, and returns its path.
     pub fn keep(&mut self) -> PathBuf {
         self.dir.disable_cleanup(true);
         if self.disk != Disk::Plain {
-            // What is on the small file system goes with it.
+            // The mounted file system disappears with the run, so copy its files.
             let _either = Command::new("cp")
                 .arg("-a")
                 .arg(self.root())
@@ -267,7 +273,8 @@ impl Stage {
         self.dir.path().to_owned()
     }
 
-    /// A program, about to run here with nothing of the harness's environment but where programs are.
+    /// Builds a command that runs a program in this place. It gets only `PATH` from the harness's
+    /// environment.
     #[must_use]
     pub fn tool(&self, program: &str) -> Command {
         let mut command = Command::new(program);
@@ -286,7 +293,7 @@ impl Stage {
         command
     }
 
-    /// pitcrew with arguments, about to run here.
+    /// Builds a command that runs pitcrew in this place.
     #[must_use]
     pub fn pitcrew(&self, args: &[&str]) -> Command {
         let mut command = self.tool(&self.binary.display().to_string());
@@ -294,10 +301,10 @@ impl Stage {
         command
     }
 
-    /// Starts the lead's process: a new run, or one that goes on.
+    /// Starts the lead's process, for a new run or a resumed one.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the process cannot be started.
     pub fn lead(&self, life: usize, plan: &Plan, begin: &Begin) -> Result<Lead, Error> {
         let mode = if self.has_terminal { "tmux" } else { "in-process" };
         let common =
@@ -323,7 +330,8 @@ impl Stage {
                 command.arg("-c").arg(format!("{limit}; exec \"$0\" \"$@\"")).arg(&self.binary);
                 command
             }
-            // It makes the terminal that it has as its input its own, and becomes the lead.
+            // `setsid` makes the terminal on its standard input its controlling terminal, and then
+            // executes the lead.
             None if has_terminal => {
                 let mut command = self.tool("setsid");
                 command.arg("--ctty").arg(&self.binary);
@@ -347,7 +355,7 @@ impl Stage {
         Ok(Lead { child, terminal, started: Instant::now() })
     }
 
-    /// Gives the windows of the tmux server another size.
+    /// Changes the size of all windows of the tmux server.
     pub fn resize_windows(&self, columns: u16, rows: u16) {
         if !self.has_terminal {
             return;
@@ -358,7 +366,7 @@ impl Stage {
             .unwrap_or_default();
         let (columns, rows) = (columns.to_string(), rows.to_string());
         for window in listed.lines() {
-            // A window may have gone since.
+            // The window may be closed by now.
             let _gone = self
                 .tool("tmux")
                 .args(["resize-window", "-t", window, "-x", &columns, "-y", &rows])
@@ -366,7 +374,7 @@ impl Stage {
         }
     }
 
-    /// The panes of the tmux server: `id tag`; empty without one.
+    /// Returns the panes of the tmux server as `id tag session`; empty without a server.
     #[must_use]
     pub fn panes(&self) -> Vec<String> {
         if !self.has_terminal {
@@ -382,7 +390,8 @@ impl Stage {
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// All processes of the run, but for the tmux server and what the harness itself keeps in it.
+    /// Returns all processes of the run, except the tmux server and the harness's own process in
+    /// it.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
         let all = processes_at_home(self.home()).into_iter();
@@ -390,7 +399,7 @@ impl Stage {
             .collect()
     }
 
-    /// Ends everything that runs here.
+    /// Ends every process in this place.
     pub fn end_all(&self) {
         if self.has_terminal {
             let _gone = self.tool("tmux").arg("kill-server").output();
@@ -404,7 +413,7 @@ impl Stage {
 /// Runs a command that must succeed.
 ///
 /// # Errors
-/// When it cannot be run, or fails.
+/// When the command cannot be run, or fails.
 pub fn done(command: &mut Command) -> Result<(), Error> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(Error::io("run", Path::new(&program)))?;
@@ -417,14 +426,15 @@ pub fn done(command: &mut Command) -> Result<(), Error> {
     })
 }
 
-/// Puts a file system of a few MiB below a folder; false without the right to.
+/// Mounts a file system of a few MiB at a folder. Returns false without the right to mount.
 fn mount_small(folder: &Path) -> bool {
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(folder).stdin(Stdio::null());
     mount.output().is_ok_and(|output| output.status.success())
 }
 
-/// Settings under which no limit of rates is met, and the patience with models is short where those fail.
+/// Returns settings without reachable rate limits. In runs with failing models they also make
+/// pitcrew wait only briefly.
 fn settings_text(plan: &Plan) -> Value {
     let plenty = json!({"count": 1_000_000, "seconds": 60});
     let mut ours = json!({"limits": {
@@ -439,7 +449,7 @@ fn settings_text(plan: &Plan) -> Value {
     json!({"pitcrew": ours})
 }
 
-/// What is in a folder; nothing when it is not there.
+/// Lists a folder in sorted order; empty if the folder does not exist.
 #[must_use]
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

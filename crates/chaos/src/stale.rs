@@ -1,5 +1,5 @@
-//! A run whose files are written back from older readings: `pitcrew send` and `pitcrew task` write, and a program that
-//! takes no lock keeps undoing what they wrote.
+//! A run with stale writes: `pitcrew send` and `pitcrew task` change files, and a program that
+//! takes no lock keeps undoing these changes by writing older contents back.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,25 +17,25 @@ use crate::plan::{Plan, StaleWrites};
 use crate::stage::{Stage, TEAM, files};
 use crate::writers::{Writer, WriterLog, Written, find_id, members};
 
-/// Commands that send at the same time.
+/// The number of threads that run `pitcrew send` at the same time.
 const SENDERS: u64 = 4;
 
-/// Tasks whose fields are updated.
+/// The number of tasks whose fields are updated.
 const TASKS: u64 = 5;
 
-/// How long a reading is held before it is written back, at most.
+/// The maximum time between reading a file and writing it back, in milliseconds.
 const HELD_MS: u64 = 120;
 
 /// A field of a task that a command has set.
 #[derive(Clone, Debug)]
 pub struct Updated {
     task: String,
-    /// Where the field is in the task's file.
+    /// The place of the field in the task's file, as a JSON pointer.
     pointer: &'static str,
     value: Value,
 }
 
-/// The commands of a run with stale writes, and what came of them.
+/// The commands of a run with stale writes, and their results.
 #[derive(Debug, Default)]
 pub struct Commands {
     sent: AtomicU64,
@@ -48,7 +48,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Starts all commands and the stale writers of a run, where its plan has them.
+    /// Starts all commands and the stale writers of a run, if its plan has them.
     pub fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, run: Run<'scope>) {
         let Some(wanted) = run.plan.stale else { return };
         self.has_begun.store(true, Ordering::SeqCst);
@@ -75,13 +75,13 @@ impl Commands {
         });
     }
 
-    /// Whether everything that the plan wants is written.
+    /// Whether all writes of the plan are done.
     #[must_use]
     pub fn are_done(&self) -> bool {
         self.running.load(Ordering::SeqCst) == 0
     }
 
-    /// The counts of what was done; nothing when the plan wants none.
+    /// Returns the counts of the writes, or `None` if the plan has none.
     #[must_use]
     pub fn figures(&self) -> Option<String> {
         let count = |number: &AtomicU64| number.load(Ordering::SeqCst);
@@ -93,7 +93,8 @@ impl Commands {
         self.has_begun.load(Ordering::SeqCst).then_some(text)
     }
 
-    /// The commands that were refused, and the updates that are not in their task's file.
+    /// Returns a finding for each refused command, and for each update that is missing in its
+    /// task's file.
     #[must_use]
     pub fn judge(&self, stage: &Stage) -> Vec<Finding> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -119,7 +120,7 @@ impl Commands {
         findings
     }
 
-    /// Runs a command that must succeed, and gives its answer.
+    /// Runs a command that must succeed, and returns its JSON result.
     fn command(&self, run: Run<'_>, args: &[&str]) -> Option<Value> {
         let output = run.stage.pitcrew(args).args(["--team", TEAM, "--json"]).output().ok()?;
         if output.status.success() {
@@ -173,7 +174,7 @@ impl Commands {
             let text = format!("text {number}");
             let round = format!("round={number}");
             let changes = |pointer, value| Updated { task: id.clone(), pointer, value };
-            // Claimed once, and then another field in each round.
+            // Each task is claimed in the first round. Each later round updates another field.
             let (args, updated): (Vec<&str>, Vec<Updated>) = match number / TASKS {
                 0 => (
                     vec!["task", "claim", id, "--as", "team-lead"],
@@ -224,7 +225,8 @@ impl Commands {
         }
     }
 
-    /// Waits until so much of the messages is sent, so that everything is spread over the run; false when it is over.
+    /// Waits until enough messages are sent, so that the nth of `of` writes is spread over the run.
+    /// Returns false if the run is over.
     fn has_come_to(&self, run: Run<'_>, nth: u64, of: u64, messages: u64) -> bool {
         while self.sent.load(Ordering::SeqCst) * of < nth * messages {
             if run.is_over() {
@@ -236,14 +238,14 @@ impl Commands {
     }
 }
 
-/// What the commands of a run work with.
+/// The data that the commands of a run need.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// Its place.
+    /// The place of the run: its folders and processes.
     pub stage: &'a Stage,
-    /// Its plan.
+    /// The plan of the run.
     pub plan: &'a Plan,
-    /// What is written from outside.
+    /// The record of messages and tasks that are written from outside.
     pub desk: &'a WriterLog,
 }
 
@@ -252,7 +254,8 @@ impl Run<'_> {
         self.desk.is_stopped()
     }
 
-    /// The names of all, when everybody is there.
+    /// Waits until all members are in the team, and returns their names. Returns `None` if the run
+    /// ends first.
     fn everybody(self) -> Option<Vec<String>> {
         loop {
             let names = members(self.stage);
@@ -267,7 +270,7 @@ impl Run<'_> {
     }
 }
 
-/// Which files are written back.
+/// The files that are written back.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Inboxes,
@@ -287,10 +290,11 @@ impl Target {
     }
 }
 
-/// Reads a file, waits, and writes what it read, in place and without a lock.
+/// Reads a file, waits, and writes the old content back, in place and without a lock.
 fn write_older(path: &Path, held: Duration) -> Option<()> {
     let text = fs::read_to_string(path).ok()?;
-    // A reading of a file that is being written is none that a client goes on with.
+    // Skip a file that was read in the middle of a write. A real client would not continue with
+    // such content either.
     serde_json::from_str::<Value>(&text).ok()?;
     thread::park_timeout(held);
     if !path.exists() {

@@ -1,4 +1,5 @@
-//! A terminal in which a lead runs: a pseudo-terminal whose output goes to a file, with the size and the keys of the harness.
+//! A terminal for a lead: a pseudo-terminal whose output goes to a file. The harness sets its size
+//! and sends its keys.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -14,10 +15,10 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::error::Error;
 
-/// Ctrl-C, as a keyboard sends it.
+/// The byte that a keyboard sends for Ctrl-C.
 const CTRL_C: u8 = 3;
 
-/// A terminal that is open as long as this lives; then its programs get SIGHUP.
+/// An open terminal. When it is dropped, its programs get SIGHUP.
 #[derive(Debug)]
 pub struct Terminal {
     keys: File,
@@ -30,17 +31,17 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::SeqCst);
         if let Some(drawing) = self.drawing.take() {
-            // A panic in there is told on the harness's own screen.
+            // A panic of that thread already appears on the harness's own screen.
             let _either = drawing.join();
         }
     }
 }
 
 impl Terminal {
-    /// Opens a terminal of 80 columns, and writes what is drawn in it to a file.
+    /// Opens a terminal with 80 columns, and writes its output to a file.
     ///
     /// # Errors
-    /// When the system has none left.
+    /// When the operating system has no free terminal.
     pub fn open(log: &Path) -> Result<Self, Error> {
         let failed = |source: rustix::io::Errno| Error::Io {
             action: "open a terminal".to_owned(),
@@ -62,10 +63,10 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Gives a program this terminal, for its keys, its errors and its signals.
+    /// Makes this terminal the standard input and standard error of a command.
     ///
     /// # Errors
-    /// When the terminal cannot be opened once more.
+    /// When the terminal cannot be opened again.
     pub fn attach(&self, command: &mut Command) -> Result<(), Error> {
         let open = || {
             let file = File::options().read(true).write(true).open(&self.path);
@@ -75,20 +76,21 @@ impl Terminal {
         Ok(())
     }
 
-    /// Gives the terminal another size, which its programs learn by SIGWINCH.
+    /// Changes the size of the terminal. Its programs get SIGWINCH.
     pub fn resize(&self, columns: u16, rows: u16) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // A terminal whose programs have ended has no size.
+        // Changing the size can fail after all programs have ended.
         let _gone = tcsetwinsize(&self.keys, size);
     }
 
-    /// Types Ctrl-C.
+    /// Sends Ctrl-C.
     pub fn interrupt(&self) {
         let _gone = (&self.keys).write_all(&[CTRL_C]);
     }
 }
 
-/// Writes what programs draw to a file, until the last of them has ended or the terminal is closed.
+/// Copies the output of programs to a file, until the last program has ended or the terminal is
+/// closed.
 fn keep(mut drawn: File, mut log: File, stop: &AtomicBool) {
     let pause = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
     let mut buffer = [0_u8; 4096];

@@ -1,5 +1,5 @@
-//! Those who write into the team's files from outside while it runs: a client that takes the lock, one that ignores it,
-//! and `pitcrew send`.
+//! The programs that write into the team's files from outside during a run: a client that takes the
+//! lock, a client that ignores it, and pitcrew's own commands.
 
 use std::fs;
 use std::path::Path;
@@ -13,35 +13,35 @@ use serde_json::{Value, json};
 use crate::chance::Chance;
 use crate::stage::{Stage, TEAM, files};
 
-/// Who wrote a message from outside.
+/// The program that writes from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// A client that takes the lock.
     Honouring,
-    /// A client that ignores it.
+    /// A client that ignores the lock.
     Ignoring,
-    /// `pitcrew send`.
+    /// The command `pitcrew send`.
     Cli,
-    /// `pitcrew task create` and `pitcrew task claim`.
+    /// The commands `pitcrew task create` and `pitcrew task claim`.
     Claims,
 }
 
-/// A message from outside that its writer believes to be written.
+/// A message or task from outside that was written successfully according to its writer.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// Who wrote it.
+    /// The program that wrote it.
     pub writer: Writer,
-    /// Its token.
+    /// The unique token in its text.
     pub token: String,
-    /// Its receiver.
+    /// The receiver.
     pub to: String,
-    /// Its id, where pitcrew told one.
+    /// The id, if pitcrew returned one.
     pub id: Option<String>,
-    /// A task that the lead has claimed.
+    /// Whether this records the lead's claim of a task.
     pub is_claimed: bool,
 }
 
-/// What the writers of a run wrote, and when they stop.
+/// The record of everything that the writers of a run wrote, with the signal to stop them.
 #[derive(Debug, Default)]
 pub struct WriterLog {
     stop: AtomicBool,
@@ -50,29 +50,29 @@ pub struct WriterLog {
 }
 
 impl WriterLog {
-    /// Has all writers stop.
+    /// Tells all writers to stop.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the writers are to stop.
+    /// Whether the writers should stop.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Forgets what was written into a team that is no more.
+    /// Forgets everything that was written into a team that no longer exists.
     pub fn forget(&self) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Everything that was written.
+    /// Returns everything that was written.
     #[must_use]
     pub fn written(&self) -> Vec<Written> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Writes with one writer until it is stopped.
+    /// Runs one writer until it is stopped.
     pub fn write(&self, stage: &Stage, writer: Writer, seed: u64) {
         let mut chance = Chance::of(seed, &format!("{writer:?}"));
         while !self.stop.load(Ordering::SeqCst) {
@@ -84,7 +84,8 @@ impl WriterLog {
             let id = match writer {
                 Writer::Cli => send(stage, &to, &token),
                 Writer::Claims => {
-                    // No token of a message: several notes to the lead may name the task.
+                    // The subject has no message token, because several notes to the lead may name
+                    // the task.
                     self.make_and_claim(stage, &format!("claimed {number}"));
                     continue;
                 }
@@ -104,12 +105,12 @@ impl WriterLog {
         }
     }
 
-    /// Notes a message that was written.
+    /// Records a message or task that was written.
     pub fn add(&self, written: Written) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
     }
 
-    /// Makes a task and has the lead claim it, which nobody else does.
+    /// Creates a task and claims it for the lead. No other program claims tasks for the lead.
     fn make_and_claim(&self, stage: &Stage, subject: &str) {
         let run = |args: &[&str]| {
             let output = stage.pitcrew(args).args(["--team", TEAM, "--json"]).output().ok()?;
@@ -133,7 +134,7 @@ impl WriterLog {
     }
 }
 
-/// The members of the team by its config.
+/// Returns the names of the members in the team's config.
 #[must_use]
 pub fn members(stage: &Stage) -> Vec<String> {
     let config: Value = read(&stage.team().join("config.json")).unwrap_or_default();
@@ -141,7 +142,8 @@ pub fn members(stage: &Stage) -> Vec<String> {
     members.iter().filter_map(|member| member["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Sends with the binary; the id of the message, when it says that it is sent.
+/// Sends a message with the binary. Returns `None` if it failed, else the id of the message if the
+/// answer has one.
 fn send(stage: &Stage, to: &str, token: &str) -> Option<Option<String>> {
     let text = format!("from outside {token}");
     let output = stage.pitcrew(&["send", "--team", TEAM, to, &text, "--json"]).output().ok()?;
@@ -152,7 +154,7 @@ fn send(stage: &Stage, to: &str, token: &str) -> Option<Option<String>> {
     Some(find_id(&answer))
 }
 
-/// The first field that looks like the id of a message or a task.
+/// Finds the first field with the id of a message or task.
 #[must_use]
 pub fn find_id(answer: &Value) -> Option<String> {
     match answer {
@@ -167,7 +169,7 @@ pub fn find_id(answer: &Value) -> Option<String> {
     }
 }
 
-/// Adds a message under the lock, in place, as other clients do.
+/// Adds a message to an inbox under the lock, in place, as other clients do.
 fn append(stage: &Stage, to: &str, token: &str) -> Option<()> {
     let inbox = stage.team().join(format!("inboxes/{to}.json"));
     let lock = stage.team().join(format!("inboxes/{to}.json.lock"));
@@ -183,12 +185,13 @@ fn append(stage: &Stage, to: &str, token: &str) -> Option<()> {
     });
     tries?;
     let written = read(&inbox).and_then(|messages| write_with(&inbox, messages, "visitor", token));
-    // A lock that is gone was taken over, which nobody does within a moment.
+    // The lock folder can be missing only if another process took it over. That does not happen
+    // within such a short time.
     let _gone = fs::remove_dir(&lock);
     written
 }
 
-/// Writes an older reading of an inbox back, with a message of its own, without a lock.
+/// Writes an older content of an inbox back, with one new message, without a lock.
 fn write_back(stage: &Stage, to: &str, token: &str, pause: Duration) -> Option<()> {
     let inbox = stage.team().join(format!("inboxes/{to}.json"));
     let messages = read(&inbox)?;
@@ -206,7 +209,7 @@ fn write_with(inbox: &Path, mut messages: Value, from: &str, token: &str) -> Opt
     fs::write(inbox, serde_json::to_string_pretty(&messages).ok()?).ok()
 }
 
-/// Writes an older reading of a task back, as it was, without a lock.
+/// Writes an older content of a task back, unchanged and without a lock.
 fn write_a_task_back(stage: &Stage, chance: &mut Chance, pause: Duration) {
     let tasks = files(&stage.root().join("tasks").join(TEAM));
     let tasks: Vec<_> = tasks
@@ -217,7 +220,7 @@ fn write_a_task_back(stage: &Stage, chance: &mut Chance, pause: Duration) {
     let Ok(text) = fs::read_to_string(path) else { return };
     thread::park_timeout(pause);
     if path.exists() && serde_json::from_str::<Value>(&text).is_ok() {
-        // A write that fails changes nothing that the oracle looks at.
+        // If this write fails, the oracle sees no difference.
         let _either = fs::write(path, text);
     }
 }

@@ -1,4 +1,4 @@
-//! One call of a model: the trait, what goes in and what comes out.
+//! One model call: the trait, the request and the response.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
@@ -14,120 +14,124 @@ use crate::{Block, Message, ModelError};
 
 /// A language model.
 ///
-/// It holds no conversation: every call brings all of it, so one model serves any number of agents at once.
+/// It keeps no conversation: every call contains the whole conversation. So one model serves any
+/// number of agents at once.
 pub trait Model: Send + Sync {
     /// Returns the model's name with its vendor, such as `anthropic/claude-opus-5-5`.
     fn id(&self) -> &str;
 
-    /// Returns how many tokens a conversation may hold, where that is known.
+    /// Returns the number of tokens that a conversation may have, if known.
     fn context_window(&self) -> Option<u64>;
 
-    /// Starts a call. Nothing happens before the stream is polled, and dropping the stream ends the call.
+    /// Starts a call. Nothing happens before the stream is polled. Dropping the stream ends the
+    /// call.
     fn respond(&self, request: Request) -> ResponseStream;
 }
 
-/// The events of one call: any number of them, then [`StreamEvent::Finished`] once, or an error as the last item.
+/// The events of one call: any number of events, then [`StreamEvent::Finished`] once, or an error
+/// as the last item.
 pub type ResponseStream = Pin<Box<dyn Stream<Item = Result<StreamEvent, ModelError>> + Send>>;
 
 /// The input of one call.
 ///
-/// Conversations are long and calls are made again, so a copy of a request shares what it holds.
+/// Conversations are long and calls are retried, so copies of a request share its contents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// Who asks.
+    /// The calling agent.
     pub agent: AgentTag,
-    /// The system prompt, in blocks.
+    /// The blocks of the system prompt.
     pub system: Vec<Arc<str>>,
     /// The conversation so far, the oldest message first.
     pub messages: Arc<Vec<Message>>,
-    /// The tools the model may call.
+    /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
-    /// How many tokens the answer may have.
+    /// Maximum number of tokens in the answer.
     pub max_output_tokens: u32,
 }
 
-/// Who asks: scripted models select on it, the others ignore it.
+/// The agent that makes a call. Scripted models choose their answers by it; other models ignore it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentTag {
-    /// The agent's name, the same for all its turns.
+    /// The agent's name, the same in all its turns.
     pub name: String,
-    /// The team's name, if it is on one.
+    /// The name of the agent's team, if it has one.
     pub team: Option<String>,
 }
 
-/// A tool as the model is told of it.
+/// The description of a tool for the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name the model calls it by.
+    /// The tool's name, as the model uses it in calls.
     pub name: String,
-    /// What it does and when to use it.
+    /// The tool's purpose, and when to use it.
     pub description: String,
-    /// The JSON schema of its arguments; `type: object` at the top.
+    /// The JSON schema of the tool's arguments, with `type: object` at the top level.
     pub input_schema: Value,
 }
 
-/// What happens while a model answers.
+/// An event during a model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
-    /// More text.
+    /// A further piece of text.
     TextDelta(String),
-    /// More of a thought.
+    /// A further piece of a thought.
     ThinkingDelta(String),
-    /// The model began to write a call of a tool.
+    /// The model began to write a tool call.
     ToolStarted {
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
-    /// The call waits before it is made, or made again. The deltas so far are void: the answer starts anew.
+    /// The call waits before it is made or retried. All earlier deltas are void, because the answer
+    /// starts again.
     Waiting {
-        /// Why, for a person to read.
+        /// The reason for waiting, for a person to read.
         reason: String,
-        /// How long, about.
+        /// The approximate waiting time.
         delay: Duration,
     },
-    /// Nothing of the answer came for so long; the call goes on.
+    /// The server has sent nothing for `silent_for`. The call continues.
     Silent {
-        /// How long.
+        /// The time since the server last sent anything.
         silent_for: Duration,
     },
-    /// The whole answer; the last event.
+    /// The complete answer. This is the last event.
     Finished(Response),
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// The vendor's id of the message.
+    /// The message's id from the vendor.
     pub id: String,
-    /// The model that answered, as the vendor names it.
+    /// The model that answered, under the vendor's name for it.
     pub model: String,
-    /// The answer's blocks, in order; may be empty.
+    /// The blocks of the answer, in order. The list may be empty.
     pub blocks: Vec<Block>,
-    /// Why the model stopped.
+    /// The reason why the model stopped.
     pub stop: StopReason,
-    /// What was used.
+    /// The tokens that the call used.
     pub usage: Usage,
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
-    /// It had said what it had to say.
+    /// The model's answer is complete.
     EndTurn,
-    /// It waits for the results of its tool calls.
+    /// The model waits for the results of its tool calls.
     ToolUse,
-    /// The answer reached its limit.
+    /// The answer reached its token limit.
     MaxTokens,
-    /// A stop sequence came up.
+    /// The model wrote a stop sequence.
     StopSequence,
-    /// It, or a filter of its vendor, declined.
+    /// The model, or a filter of its vendor, refused to answer.
     Refusal,
-    /// A reason we do not know.
+    /// Any other reason.
     Other(String),
 }
 
 impl StopReason {
-    /// Returns the reason as the Messages API spells it.
+    /// Returns the reason in the spelling of the Messages API.
     pub fn as_str(&self) -> &str {
         match self {
             Self::EndTurn => "end_turn",
@@ -140,22 +144,22 @@ impl StopReason {
     }
 }
 
-/// Tokens used, counted as the Messages API does: the four kinds do not overlap.
+/// The tokens of a call, counted as in the Messages API: the four kinds do not overlap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Input that was neither written to nor read from the cache.
+    /// Input tokens that were neither written to the cache nor read from it.
     pub input_tokens: u64,
-    /// Output, thoughts included.
+    /// Output tokens, including thoughts.
     pub output_tokens: u64,
-    /// Input that was written to the cache.
+    /// Input tokens that were written to the cache.
     pub cache_creation_input_tokens: u64,
-    /// Input that was read from the cache.
+    /// Input tokens that were read from the cache.
     pub cache_read_input_tokens: u64,
 }
 
 impl Usage {
-    /// Returns how much of the context the call filled: all its input and its output.
+    /// Returns the number of context tokens after the call: all its input and its output.
     pub fn context_tokens(&self) -> u64 {
         self.input_tokens
             .saturating_add(self.output_tokens)

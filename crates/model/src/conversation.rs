@@ -1,19 +1,21 @@
-//! A conversation as transcripts keep it: messages of ordered content blocks in the form of the Messages API.
+//! A conversation as transcripts store it: messages of ordered content blocks in the form of the
+//! Messages API.
 //!
-//! What a vendor adds that we do not know is kept, as [`Block::Other`] or in a block's extra fields, and written back
-//! unchanged. Caching marks are not part of a conversation; the Anthropic codec adds them on the wire.
+//! Unknown data from a vendor is kept, as [`Block::Other`] or in a block's extra fields, and
+//! written back unchanged. Cache marks are not part of a conversation. The Anthropic module adds
+//! them to requests.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// The fields of a block that we have no name for, kept for the way back.
+/// The unknown fields of a block, kept so that they can be sent back.
 pub type Extra = Map<String, Value>;
 
-/// Who speaks in a message.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The person, the team's mail, or the results of tools.
+    /// The user side: the person, the team's messages, or the results of tools.
     User,
     /// The model.
     Assistant,
@@ -21,12 +23,12 @@ pub enum Role {
 
 /// One message: a role and its blocks, `{"role": ..., "content": [...]}`.
 ///
-/// A content that is a plain string is read as one text block.
+/// A `content` that is a plain string is read as one text block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// The author of the message.
     pub role: Role,
-    /// What is said, in order.
+    /// The content blocks of the message, in order.
     #[serde(rename = "content", deserialize_with = "blocks_or_string")]
     pub blocks: Vec<Block>,
 }
@@ -43,74 +45,75 @@ impl Message {
     }
 }
 
-/// One content block, tagged by `type` as the Messages API does.
+/// One content block, tagged by `type` as in the Messages API.
 ///
-/// A block of an unknown type, or of a known type in an unknown shape, becomes [`Block::Other`] whole.
+/// A block with an unknown type, or with an unknown form, becomes [`Block::Other`] as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
     /// Plain text.
     Text {
-        /// The text.
+        /// The text of the block.
         text: String,
-        /// Fields we do not know, such as citations.
+        /// Unknown fields, such as citations.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// What the model thought; goes back verbatim, signature included.
+    /// A thought of the model. It is sent back unchanged, with its signature.
     Thinking {
-        /// The thought, possibly empty when the vendor hides it.
+        /// The thought's text. It can be empty when the vendor hides it.
         thinking: String,
-        /// The vendor's signature; empty when a vendor signs nothing.
+        /// The vendor's signature. Empty when the vendor does not sign.
         #[serde(default)]
         signature: String,
-        /// Fields we do not know.
+        /// Unknown fields of the block.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// A thought that the vendor encrypted; goes back verbatim.
+    /// A thought that the vendor encrypted. It is sent back unchanged.
     RedactedThinking {
-        /// The vendor's opaque text.
+        /// The encrypted thought, which only the vendor can read.
         data: String,
-        /// Fields we do not know.
+        /// Unknown fields of the block.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// A call of a tool.
+    /// A tool call.
     ToolUse {
-        /// The id that the result must name.
+        /// The id of the call, which the result must name.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// The arguments: an object, or a string holding what could not be read (see [`Block::invalid_input`]).
+        /// The arguments: an object, or the model's unreadable text as a string (see
+        /// [`Block::invalid_input`]).
         input: Value,
-        /// Fields we do not know.
+        /// Unknown fields of the block.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// What a tool answered.
+    /// The result of a tool call.
     ToolResult {
-        /// The id of the call.
+        /// The id of the tool call.
         tool_use_id: String,
-        /// The answer.
+        /// The content of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<ToolContent>,
         /// Whether the tool failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
-        /// Fields we do not know.
+        /// Unknown fields of the block.
         #[serde(flatten)]
         extra: Extra,
     },
     /// A picture.
     Image {
-        /// Where it comes from, in the vendor's form.
+        /// The source of the picture, in the vendor's form.
         source: Value,
-        /// Fields we do not know.
+        /// Unknown fields of the block.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// Anything else, as it came.
+    /// Any other block, kept unchanged.
     #[serde(untagged)]
     Other(Value),
 }
@@ -121,12 +124,12 @@ pub enum Block {
 pub enum ToolContent {
     /// Plain text.
     Text(String),
-    /// Blocks: text and pictures.
+    /// Blocks of text and pictures.
     Blocks(Vec<Block>),
 }
 
 impl ToolContent {
-    /// Returns the text of it, the blocks' texts joined by newlines.
+    /// Returns the content's text. The texts of blocks are joined with newlines.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -153,12 +156,12 @@ impl Block {
         }
     }
 
-    /// Builds a call of a tool.
+    /// Builds a tool call.
     pub fn tool_use(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
         Self::ToolUse { id: id.into(), name: name.into(), input, extra: Extra::new() }
     }
 
-    /// Builds the result of a tool that did its work.
+    /// Builds the result of a tool that succeeded.
     pub fn tool_result(tool_use_id: impl Into<String>, text: impl Into<String>) -> Self {
         Self::ToolResult {
             tool_use_id: tool_use_id.into(),
@@ -178,7 +181,7 @@ impl Block {
         }
     }
 
-    /// Returns the text of a text block.
+    /// Returns the text of a text block, or `None` for any other block.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text, .. } => Some(text),
@@ -191,10 +194,11 @@ impl Block {
         }
     }
 
-    /// Returns what the model wrote as a tool's arguments when that is not a JSON object.
+    /// Returns the model's text for a tool's arguments if that text is not a JSON object.
     ///
-    /// Such a call is never to be run: answer it with an error result, and the model can try again. It may stay in the
-    /// conversation; on the wire it becomes `{"invalid_input": "..."}`, as vendors take objects only.
+    /// Never run such a call. Answer it with an error result, so that the model can try again. The
+    /// call may stay in the conversation. On the wire its arguments become `{"invalid_input":
+    /// "..."}`, because vendors accept only objects.
     pub fn invalid_input(&self) -> Option<&str> {
         match self {
             Self::ToolUse { input: Value::String(raw), .. } => Some(raw),
@@ -209,18 +213,21 @@ impl Block {
     }
 }
 
-/// Reads a tool's arguments as the model wrote them: nothing is `{}`, an object is itself, the rest is kept as text.
+/// Reads a tool's arguments from the model's text. Empty text becomes `{}`, an object stays an
+/// object, and anything else is kept as text.
 pub(crate) fn parse_tool_input(raw: &str) -> Value {
     if raw.trim().is_empty() {
         return Value::Object(Map::new());
     }
     match serde_json::from_str(raw) {
         Ok(Value::Object(object)) => Value::Object(object),
+        // Invalid arguments are kept as text, so that the turn survives and the model can correct
+        // its call.
         Ok(_) | Err(_) => Value::String(raw.to_owned()),
     }
 }
 
-/// Returns a tool's arguments as the wire takes them: always an object.
+/// Returns a tool's arguments for the wire, always as an object.
 pub(crate) fn input_for_wire(input: &Value) -> Value {
     if input.is_object() {
         return input.clone();

@@ -1,6 +1,7 @@
-//! Streams written as straight code: a future that emits events while it runs, polled by the stream itself.
+//! Builds a stream from a future that emits events while it runs. The stream itself polls the
+//! future.
 //!
-//! No task is spawned, so a stream that is dropped takes its future with it.
+//! No task is spawned, so dropping the stream also drops its future.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,24 +12,25 @@ use tokio::sync::mpsc;
 
 use crate::{ModelError, ResponseStream, StreamEvent};
 
-/// Events that may wait for their reader. One network read brings a handful; when it is full the future pauses.
+/// Number of events that can wait for the reader. One network read produces only a few. When the
+/// channel is full, the future pauses.
 const CAPACITY: usize = 16;
 
-/// The future's end of a stream.
+/// The sending side of a stream, used by the future.
 pub(crate) struct Emitter {
     events: mpsc::Sender<StreamEvent>,
 }
 
 impl Emitter {
-    /// Hands an event to the reader, and waits while the reader lags.
+    /// Sends an event to the reader, and waits while the channel is full.
     pub(crate) async fn emit(&self, event: StreamEvent) {
-        // The receiver lives beside this future and is dropped after it, so the channel cannot be closed here.
+        // The channel cannot be closed here: the receiver is dropped after this future.
         let sent = self.events.send(event).await;
         debug_assert!(sent.is_ok(), "the receiver outlives the future");
     }
 }
 
-/// Turns a future that emits into a stream; its error becomes the last item.
+/// Turns a future that emits events into a stream. The future's error becomes the last item.
 pub(crate) fn stream<F, Fut>(run: F) -> ResponseStream
 where
     F: FnOnce(Emitter) -> Fut,
@@ -58,6 +60,8 @@ impl Stream for Driven {
             && let Poll::Ready(outcome) = future.as_mut().poll(cx)
         {
             self.future = None;
+            // The error waits until all events in the channel are read, so that it is the last
+            // item.
             self.failure = outcome.err();
         }
         match self.events.poll_recv(cx) {

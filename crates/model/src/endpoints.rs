@@ -1,14 +1,15 @@
-//! Where models are reached, and with which keys. Told by the composition root; nothing here reads the environment.
+//! The URLs and keys of model servers. The composition root supplies them; this module does not
+//! read the environment.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A key: never shown.
+/// A secret key that is never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a key.
+    /// Wraps a key, so that it is never displayed.
     pub fn new(key: impl Into<String>) -> Self {
         Self(key.into())
     }
@@ -24,30 +25,33 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Base URLs and keys; what is absent takes the vendor's own service, without a key.
+/// Base URLs and keys. Without a base URL, the vendor's own service is used. Without a key, none is
+/// sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoints {
-    /// Of the Messages API, without `/v1`, such as `https://api.anthropic.com`.
+    /// The base URL of the Messages API, without `/v1`, such as `https://api.anthropic.com`.
     pub anthropic_base_url: Option<String>,
-    /// Sent as `x-api-key`.
+    /// The Anthropic key, sent as `x-api-key`.
     pub anthropic_api_key: Option<Secret>,
-    /// Sent as a bearer token; gateways want it. The key wins when both are there.
+    /// The Anthropic token, sent as a bearer token, as gateways require. If the key is set too, the
+    /// key is used.
     pub anthropic_auth_token: Option<Secret>,
-    /// Of chat completions, with `/v1`, such as `https://api.openai.com/v1`.
+    /// The base URL of chat completions, with `/v1`, such as `https://api.openai.com/v1`.
     pub openai_base_url: Option<String>,
-    /// Sent as a bearer token.
+    /// The OpenAI key, sent as a bearer token.
     pub openai_api_key: Option<Secret>,
-    /// Of an Ollama server, such as `http://127.0.0.1:11434`.
+    /// The base URL of an Ollama server, such as `http://127.0.0.1:11434`.
     pub ollama_base_url: Option<String>,
-    /// How long a server may send nothing before its call fails; five minutes when absent.
+    /// Time after which a call fails if the server sends nothing. The default is five minutes.
     pub silence: Option<Duration>,
 }
 
 impl Endpoints {
-    /// Reads the usual variables through `lookup`; an empty value counts as none.
+    /// Reads the usual variables through `lookup`. An empty value counts as not set.
     ///
-    /// They are `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_BASE_URL`, `OPENAI_API_KEY`
-    /// and `OLLAMA_HOST`, which may lack its scheme and port.
+    /// The variables are `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`,
+    /// `OPENAI_BASE_URL`, `OPENAI_API_KEY` and `OLLAMA_HOST`. The last one may lack its scheme and
+    /// port.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let text = |name: &str| {
             lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -65,11 +69,11 @@ impl Endpoints {
     }
 }
 
-/// Completes what Ollama takes as its host: `0.0.0.0`, `box:8000` and `http://box` all stand for a URL.
+/// Completes an Ollama host to a URL. Ollama accepts `0.0.0.0`, `box:8000` and `http://box`.
 fn ollama_url(host: &str) -> String {
     let (scheme, authority) = host.split_once("://").unwrap_or(("http", host));
     let authority = authority.trim_end_matches('/');
-    // A server told to listen everywhere is reached on this machine.
+    // A server that listens on all addresses is reachable on this machine's loopback address.
     let authority = match authority.strip_prefix("0.0.0.0") {
         Some(rest) => format!("127.0.0.1{rest}"),
         None => authority.to_owned(),
@@ -77,6 +81,7 @@ fn ollama_url(host: &str) -> String {
     let has_port = authority
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
+    // An https server usually has the standard port, and a plain http server has Ollama's own port.
     if has_port || scheme == "https" {
         format!("{scheme}://{authority}")
     } else {

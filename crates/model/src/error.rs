@@ -1,166 +1,168 @@
-//! What can go wrong when a model is called, sorted by what the caller can do about it.
+//! The errors of model calls, classified by the caller's possible reactions.
 
 use std::time::Duration;
 
 use crate::ScriptError;
 
-/// A call of a model failed, or a model could not be opened.
+/// The failure of a model call, or of opening a model.
 ///
-/// `vendor` is `anthropic`, `openai` or `ollama` throughout.
+/// `vendor` is always `anthropic`, `openai` or `ollama`.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// The text names no model.
+    /// The text does not name a model.
     #[error(
         "{given:?} names no model; write anthropic/NAME, openai/NAME, ollama/NAME or script:FILE, or one of opus, sonnet, haiku"
     )]
     Spec {
-        /// What was given.
+        /// The given text.
         given: String,
     },
-    /// Nothing says which model to use.
+    /// No model was chosen, and there is no default.
     #[error(
         "no model to use: name one with --model or in the settings, or set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start a local Ollama that has a model"
     )]
     NoModel,
-    /// A vendor's own service needs a key, and there is none.
+    /// A vendor's own service needs a key, but none is set.
     #[error("{vendor} needs a key: set {variable}")]
     MissingKey {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// The environment variable that usually holds it.
+        /// The environment variable that usually contains the key.
         variable: &'static str,
     },
-    /// The base URL of a vendor is none.
+    /// The base URL of a vendor is invalid.
     #[error("the base URL {url:?} of {vendor} is not an http or https URL")]
     BaseUrl {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// The URL as given.
+        /// The invalid URL.
         url: String,
     },
-    /// The HTTP client could not be made, as when the system's root certificates cannot be read.
+    /// The HTTP client could not be created, for example because the system's root certificates are
+    /// not readable.
     #[error("the HTTP client for {vendor} cannot be made")]
     Client {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// Why.
+        /// The underlying error.
         #[source]
         source: reqwest::Error,
     },
-    /// The server was not reached, or the connection broke.
+    /// The server was not reachable, or the connection broke.
     #[error("{vendor} cannot be reached{}", at_server(server.as_deref()))]
     Transport {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// Its scheme, host and port.
+        /// The server's scheme, host and port.
         server: Option<String>,
-        /// Why.
+        /// The underlying error.
         #[source]
         source: reqwest::Error,
     },
-    /// The server sent nothing at all for too long.
+    /// The server sent nothing for too long.
     #[error("{vendor} sent nothing for {:.1} s", silent_for.as_secs_f32())]
     Silent {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// How long.
+        /// The time since the server last sent anything.
         silent_for: Duration,
     },
-    /// The stream ended before the answer did.
+    /// The stream ended before the answer was complete.
     #[error("the stream of {vendor} ended before the answer was complete")]
     StreamCut {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
     },
-    /// The server sent what is no JSON.
+    /// The server sent data that is not JSON.
     #[error("{vendor} sent what cannot be read: {excerpt:?}")]
     Decode {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// The beginning of it.
+        /// The beginning of the data.
         excerpt: String,
-        /// Why.
+        /// The underlying error.
         #[source]
         source: serde_json::Error,
     },
-    /// The server sent a single event past all bounds.
+    /// The server sent a single event that exceeds the size limit.
     #[error("{vendor} sent an event that is too long")]
     EventTooLong {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
     },
-    /// The key was refused (401, 403).
+    /// The server refused the key (401, 403).
     #[error("{vendor} refused the key ({status}): {message}")]
     Auth {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// The HTTP status.
+        /// The HTTP status of the refusal.
         status: u16,
-        /// The vendor's words.
+        /// The vendor's error message.
         message: String,
     },
-    /// The account is used up; waiting does not help.
+    /// The account has no quota left. Waiting does not help.
     #[error("{vendor} has no quota left for this key: {message}")]
     Quota {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// The vendor's words.
+        /// The vendor's error message.
         message: String,
     },
-    /// Too many requests (429).
+    /// The caller sent too many requests (429).
     #[error("{vendor} limits the rate of requests: {message}")]
     RateLimited {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// The vendor's words.
+        /// The vendor's error message.
         message: String,
-        /// How long the vendor asks to wait.
+        /// The waiting time that the vendor requests.
         retry_after: Option<Duration>,
     },
     /// The service is overloaded (529).
     #[error("{vendor} is overloaded: {message}")]
     Overloaded {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// The vendor's words.
+        /// The vendor's error message.
         message: String,
-        /// How long the vendor asks to wait.
+        /// The waiting time that the vendor requests.
         retry_after: Option<Duration>,
     },
-    /// The conversation no longer fits the model.
+    /// The conversation is too long for the model.
     #[error("the conversation is too long for the model of {vendor}: {message}")]
     ContextTooLong {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// The vendor's words, which often name the limit.
+        /// The vendor's error message, which often contains the limit.
         message: String,
     },
-    /// Any other refusal, by HTTP status or by an error event inside a stream.
+    /// Any other refusal, given by an HTTP status or by an error event inside a stream.
     #[error("{vendor} answered {status}{}: {message}", spaced(kind))]
     Status {
-        /// The vendor.
+        /// The vendor's name.
         vendor: &'static str,
-        /// The HTTP status, or the one that the error event stands for.
+        /// The HTTP status, or the status that corresponds to the error event.
         status: u16,
-        /// The vendor's name for the error; may be empty.
+        /// The vendor's name for the error. It can be empty.
         kind: String,
-        /// The vendor's words.
+        /// The vendor's error message.
         message: String,
-        /// How long the vendor asks to wait.
+        /// The waiting time that the vendor requests.
         retry_after: Option<Duration>,
     },
-    /// The model failed for passing reasons for longer than a call may wait, or asks for a longer wait.
+    /// The model failed with temporary errors for longer than the call may wait, or the vendor
+    /// requests a longer wait.
     #[error("{}", out_of_patience(*waited, *patience, source))]
     OutOfPatience {
-        /// How long the call waited.
+        /// The time that the call waited.
         waited: Duration,
-        /// How long it may wait.
+        /// The maximum time that the call may wait.
         patience: Duration,
-        /// How the model failed last.
+        /// The last error of the model.
         #[source]
         source: Box<ModelError>,
     },
-    /// A script has a fault.
+    /// A script contains an error.
     #[error(transparent)]
     Script(#[from] ScriptError),
 }
@@ -170,15 +172,17 @@ fn at_server(server: Option<&str>) -> String {
 }
 
 impl ModelError {
-    /// Tells whether the same call may succeed later.
+    /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
+            // A request that cannot be built, or a redirect, would fail again in the same way.
             Self::Transport { source, .. } => !source.is_builder() && !source.is_redirect(),
             Self::Silent { .. }
             | Self::StreamCut { .. }
             | Self::Decode { .. }
             | Self::RateLimited { .. }
             | Self::Overloaded { .. } => true,
+            // Timeouts, conflicts and server errors are usually temporary. Other refusals are not.
             Self::Status { status, .. } => matches!(status, 408 | 409 | 425 | 500..),
             Self::Spec { .. }
             | Self::NoModel
@@ -194,7 +198,7 @@ impl ModelError {
         }
     }
 
-    /// Returns how long the vendor asked to wait.
+    /// Returns the waiting time that the vendor requested.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. }
@@ -218,7 +222,7 @@ impl ModelError {
         }
     }
 
-    /// Tells whether the vendor is short of capacity, so that everyone who calls it should slow down.
+    /// Whether the vendor lacks capacity, so that all agents that call it should slow down.
     pub fn slows_the_team(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::Overloaded { .. })
     }

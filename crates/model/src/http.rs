@@ -1,4 +1,4 @@
-//! The HTTP client, its limits in time, and how refusals of both vendors are sorted.
+//! The HTTP client, its timeouts, and the classification of refusals from both vendors.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -15,32 +15,33 @@ use crate::emit::Emitter;
 use crate::sse::{Decoder, Event};
 use crate::{ModelError, Response, StreamEvent};
 
-/// How long a connection may take to stand.
+/// Maximum time to open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a server may send nothing, unless the settings say otherwise. Models think for minutes before their first byte;
-/// there is no limit on the whole.
+/// Default time after which a call fails if the server sends nothing. Models can think for minutes
+/// before their first byte. The whole call has no time limit.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// How much of a refusal's body is read.
+/// Maximum number of bytes read from the body of a refusal.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How much of something unreadable an error quotes.
+/// Maximum number of characters that an error quotes from unreadable data.
 const EXCERPT_CHARS: usize = 200;
 
-/// How a vendor's events become an answer.
+/// Assembles a vendor's events into an answer.
 pub(crate) trait Answer {
-    /// Takes one event and says what is to be told; [`StreamEvent::Finished`] when the answer is complete.
+    /// Processes one event and returns the events for the caller. The result includes
+    /// [`StreamEvent::Finished`] when the answer is complete.
     fn take(&mut self, event: &Event) -> Result<Vec<StreamEvent>, ModelError>;
 
-    /// Says, when the connection closed, whether what came is a complete answer.
+    /// Returns the answer if it is complete. Called when the connection closes.
     fn end(&mut self) -> Option<Response>;
 }
 
-/// Makes the client for one base URL. It opens no connection.
+/// Creates the client for one base URL. It opens no connection.
 ///
 /// # Errors
-/// When the URL is not http or https, or the client cannot be made.
+/// When the URL is not http or https, or the client cannot be created.
 pub(crate) fn client(
     vendor: &'static str,
     base_url: &str,
@@ -56,11 +57,11 @@ pub(crate) fn client(
         .user_agent(concat!("pitcrew/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(silence.unwrap_or(SILENCE))
-        // A redirect would carry the key to another host.
+        // Redirects are not followed, because they would send the key to another host.
         .redirect(reqwest::redirect::Policy::none());
-    // Plain http needs no certificates, and must work on a machine that has none.
+    // Plain http needs no certificates, and must work on a machine without any.
     let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
-    // No proxy can reach our own loopback.
+    // A proxy cannot reach this machine's loopback address.
     let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
     let client = builder.build().map_err(|source| ModelError::Client { vendor, source })?;
     Ok((client, url))
@@ -72,19 +73,19 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Appends a path to a base URL, whether or not that ends in a slash.
+/// Appends a path to a base URL, with or without a slash at its end.
 pub(crate) fn join(base: &Url, path: &str) -> String {
     format!("{}/{path}", base.as_str().trim_end_matches('/'))
 }
 
-/// Adds a body of JSON that is gone from memory once it is on its way.
+/// Adds a JSON body that is freed from memory once it is sent.
 ///
-/// A conversation is long and a model may think for minutes. The client would keep a body that it could send again;
-/// calls are made again by us, as a whole.
+/// A conversation is long, and a model may think for minutes. The client would keep a body that it
+/// could send again. We do not need that, because we retry whole calls.
 pub(crate) fn send_once(request: RequestBuilder, body: &impl Serialize) -> RequestBuilder {
     let mut length = Length(0);
     let written = serde_json::to_writer(&mut length, body).and_then(|()| {
-        // Exactly as long as it must be: a vector that grows by itself ends up to twice as long.
+        // The capacity is exact, because a growing vector can become twice as large as needed.
         let mut bytes = Vec::with_capacity(length.0);
         serde_json::to_writer(&mut bytes, body).map(|()| bytes)
     });
@@ -96,12 +97,12 @@ pub(crate) fn send_once(request: RequestBuilder, body: &impl Serialize) -> Reque
             request
                 .body(Body::wrap_stream(futures_util::stream::iter([Ok::<_, Infallible>(bytes)])))
         }
-        // The client reports it when the request is sent.
+        // The client reports this error when the request is sent.
         Err(_) => request.json(body),
     }
 }
 
-/// Counts what is written.
+/// A writer that only counts bytes.
 struct Length(usize);
 
 impl std::io::Write for Length {
@@ -115,21 +116,24 @@ impl std::io::Write for Length {
     }
 }
 
-/// What a failed connection means, whose last byte came at `heard_at`.
+/// Converts a connection error. `heard_at` is the time of the last received byte.
 pub(crate) fn broken(
     vendor: &'static str,
     source: reqwest::Error,
     heard_at: Instant,
 ) -> ModelError {
+    // A read timeout means a silent server. A timeout during connecting means an unreachable
+    // server.
     if source.is_timeout() && !source.is_connect() {
         return ModelError::Silent { vendor, silent_for: heard_at.elapsed() };
     }
-    // A URL may hold more than may be shown.
+    // The error contains only scheme, host and port, because the rest of the URL can contain
+    // secrets.
     let server = source.url().map(|url| url.origin().ascii_serialization());
     ModelError::Transport { vendor, server, source: source.without_url() }
 }
 
-/// Sends a request and reads its stream of events to the end of the answer.
+/// Sends a request and reads its event stream until the answer is complete.
 pub(crate) async fn exchange(
     vendor: &'static str,
     request: RequestBuilder,
@@ -138,6 +142,7 @@ pub(crate) async fn exchange(
 ) -> Result<(), ModelError> {
     let mut heard_at = Instant::now();
     let response = request.send().await.map_err(|source| broken(vendor, source, heard_at))?;
+    // Some servers report an error with status 200, as JSON or as a web page.
     if !response.status().is_success() || is_no_stream(response.headers()) {
         return Err(refusal(vendor, response).await);
     }
@@ -151,6 +156,7 @@ pub(crate) async fn exchange(
             for told in answer.take(&event)? {
                 let finished = matches!(told, StreamEvent::Finished(_));
                 out.emit(told).await;
+                // The answer is complete, so the rest of the stream is not read.
                 if finished {
                     return Ok(());
                 }
@@ -162,7 +168,7 @@ pub(crate) async fn exchange(
     Ok(())
 }
 
-/// Reads an event's JSON.
+/// Parses the JSON data of an event.
 pub(crate) fn parse(vendor: &'static str, data: &str) -> Result<Value, ModelError> {
     serde_json::from_str(data).map_err(|source| ModelError::Decode {
         vendor,
@@ -171,7 +177,8 @@ pub(crate) fn parse(vendor: &'static str, data: &str) -> Result<Value, ModelErro
     })
 }
 
-/// Sorts a refusal by its status and by the error object that both vendors send, in a body or in a stream.
+/// Classifies a refusal by its status and by the error object. Both vendors send this object, in a
+/// body or in a stream.
 pub(crate) fn refused(
     vendor: &'static str,
     status: u16,
@@ -179,9 +186,10 @@ pub(crate) fn refused(
     fallback: &str,
     retry_after: Option<Duration>,
 ) -> ModelError {
+    // The error object can also be the whole body.
     let error = body.get("error").unwrap_or(body);
     let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-    // OpenAI's `code` says more than its `type`; some servers send a number there.
+    // OpenAI's `code` is more specific than its `type`. Some servers send a number as `code`.
     let kind = if text("code").is_empty() { text("type") } else { text("code") }.to_owned();
     let message = match (text("message"), error.as_str()) {
         ("", Some(plain)) => plain.to_owned(),
@@ -204,7 +212,7 @@ pub(crate) fn refused(
     }
 }
 
-/// Knows the forms in which servers say that a conversation is too long.
+/// Whether an error says that the conversation is too long, in one of the known forms.
 fn is_context_overflow(status: u16, code: &str, kind: &str, message: &str) -> bool {
     let named = ["context_length_exceeded", "exceed_context_size_error", "request_too_large"];
     if status == 413 || named.contains(&code) || named.contains(&kind) {
@@ -226,7 +234,7 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
     let retry_after = retry_after(response.headers());
     let mut body = Vec::new();
     let mut bytes = response.bytes_stream();
-    // What of the body arrives before the connection fails or the limit is reached still names the error.
+    // The part of the body that arrives before a failure or the limit is enough to name the error.
     while let Some(Ok(piece)) = bytes.next().await {
         body.extend_from_slice(&piece);
         if body.len() >= MAX_ERROR_BYTES {
@@ -241,7 +249,8 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
     refused(vendor, status.as_u16(), &json, fallback, retry_after)
 }
 
-/// Knows by its type a reply that is no stream of events, whatever its status: a web page, or an error that says 200.
+/// Whether the content type shows that the reply is not an event stream: a web page, or a JSON
+/// error with status 200.
 fn is_no_stream(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     content_type
@@ -250,7 +259,8 @@ fn is_no_stream(headers: &HeaderMap) -> bool {
 
 /// Reads `retry-after-ms`, and `retry-after` in seconds or as a date.
 ///
-/// A date is compared with the server's own clock, or with ours when the server does not tell its time.
+/// A date is compared with the server's own clock, or with ours if the server does not send its
+/// time.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();
@@ -266,7 +276,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::try_from(wait).unwrap_or_default())
 }
 
-/// Reads a number of seconds; one past all bounds is as long as can be.
+/// Converts a number of seconds. A number that is too large becomes the longest duration.
 fn seconds(number: f64) -> Option<Duration> {
     let too_long = number.is_finite() && number > 0.0;
     Duration::try_from_secs_f64(number).ok().or(too_long.then_some(Duration::MAX))

@@ -1,11 +1,13 @@
-//! How language models are called.
+//! Calls language models.
 //!
-//! One trait, [`Model`], takes a whole conversation and streams one answer. Three vendors stand behind it: the Anthropic
-//! Messages API, chat completions as OpenAI and many local servers speak it, and scripts, which answer from a file.
-//! A conversation is a list of Anthropic content blocks, kept in order and never thinned out.
+//! One trait, [`Model`], takes a whole conversation and streams one answer. It has three
+//! implementations: the Anthropic Messages API, chat completions as in OpenAI and many local
+//! servers, and scripts, which answer from a file. A conversation is a list of Anthropic content
+//! blocks. Their order is kept, and no block is dropped.
 //!
-//! What this crate leaves to others: it runs no tools, keeps no transcripts, knows no teams beyond a name, and reads
-//! neither the environment nor the settings. Where models are reached is told to it as [`Endpoints`].
+//! This crate runs no tools, stores no transcripts, knows only the names of teams, and reads
+//! neither the environment nor the settings. The caller supplies the URLs of models as
+//! [`Endpoints`].
 //!
 //! Start reading at [`Model`] and [`Request`], then [`open()`].
 

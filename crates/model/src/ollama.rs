@@ -1,4 +1,4 @@
-//! What a local Ollama offers. Its models are called as chat completions.
+//! Lists the models of a local Ollama server. They are called through chat completions.
 
 use std::time::{Duration, Instant};
 
@@ -6,16 +6,17 @@ use serde::Deserialize;
 
 use crate::{Endpoints, ModelError, http};
 
-/// Where Ollama listens when nobody says otherwise.
+/// The default URL of an Ollama server.
 pub(crate) const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
 
-/// How long a server may take to list its models. A local one answers at once.
+/// Maximum time for a server to list its models. A local server answers at once.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Lists the models of a local Ollama, the last used first; [`default_spec`](crate::default_spec) takes them.
+/// Lists the models of a local Ollama, the most recently used first.
+/// [`default_spec`](crate::default_spec) takes this list.
 ///
 /// # Errors
-/// When there is no Ollama, which is the usual case, or it answers nonsense.
+/// When there is no Ollama, which is the usual case, or when its answer is not readable.
 pub async fn ollama_models(endpoints: &Endpoints) -> Result<Vec<String>, ModelError> {
     const VENDOR: &str = "ollama";
     #[derive(Deserialize)]

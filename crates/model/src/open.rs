@@ -1,4 +1,4 @@
-//! From a name to a model that can be called.
+//! Opens a model by its name.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use crate::{
     Endpoints, Model, ModelError, ModelSpec, Pace, RetryPolicy, Retrying, Script, Scripted,
 };
 
-/// Opens a model. Nothing is connected; a script's file is read, and no HTTP client is made for it.
+/// Opens a model. It opens no connection. For a script it reads the file, and creates no HTTP
+/// client.
 ///
-/// A model over HTTP keeps a pool of connections: open it once and share it between agents.
+/// An HTTP model has a pool of connections. Open it once and share it between agents.
 ///
 /// # Errors
-/// When a key is missing, a base URL is none, or a script cannot be read.
+/// When a key is missing, a base URL is invalid, or a script cannot be read.
 pub fn open(
     spec: &ModelSpec,
     endpoints: &Endpoints,
@@ -21,6 +22,7 @@ pub fn open(
     policy: &RetryPolicy,
 ) -> Result<Arc<dyn Model>, ModelError> {
     let inner: Arc<dyn Model> = match spec {
+        // A script cannot fail temporarily, so it is not wrapped in retries.
         ModelSpec::Script(file) => return Ok(Arc::new(Scripted::new(Script::read(file)?))),
         ModelSpec::Anthropic(name) => Arc::new(Anthropic::new(name, endpoints)?),
         ModelSpec::OpenAi(name) => Arc::new(ChatCompletions::openai(name, endpoints)?),

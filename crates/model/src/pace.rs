@@ -1,4 +1,5 @@
-//! The pace of a whole team: when a vendor asks one agent to slow down, all that share the pace wait.
+//! The pace of a team's model calls. When a vendor asks one agent to slow down, all agents with the
+//! same pace wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,19 +7,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// A handle on a team's pace; clones share it.
+/// A handle to a team's pace. Clones share the same pace.
 #[derive(Debug, Clone)]
 pub struct Pace {
     held_until: Arc<watch::Sender<Option<Instant>>>,
 }
 
 impl Pace {
-    /// Starts a pace that holds nobody.
+    /// Creates a pace without a delay.
     pub fn new() -> Self {
         Self { held_until: Arc::new(watch::Sender::new(None)) }
     }
 
-    /// Makes everyone wait for at least `delay` from now; a longer hold stays.
+    /// Makes all callers wait for at least `delay` from now. A longer existing delay is kept.
     pub fn hold(&self, delay: Duration) {
         let Some(until) = Instant::now().checked_add(delay) else {
             return;
@@ -32,7 +33,7 @@ impl Pace {
         });
     }
 
-    /// Returns how long the hold lasts, if there is one now.
+    /// Returns the remaining delay, if there is one now.
     pub fn remaining(&self) -> Option<Duration> {
         let held_until = (*self.held_until.borrow())?;
         let remaining = held_until.saturating_duration_since(Instant::now());

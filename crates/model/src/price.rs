@@ -1,4 +1,4 @@
-//! What calls cost: a table of list prices, which settings can override.
+//! The cost of model calls: a table of list prices, which settings can override.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,28 @@ use serde::Serialize;
 
 use crate::Usage;
 
-/// Where a price comes from.
+/// The source of a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceSource {
-    /// The list built in, of [`LISTED_IN`].
+    /// The built-in list of [`LISTED_IN`].
     List,
-    /// The settings.
+    /// The user's settings.
     Settings,
 }
 
-/// The month of the list prices that are built in.
+/// The month of the built-in list prices.
 pub const LISTED_IN: &str = "2026-11";
 
-/// Prices by model name; the longest name that begins a model's name is its price.
+/// Prices by model name. The price of a model is that of the longest entry that its name begins
+/// with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceTable {
     prices: BTreeMap<String, (Price, PriceSource)>,
 }
 
-/// List prices of [`LISTED_IN`] for prompts of usual length: name, input, output, cache write (5 minutes), cache read.
+/// List prices of [`LISTED_IN`] for prompts of usual length: name, input, output, cache write (5
+/// minutes), cache read.
 const LIST: [(&str, f64, f64, f64, f64); 32] = [
     ("claude-fable-5", 10.0, 50.0, 12.5, 1.0),
     ("claude-fable-5-1", 10.0, 50.0, 12.5, 0.25),
@@ -63,7 +65,7 @@ const LIST: [(&str, f64, f64, f64, f64); 32] = [
 ];
 
 impl PriceTable {
-    /// Returns the list prices built in.
+    /// Returns the built-in list prices.
     pub fn list() -> Self {
         let price =
             |&(name, input, output, cache_write, cache_read): &(&str, f64, f64, f64, f64)| {
@@ -75,15 +77,17 @@ impl PriceTable {
         Self { prices: LIST.iter().map(price).collect() }
     }
 
-    /// Names the models that have a price, by name.
+    /// Returns the names of the models that have a price, sorted.
     pub fn names(&self) -> impl Iterator<Item = String> + use<> {
         self.prices.keys().cloned().collect::<Vec<_>>().into_iter()
     }
 
-    /// Adds prices, in dollars per million tokens, to the table; a name that is there already gets the new price.
+    /// Adds prices, in dollars per million tokens, to the table. An existing name gets the new
+    /// price.
     ///
     /// # Errors
-    /// When the JSON is not an object of prices, or a price is negative; the table is unchanged then.
+    /// When the JSON is not an object of prices, or when a price is negative. The table then stays
+    /// unchanged.
     pub fn override_with(&mut self, json: &serde_json::Value) -> Result<(), PriceError> {
         let prices = prices_from(json)?;
         self.prices
@@ -91,19 +95,21 @@ impl PriceTable {
         Ok(())
     }
 
-    /// Returns every model name in the table, with its price and where that comes from.
+    /// Returns every model name in the table, with its price and the price's source.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Price, PriceSource)> {
         self.prices.iter().map(|(name, (price, source))| (name.as_str(), *price, *source))
     }
 
-    /// Returns the price of a model, named with or without its vendor (`anthropic/claude-x`, `claude-x`).
+    /// Returns the price of a model, named with or without its vendor (`anthropic/claude-x`,
+    /// `claude-x`).
     ///
-    /// A name that is followed by anything but a dash or a colon is another model: `gpt-5.1` is no `gpt-5`.
+    /// An entry matches only if a dash, a colon or nothing follows it: `gpt-5` does not match
+    /// `gpt-5.1`.
     pub fn price(&self, model: &str) -> Option<Price> {
         longest_named(self.prices.iter().map(|(name, (price, _))| (name.as_str(), *price)), model)
     }
 
-    /// Returns what a call cost in dollars; none when the model's price is unknown.
+    /// Returns the cost of a call in dollars, or `None` if the model's price is unknown.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
         let price = self.price(model)?;
         let parts = [

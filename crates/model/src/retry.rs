@@ -1,4 +1,5 @@
-//! Calls made again: with back-off, in the team's pace, and as long as the vendor asks.
+//! Retries model calls, with back-off, in the team's pace, and with the waiting times that the
+//! vendor requests.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -12,27 +13,29 @@ use tokio::time::Instant;
 use crate::emit::{self, Emitter};
 use crate::{Model, ModelError, Pace, Request, ResponseStream, StreamEvent};
 
-/// After so long without any part of an answer that is said, and each time the silence has lasted twice as long.
+/// Time without any part of an answer after which a [`StreamEvent::Silent`] is emitted. The time
+/// doubles with each further one.
 const SILENT_AFTER: Duration = Duration::from_secs(30);
 
-/// How patiently a call is made again.
+/// The rules for retrying a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How long a call may wait for its model, counted from its first wait. How often it is made does not matter.
+    /// Maximum time that a call may wait for its model, counted from its first wait. The number of
+    /// attempts is not limited.
     pub patience: Duration,
-    /// The first pause; each further one is twice as long.
+    /// The first pause. Each later pause is twice as long.
     pub first_delay: Duration,
-    /// The longest pause of our own choice.
+    /// The longest pause, unless the vendor requests a longer one.
     pub longest_delay: Duration,
 }
 
 impl RetryPolicy {
-    /// How long a call may wait for its model unless the settings say otherwise.
+    /// The default for the maximum time that a call may wait for its model.
     pub const PATIENCE: Duration = Duration::from_secs(600);
 }
 
 impl Default for RetryPolicy {
-    /// Ten minutes, with pauses of half a second to half a minute.
+    /// Ten minutes, with pauses from half a second to 32 seconds.
     fn default() -> Self {
         Self {
             patience: Self::PATIENCE,
@@ -43,9 +46,10 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Returns our own pause after the given number of failed attempts.
+    /// Returns our own pause after `failed` failed attempts.
     ///
-    /// `jitter` is between 0 and 1: it takes up to half of the pause away, so that a team does not return as one.
+    /// `jitter` is between 0 and 1. It shortens the pause by up to half, so that the agents of a
+    /// team do not all retry at the same moment.
     fn back_off(&self, failed: u32, jitter: f64) -> Duration {
         let doublings = failed.saturating_sub(1).min(31);
         let delay = self.first_delay.saturating_mul(1 << doublings).min(self.longest_delay);
@@ -53,11 +57,11 @@ impl RetryPolicy {
     }
 }
 
-/// The waiting of one call: how often it failed, and how long it has waited.
+/// The waiting state of one call: its number of failures, and the start of its waiting.
 struct Waiting {
     policy: RetryPolicy,
     failed: u32,
-    /// When the call had to wait for the first time.
+    /// The time of the call's first wait.
     since: Option<Instant>,
 }
 
@@ -66,7 +70,7 @@ impl Waiting {
         Self { policy, failed: 0, since: None }
     }
 
-    /// Returns how much of the patience is left; the first call of this starts the clock.
+    /// Returns the remaining patience. The first call of this function starts the clock.
     fn patience_left(&mut self) -> Duration {
         let since = *self.since.get_or_insert_with(Instant::now);
         self.policy.patience.saturating_sub(since.elapsed())
@@ -74,8 +78,8 @@ impl Waiting {
 
     /// Returns the pause before the next attempt, or the error that ends the call.
     ///
-    /// The pause is at least our own, however soon the vendor wants to be asked again. The last one ends with the patience,
-    /// so that the model is tried once more then.
+    /// The pause is never shorter than our own, even if the vendor requests less. The last pause
+    /// ends together with the patience, so that one more attempt follows.
     fn after(
         &mut self,
         error: ModelError,
@@ -87,6 +91,8 @@ impl Waiting {
         self.failed = self.failed.saturating_add(1);
         let left = self.patience_left();
         let asked = error.retry_after().unwrap_or_default();
+        // A wait that the vendor requests beyond the patience would be in vain, so the call fails
+        // now.
         if left.is_zero() || asked > left {
             let waited = self.policy.patience.saturating_sub(left);
             return Err(ModelError::OutOfPatience {
@@ -100,9 +106,10 @@ impl Waiting {
     }
 }
 
-/// A model whose calls are made again when they fail for a passing reason.
+/// A model that retries its calls after temporary failures.
 ///
-/// An answer that broke off is asked for as a whole again, so [`StreamEvent::Finished`] never carries half of one.
+/// If an answer breaks off, the whole call is repeated. So [`StreamEvent::Finished`] never contains
+/// half an answer.
 pub struct Retrying {
     inner: Arc<dyn Model>,
     pace: Pace,
@@ -110,7 +117,7 @@ pub struct Retrying {
 }
 
 impl Retrying {
-    /// Wraps a model; all models of a team share one pace.
+    /// Wraps a model. All models of a team share one pace.
     pub fn new(inner: Arc<dyn Model>, pace: Pace, policy: RetryPolicy) -> Self {
         Self { inner, pace, policy }
     }
@@ -138,6 +145,7 @@ impl Model for Retrying {
                 };
                 let (delay, error) = waiting.after(error, jitter())?;
                 tracing::debug!(model = inner.id(), failed = waiting.failed, ?delay, %error, "call is made again");
+                // The vendor's limit affects all agents of the team, so all of them wait.
                 if error.slows_the_team() {
                     pace.hold(delay);
                 }
@@ -149,13 +157,15 @@ impl Model for Retrying {
     }
 }
 
-/// Makes the call once and passes its events on.
+/// Makes the call once and forwards its events.
 async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(), ModelError> {
     let mut events = model.respond(request);
     let (mut heard_at, mut told_after) = (Instant::now(), SILENT_AFTER);
     loop {
         let Ok(next) = tokio::time::timeout_at(heard_at + told_after, events.next()).await else {
             out.emit(StreamEvent::Silent { silent_for: told_after }).await;
+            // Only the notice is repeated less often. The call itself continues until the HTTP
+            // client's own timeout.
             told_after = told_after.saturating_mul(2);
             continue;
         };
@@ -170,11 +180,13 @@ async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(
     }
 }
 
-/// Waits until the team's hold is over, and a little longer each, so that not all start in one instant. A hold that others
-/// prolong again and again is kept as long as the patience lasts.
+/// Waits until the team's delay is over, plus a short random time, so that the agents do not all
+/// start at the same moment. If others extend the delay again and again, the wait ends with the
+/// patience.
 async fn keep_pace(pace: &Pace, waiting: &mut Waiting, out: &Emitter) {
     while let Some(remaining) = pace.remaining() {
         let delay = (remaining + remaining.mul_f64(jitter() / 4.0)).min(waiting.patience_left());
+        // The patience is over, so the call is made in spite of the team's delay.
         if delay.is_zero() {
             return;
         }
@@ -190,12 +202,13 @@ fn in_full(error: &ModelError) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Draws a number between 0 and 1.
+/// Returns a random number between 0 and 1.
 fn jitter() -> f64 {
     f64::from(random()) / f64::from(u32::MAX)
 }
 
-/// Draws any number; a system without randomness always draws the middle.
+/// Returns a random number. A system without a random source always returns the middle of the
+/// range.
 pub(crate) fn random() -> u32 {
     SysRng.try_next_u32().unwrap_or(u32::MAX / 2)
 }

@@ -1,4 +1,4 @@
-//! Which model is meant: the text after `--model`, and what to use when there is none.
+//! Model names: the text after `--model`, and the default without it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,29 +6,30 @@ use std::str::FromStr;
 
 use crate::{Endpoints, ModelError};
 
-/// A model, named but not opened.
+/// The name of a model that is not opened yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelSpec {
-    /// `anthropic/NAME`: the Messages API.
+    /// `anthropic/NAME`: a model of the Messages API.
     Anthropic(String),
-    /// `openai/NAME`: chat completions.
+    /// `openai/NAME`: a model of chat completions.
     OpenAi(String),
-    /// `ollama/NAME`: chat completions of an Ollama server.
+    /// `ollama/NAME`: a model of an Ollama server, called through chat completions.
     Ollama(String),
-    /// `script:FILE`: answers from a file.
+    /// `script:FILE`: a model that answers from a file.
     Script(PathBuf),
 }
 
-/// The short names of the reference client's settings and agents, and what they stand for today.
+/// The short names in the reference client's settings and agents, with their current models.
 pub const ALIASES: [(&str, &str); 3] =
     [("opus", "claude-opus-5-5"), ("sonnet", "claude-sonnet-5-5"), ("haiku", "claude-haiku-5-5")];
 
-/// What a key without a model name gets.
+/// The default model for each vendor, if only a key is set.
 const DEFAULT_ANTHROPIC: &str = "claude-opus-5-5";
 const DEFAULT_OPENAI: &str = "gpt-6.1-sol";
 
 impl ModelSpec {
-    /// Whether calls of it cost nothing: it answers from a file, or runs on a machine of the user's.
+    /// Whether calls cost nothing, because the model answers from a file or runs on the user's
+    /// machine.
     pub fn is_free(&self) -> bool {
         match self {
             Self::Script(_) | Self::Ollama(_) => true,
@@ -76,11 +77,12 @@ impl fmt::Display for ModelSpec {
 
 /// Chooses the model when the command line names none.
 ///
-/// The settings' model comes first, then what the keys offer (Anthropic before OpenAI), then the first model of a local
-/// Ollama (see [`ollama_models`](crate::ollama_models)).
+/// The settings' model is preferred. Next is the vendor of an existing key, Anthropic before
+/// OpenAI. Last is the first model of a local Ollama (see [`ollama_models`](crate::ollama_models)).
 ///
 /// # Errors
-/// When the settings name no model, or when nothing offers one; the message then names all ways to offer one.
+/// When the settings contain an invalid model name, or when there is no model. The error message
+/// then lists all ways to choose one.
 pub fn default_spec(
     settings_model: Option<&str>,
     endpoints: &Endpoints,

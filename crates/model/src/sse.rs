@@ -1,28 +1,30 @@
-//! Server-sent events, decoded from bytes in whatever pieces the network brings.
+//! Decodes server-sent events from bytes, in pieces of any size.
 //!
-//! Follows the WHATWG description of an event stream: lines end with CR, LF or CRLF; a byte order mark may open the
-//! stream; comments, ids and retry times are skipped; an event that no empty line closes is dropped.
+//! It follows the WHATWG description of an event stream. Lines end with CR, LF or CRLF. A byte
+//! order mark may start the stream. Comments, ids and retry times are skipped. An event without an
+//! empty line after it is dropped.
 
-/// One event.
+/// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its name; empty when the server gave none.
+    /// The event's name. Empty when the server gave none.
     pub(crate) name: String,
-    /// Its data lines, joined by newlines.
+    /// The event's data lines, joined by newlines.
     pub(crate) data: String,
 }
 
-/// An event grew past the limit.
+/// An event exceeds the size limit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a server-sent event is longer than {MAX_EVENT_BYTES} bytes")]
 pub(crate) struct EventTooLong;
 
-/// How long one event may be. The largest honest ones carry a whole tool input, far below this.
+/// Maximum size of one event in bytes. The largest normal events contain a whole tool input, and
+/// are much smaller.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Where the decoder stands between two pieces.
+/// The decoder's state between two pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     line: Vec<u8>,
@@ -37,7 +39,7 @@ impl Decoder {
     /// Takes the next bytes and returns the events that they complete.
     ///
     /// # Errors
-    /// When an event is longer than 16 MiB; the decoder is of no more use then.
+    /// When an event is longer than 16 MiB. The decoder must not be used afterwards.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, EventTooLong> {
         let mut events = Vec::new();
         let mut rest = bytes;
@@ -50,6 +52,8 @@ impl Decoder {
             self.line.extend_from_slice(line);
             rest = match ending {
                 [b'\r'] => {
+                    // The piece ends with CR. The next piece may begin with the LF of the same line
+                    // ending.
                     self.after_carriage_return = true;
                     &[]
                 }
@@ -77,6 +81,7 @@ impl Decoder {
             self.past_first_line = true;
             bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         }
+        // Decoded only as a whole line, because a piece can end inside a UTF-8 character.
         let line = String::from_utf8_lossy(bytes).into_owned();
         self.line.clear();
         if line.is_empty() {
@@ -101,6 +106,7 @@ impl Decoder {
     fn end_event(&mut self, events: &mut Vec<Event>) {
         let name = std::mem::take(&mut self.name);
         let data = std::mem::take(&mut self.data);
+        // The WHATWG description drops an event without data lines.
         if std::mem::take(&mut self.has_data) {
             events.push(Event { name, data });
         }
@@ -180,7 +186,8 @@ mod tests {
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         ) {
             let events: Vec<Event> = events.iter().map(|(name, data)| event(name, data)).collect();
-            // CR then LF would read as one ending: an empty line needs its own.
+            // CR followed by LF would be read as one line ending, so a test stream uses only one of
+            // them.
             let endings = if endings.contains(&"\r") && endings.contains(&"\n") { vec!["\r"] } else { endings };
             let bytes = written(&events, &endings, mark).into_bytes();
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();

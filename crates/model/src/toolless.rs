@@ -1,14 +1,16 @@
-//! A conversation in words alone, for a call that offers no tools.
+//! Rewrites a conversation as plain text, for a call that offers no tools.
 //!
-//! Servers differ in what they take there: some refuse calls and results of tools that the request does not define, and
-//! thoughts belong to calls that would be gone. So such a request tells of both in plain text.
+//! Some servers refuse tool calls and results for tools that the request does not define. So such a
+//! request describes both in plain text. Thoughts are omitted, because they belong to tool calls
+//! that are no longer there.
 
 use std::borrow::Cow;
 
 use crate::conversation::input_for_wire;
 use crate::{Block, Message, Request, ToolContent};
 
-/// Returns the messages of a request as they may be sent: unchanged when it offers tools, else in words.
+/// Returns the messages of a request for sending: unchanged if it offers tools, otherwise rewritten
+/// as plain text.
 pub(crate) fn sendable(request: &Request) -> Cow<'_, [Message]> {
     if request.tools.is_empty() {
         Cow::Owned(request.messages.iter().map(in_words).collect())
@@ -36,7 +38,7 @@ fn told(block: &Block) -> Option<Block> {
     }
 }
 
-/// Says how many pictures a result held: a server takes none in a text.
+/// Returns the number of pictures in a result as text, because a text cannot contain pictures.
 fn pictures(content: Option<&ToolContent>) -> String {
     let Some(ToolContent::Blocks(blocks)) = content else { return String::new() };
     match blocks.iter().filter(|block| matches!(block, Block::Image { .. })).count() {

@@ -1,18 +1,21 @@
-//! How many tokens a conversation with a model may hold: a table beside the prices, which settings can override.
+//! Context windows: the number of tokens that a conversation may have. They are in a table like the
+//! prices, and settings can override them.
 //!
-//! Sources: Anthropic's models overview and OpenAI's list of models, November 2026. A window that needs a beta header of
-//! its own counts as what it is without. Ollama's servers give a model as much as fits their memory, and cut what is
-//! longer without a word, so its models have no entry and are taken for small.
+//! Sources: Anthropic's models overview and OpenAI's list of models, November 2026. For a window
+//! that needs its own beta header, the table has the window without that header. Ollama gives a
+//! model as large a window as memory allows, and cuts longer conversations without an error. So its
+//! models have no entry and get a small window.
 
 use pitcrew_protocol::{ContextWindows, longest_named};
 
 use crate::Model;
 
-/// The window of a model that nobody knows. Too small a guess costs a summary more, and too large a one is corrected by the
-/// server, which refuses what does not fit.
+/// The window of an unknown model. If it is too small, conversations are summarised too early. If
+/// it is too large, the server refuses a conversation that does not fit, and so corrects it.
 pub const UNKNOWN_WINDOW: u64 = 128_000;
 
-/// The window of a model of an Ollama server. There too large a guess would lose the beginning of the conversation.
+/// The window of a model on an Ollama server. If it were too large, the server would silently drop
+/// the beginning of the conversation.
 pub(crate) const OLLAMA_WINDOW: u64 = 32_768;
 
 const LIST: [(&str, u64); 20] = [
@@ -38,12 +41,13 @@ const LIST: [(&str, u64); 20] = [
     ("gpt-4o", 128_000),
 ];
 
-/// Returns the window of a model by its name, without or with its vendor, as far as it is known without asking a server.
+/// Returns the window of a model, named with or without its vendor, if it is known without asking a
+/// server.
 pub fn known_window(model: &str) -> Option<u64> {
     longest_named(LIST.iter().map(|(name, tokens)| (*name, *tokens)), model)
 }
 
-/// Returns the window of a model: as the settings say, else as it is known, else [`UNKNOWN_WINDOW`].
+/// Returns the window of a model: from the settings, else the known one, else [`UNKNOWN_WINDOW`].
 pub fn window_of(windows: &ContextWindows, model: &dyn Model) -> u64 {
     windows.named(model.id()).or_else(|| model.context_window()).unwrap_or(UNKNOWN_WINDOW)
 }

@@ -1,10 +1,12 @@
-//! iTerm2, through its command-line helper `it2` (0.2, the PyPI package of that name).
+//! The iTerm2 backend. It uses the command-line tool `it2` (0.2, the PyPI package of that name).
 //!
-//! `it2` makes a pane with the user's shell in it, and can only type into it. What is typed is one line that becomes the
-//! program: `exec` and two quoted paths, the launch itself is in a file. Whose a pane is stands in its variable
-//! `user.pitcrew`, its process in `user.pitcrewPid`.
+//! `it2` creates a pane with the user's shell in it and can only type into that shell. So the
+//! backend types one line that replaces the shell with the program: `exec` and two quoted paths.
+//! The launch itself is in a file. The variable `user.pitcrew` of a pane holds its tag, and
+//! `user.pitcrewPid` holds its process number.
 //!
-//! There was no macOS where this was written: its calls are proven against a stand-in that records them.
+//! This code was written without access to macOS. The calls are tested against a fake `it2` that
+//! records them.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,38 +25,40 @@ use super::pane::complaint;
 use super::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 use pitcrew_process::job::outlives_variable;
 
-/// What is needed, for the message.
+/// The required program and version, for the error message.
 const NEEDED: &str = "it2 0.2 (`pip install it2`) with iTerm2's Python API switched on";
 
-/// How long one call may take; each connects to iTerm2 anew.
+/// Time limit of one call. Each call opens a new connection to iTerm2.
 const CALL_TIME: Duration = Duration::from_secs(20);
 
-/// How long the user's shell has to come to its prompt and become the program: a slow rc file is waited for.
+/// Time limit for the user's shell to show its prompt and be replaced by the program. It allows for
+/// a slow rc file.
 const SHELL_TIME: Duration = Duration::from_secs(30);
 
-/// How often is looked whether it did.
+/// Interval for checking whether the program has replaced the shell.
 const SHELL_TICK: Duration = Duration::from_millis(20);
 
-/// The exit status by which `it2` says that there is no such session.
+/// The exit status of `it2` for an unknown session.
 const NO_SESSION: i32 = 3;
 
-/// What `it2` says before the id of a new session.
+/// The text that `it2` prints before the id of a new session.
 const CREATED: &str = "Created new pane: ";
 
-/// The variables of a session that are ours.
+/// The session variables that pitcrew sets.
 const TAG_VARIABLE: &str = "user.pitcrew";
 const PID_VARIABLE: &str = "user.pitcrewPid";
 
-/// Which `it2`, and where.
+/// The options of the iTerm2 backend.
 #[derive(Clone, Debug)]
 pub struct ITerm2Options {
     /// The `it2` program.
     pub program: PathBuf,
-    /// The lead's own session (`$ITERM_SESSION_ID`); none is the active one, whose focus then goes to the new pane.
+    /// The lead's own session (`$ITERM_SESSION_ID`). `None` means the active session, and the new
+    /// pane then keeps the focus.
     pub beside: Option<String>,
-    /// The command that takes a launch file (`pitcrew pane-exec`).
+    /// The command that starts a program from a launch file (`pitcrew pane-exec`).
     pub launcher: Vec<String>,
-    /// The folder launch files are written in.
+    /// The folder in which launch files are created.
     pub temporary: PathBuf,
 }
 
@@ -62,18 +66,18 @@ pub struct ITerm2Options {
 #[derive(Debug)]
 pub struct ITerm2 {
     options: ITerm2Options,
-    /// Panes are made one after the other, each split off the one before.
+    /// Panes are created one at a time, because each is split from the previous one.
     turn: Semaphore,
     last: Mutex<Option<String>>,
 }
 
-/// What `it2 session list --json` tells of a session, as far as we need it.
+/// The fields used from one session in the output of `it2 session list --json`.
 #[derive(Debug, Deserialize)]
 struct Session {
     id: String,
 }
 
-/// What `it2` answered.
+/// The result of one `it2` call.
 struct Answer {
     status: Option<i32>,
     stdout: String,
@@ -81,16 +85,16 @@ struct Answer {
 }
 
 impl ITerm2 {
-    /// Panes by these options; nothing is started yet.
+    /// Creates the backend. Starts nothing yet.
     #[must_use]
     pub fn new(options: ITerm2Options) -> Self {
         Self { options, turn: Semaphore::new(1), last: Mutex::new(None) }
     }
 
-    /// The version of `it2`.
+    /// Returns the version of `it2`.
     ///
     /// # Errors
-    /// [`PaneError::Missing`] when it is not installed.
+    /// [`PaneError::Missing`] if it is not installed.
     pub async fn version(&self) -> Result<String, PaneError> {
         let said = self.ask(&["--version"]).await?;
         Ok(said.trim().rsplit(' ').next().unwrap_or_default().to_owned())
@@ -138,9 +142,10 @@ impl ITerm2 {
         Ok(sessions.into_iter().map(|session| session.id).collect())
     }
 
-    /// A variable of a session, whatever it is when it is not set; none when the session is gone.
+    /// Reads a variable of a session. Returns `None` if the session is gone. The value of an unset
+    /// variable is undefined.
     async fn variable(&self, pane: &str, name: &str) -> Result<Option<String>, PaneError> {
-        // `active` and `all` mean sessions too.
+        // `it2` also accepts `active` and `all` as session names, so accept only real ids.
         if !is_session(pane) {
             return Ok(None);
         }
@@ -155,14 +160,15 @@ impl ITerm2 {
         }
     }
 
-    /// Splits a pane off: the first to the right of the lead, each further one below the last of ours.
+    /// Creates a pane by splitting. The first one is right of the lead. Each later one is below the
+    /// previous one.
     async fn split(&self) -> Result<String, PaneError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut answer = None;
         if let Some(last) = &last {
             answer = Some(self.call(&["session", "split", "--session", last]).await?);
         }
-        // The last one may be closed.
+        // The previous pane may have been closed.
         let answer = match answer.filter(|answer| answer.status != Some(NO_SESSION)) {
             Some(answer) => answer,
             None => {
@@ -184,14 +190,15 @@ impl ITerm2 {
         }
     }
 
-    /// Turns the shell of a new pane into the program.
+    /// Replaces the shell of a new pane with the program.
     async fn become_program(&self, id: &str, pane: &NewPane) -> Result<u32, PaneError> {
         let refused = |source| PaneError::Io {
             action: "write a launch file in",
             what: self.options.temporary.display().to_string(),
             source,
         };
-        // Beside the launch file, which is named by chance.
+        // The launch file has a random name, so use a new private folder, which also holds the pid
+        // file.
         let folder = tempfile::Builder::new()
             .prefix("pitcrew-iterm2-")
             .tempdir_in(&self.options.temporary)
@@ -202,6 +209,7 @@ impl ITerm2 {
         let words =
             self.options.launcher.iter().cloned().chain([file.to_string_lossy().into_owned()]);
         let line: Vec<String> = words.map(|word| quoted(&word)).collect();
+        // Set the tag before the program starts, so that a crash never leaves an untagged program.
         self.ask(&["session", "set-var", TAG_VARIABLE, &pane.tag.to_string(), "--session", id])
             .await?;
         self.ask(&["session", "set-name", "--session", id, "--", &title(&pane.title)]).await?;
@@ -210,6 +218,7 @@ impl ITerm2 {
         let end = Instant::now() + SHELL_TIME;
         while Instant::now() < end {
             let told = std::fs::read_to_string(&tell_pid).unwrap_or_default();
+            // Without the line break, the number may not be written completely yet.
             if let Some(pid) = told.strip_suffix('\n').and_then(|pid| pid.parse::<u32>().ok()) {
                 self.ask(&["session", "set-var", PID_VARIABLE, &pid.to_string(), "--session", id])
                     .await?;
@@ -247,10 +256,10 @@ impl Panes for ITerm2 {
 
     async fn start(&self, pane: &NewPane) -> Result<StartedPane, PaneError> {
         pane.check()?;
-        // It is never closed.
+        // The semaphore is never closed, so `acquire` cannot fail.
         let _turn = self.turn.acquire().await.ok();
         let id = self.split().await?;
-        // A new pane takes the focus; the lead gets it back.
+        // A new pane takes the focus, so give it back to the lead.
         if let Some(lead) = &self.options.beside {
             self.ask(&["session", "focus", lead]).await?;
         }
@@ -263,7 +272,8 @@ impl Panes for ITerm2 {
                 is_split: Some(true),
             }),
             Err(error) => {
-                // Made a moment ago, and nothing of the user's is in it.
+                // Pitcrew has just created this pane, and it contains nothing of the user's, so it
+                // can be closed.
                 let _ = self.close(&id).await;
                 Err(error)
             }
@@ -271,7 +281,7 @@ impl Panes for ITerm2 {
     }
 
     async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError> {
-        // What is not a number is of a pane that is just being made.
+        // The variable is not a number while the pane is still being created.
         let told = self.variable(&pane.0, PID_VARIABLE).await?;
         Ok(told.map_or(PaneState::Gone, |pid| PaneState::Running { pid: pid.parse().ok() }))
     }
@@ -301,6 +311,8 @@ impl Panes for ITerm2 {
 
     async fn stop(&self, pane: &PaneId, tag: &PaneTag) -> Result<(), PaneError> {
         let Some(its) = self.variable(&pane.0, TAG_VARIABLE).await? else { return Ok(()) };
+        // The session may belong to the user, so close it only if its tag proves that pitcrew
+        // created it.
         if !its.parse().is_ok_and(|its| tag.covers(&its)) {
             return Err(PaneError::Foreign { pane: pane.clone(), tag: tag.to_string() });
         }
@@ -317,18 +329,18 @@ impl Panes for ITerm2 {
     }
 }
 
-/// Whether it is the id of one session, a UUID.
+/// Returns true if the text is the id of one session, which is a UUID.
 fn is_session(id: &str) -> bool {
     uuid::Uuid::try_parse(id).is_ok()
 }
 
-/// The call as an error names it: without what was typed.
+/// Returns the call for an error message, without the typed text.
 fn told(arguments: &[&str]) -> String {
     let words: Vec<&str> = arguments.iter().take(2).copied().collect();
     format!("it2 {}", words.join(" "))
 }
 
-/// A word as every shell reads it, one that is no POSIX shell (fish, csh) included.
+/// Quotes a word so that every shell reads it unchanged, including fish and csh.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\"'\"'"))
 }

@@ -1,7 +1,9 @@
-//! A launch that is too long for a terminal's own command: a file that holds it and deletes itself.
+//! A launch file. It holds a launch that is too long for a terminal's command, and it is deleted
+//! when it is read.
 //!
-//! It is written here, private to the user, and taken by `pitcrew pane-exec FILE`, which unlinks it before anything else
-//! and becomes the program. What becomes of the process afterwards is the pane's.
+//! This module writes the file, readable only by the user. `pitcrew pane-exec FILE` deletes the
+//! file first and then replaces itself with the program. After that, the pane is responsible for
+//! the process.
 
 use std::fs;
 use std::io::{self, Read, Write as _};
@@ -12,28 +14,29 @@ use serde::{Deserialize, Serialize};
 
 use super::pane::NewPane;
 
-/// The most bytes a launch has; a kernel takes no longer argument list anyway.
+/// Maximum size of a launch in bytes. The kernel does not accept a longer argument list either.
 const LAUNCH_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The mode of the file: it can hold keys.
+/// The file's permission bits. The file may contain keys.
 const PRIVATE: u32 = 0o600;
 
-/// A program about to be started.
+/// A program to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The folder it is started in.
+    /// The folder in which the program starts.
     pub cwd: PathBuf,
-    /// Variables to set.
+    /// The environment variables to set.
     pub env: Vec<(String, String)>,
-    /// Where the process writes its number before it becomes the program, for terminals that cannot tell it.
+    /// The file to which the process writes its number before it becomes the program. For terminals
+    /// that cannot report the number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tell_pid: Option<PathBuf>,
 }
 
 impl Launch {
-    /// The launch of that pane.
+    /// Returns the launch for a new pane.
     #[must_use]
     pub fn of(pane: &NewPane) -> Self {
         Self {
@@ -47,28 +50,31 @@ impl Launch {
     /// Writes the launch into a new file in `folder` that only this user can read.
     ///
     /// # Errors
-    /// What the system said when the file could not be written.
+    /// The error of the operating system if the file cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<PathBuf> {
         let mut file = tempfile::Builder::new()
             .prefix("pitcrew-launch-")
             .permissions(fs::Permissions::from_mode(PRIVATE))
             .tempfile_in(folder)?;
         file.write_all(&serde_json::to_vec(self)?)?;
+        // Keep the file. The process that reads it deletes it.
         Ok(file.into_temp_path().keep()?)
     }
 
     /// Reads a launch and deletes its file.
     ///
     /// # Errors
-    /// What the system said, or that the file is not a private file of this user with a launch in it; such a file is left
-    /// alone.
+    /// The error of the operating system, or an error if the file is not a private file of this
+    /// user with a valid launch. Such a file is not deleted.
     pub fn take(path: &Path) -> io::Result<Self> {
+        // Without `NONBLOCK`, opening a FIFO at this path would block forever.
         let flags = rustix::fs::OFlags::RDONLY
             | rustix::fs::OFlags::NOFOLLOW
             | rustix::fs::OFlags::NONBLOCK;
         let mut file =
             fs::File::from(rustix::fs::open(path, flags | rustix::fs::OFlags::CLOEXEC, 0.into())?);
         let found = file.metadata()?;
+        // Check the open file and not the path, because the path may change in between.
         let is_private =
             found.mode() & 0o077 == 0 && found.uid() == rustix::process::getuid().as_raw();
         if !found.is_file() || !is_private || found.len() > LAUNCH_BYTES {

@@ -1,11 +1,12 @@
-//! Panes: where a teammate that has a process of its own can be seen.
+//! Panes: the places where the user can watch teammates that have their own process.
 //!
-//! [`Panes`] is the trait, its guarantees stand on its methods. Behind it are [`Tmux`], [`ITerm2`] and
-//! [`PaneProgram`]: any other terminal by way of a script that speaks the pane protocol (`docs/pane-protocol.md`). [`serve`] turns a backend of ours
-//! into such a program, and [`conformance`] is what every one of them must do.
+//! [`Panes`] is the trait. Its methods document their guarantees. The implementations are [`Tmux`],
+//! [`ITerm2`] and [`PaneProgram`]. The last one supports any other terminal through a script that
+//! speaks the pane protocol (`docs/pane-protocol.md`). [`serve`] turns a backend into such a
+//! program, and [`conformance`] tests the rules that all of them must follow.
 //!
-//! What runs in a pane, when it is started and how its process is ended are the callers' to say; here a pane is an argv,
-//! a folder and an environment.
+//! The callers decide which program runs in a pane, when it starts and how it ends. For this
+//! module, a pane is an argv, a folder and an environment.
 
 mod iterm2;
 pub mod launch;

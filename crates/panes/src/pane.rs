@@ -1,6 +1,7 @@
-//! The trait every terminal is behind, and what it speaks of.
+//! The trait that every terminal backend implements, and its types.
 //!
-//! How a pane is made is the backends'; what is asked for is checked here, once for all of them.
+//! The backends create panes in their own way. The check of a request is here, once for all
+//! backends.
 
 use pitcrew_protocol::PaneHost;
 use std::fmt;
@@ -15,112 +16,118 @@ use pitcrew_process::PaneTag;
 
 /// A terminal that can show programs side by side.
 ///
-/// Every method may be called at any time from several tasks at once. Nothing is ever typed into a shell, and nothing is
-/// done to a pane that does not carry a tag of ours.
+/// All methods may be called at any time, also from several tasks at once. Except in iTerm2, no
+/// text is typed into a shell. A pane without a pitcrew tag is never changed.
 #[async_trait]
 pub trait Panes: Send + Sync + fmt::Debug {
-    /// What stands in a member's `backendType`.
+    /// Returns the value for a member's `backendType`.
     fn backend_type(&self) -> &'static str;
 
-    /// What another process needs to find the panes that are made here.
+    /// Returns the data that another process needs to find the panes of this terminal.
     fn host(&self) -> PaneHost {
         PaneHost::of(self.backend_type())
     }
 
-    /// Starts a program in a pane of its own.
+    /// Starts a program in a new pane.
     ///
-    /// The argv arrives byte for byte, in the folder and with the variables asked for. The pane carries the tag before
-    /// the program's first instruction, and it is kept when the program ends, until [`Panes::stop`]. What has the focus
-    /// keeps it. When this fails, no pane is left behind.
+    /// The program receives the argv unchanged, in the requested folder and with the requested
+    /// variables. The pane has its tag before the program's first instruction. It stays open after
+    /// the program ends, until [`Panes::stop`]. The focus does not move. If this call fails, no
+    /// pane is left behind.
     ///
     /// # Errors
-    /// [`PaneError`] when the terminal is missing or refuses, or what is asked for cannot be started.
+    /// [`PaneError`] if the terminal is missing or refuses, or if the request is invalid.
     async fn start(&self, pane: &NewPane) -> Result<StartedPane, PaneError>;
 
-    /// Tells how the program in a pane is. A pane that never was, was closed, or whose terminal is gone is
-    /// [`PaneState::Gone`], not an error.
+    /// Returns the state of the program in a pane. If the pane never existed, was closed, or its
+    /// terminal is gone, the state is [`PaneState::Gone`] and not an error.
     ///
     /// # Errors
-    /// [`PaneError`] when the terminal cannot be asked.
+    /// [`PaneError`] if the terminal does not answer.
     async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError>;
 
-    /// Reads what a pane shows, or showed last when its program has ended; nothing when the pane is gone.
+    /// Returns the text on the pane's screen. If the program has ended, returns its last screen.
+    /// Returns `None` if the pane is gone.
     ///
     /// # Errors
-    /// [`PaneError`] when the terminal cannot be asked, or cannot tell.
+    /// [`PaneError`] if the terminal does not answer or cannot read screens.
     async fn screen(&self, pane: &PaneId) -> Result<Option<String>, PaneError>;
 
-    /// Brings a hidden pane back into view. Idempotent.
+    /// Makes a hidden pane visible again. Idempotent.
     ///
     /// # Errors
-    /// [`PaneError::Gone`] without such a pane, [`PaneError::Foreign`] when it is not ours.
+    /// [`PaneError::Gone`] if there is no such pane, [`PaneError::Foreign`] if it is not a pitcrew
+    /// pane.
     async fn show(&self, pane: &PaneId) -> Result<(), PaneError>;
 
-    /// Names the place where a pane is in view, for a person who may sit somewhere else: a session of the terminal, and the
-    /// words of the command that goes there. Nothing where panes have no such places, or when the pane is hidden or gone.
+    /// Returns where a person can see a pane: a session of the terminal, and the command that
+    /// switches to it. Returns `None` if the terminal has no such places, or if the pane is hidden
+    /// or gone.
     ///
     /// # Errors
-    /// [`PaneError`] when the terminal cannot be asked.
+    /// [`PaneError`] if the terminal does not answer.
     async fn in_view_at(&self, _pane: &PaneId) -> Result<Option<PaneView>, PaneError> {
         Ok(None)
     }
 
-    /// Takes a pane out of view; its program goes on. Idempotent.
+    /// Hides a pane. Its program continues. Idempotent.
     ///
     /// # Errors
     /// As for [`Panes::show`].
     async fn hide(&self, pane: &PaneId) -> Result<(), PaneError>;
 
-    /// Closes a pane that carries the tag. Idempotent: a pane that is gone is a success.
+    /// Closes a pane that has the tag. Idempotent: succeeds if the pane is already gone.
     ///
-    /// Its program is hung up on, as by any terminal that closes; one that does not heed that is for the owner of the
-    /// process to end.
+    /// The program receives a hangup signal, as from any terminal that closes. If it ignores the
+    /// signal, the owner of the process must end it.
     ///
     /// # Errors
-    /// [`PaneError::Foreign`] when it carries another tag or none; it is then left alone.
+    /// [`PaneError::Foreign`] if the pane has another tag or none. Such a pane is not changed.
     async fn stop(&self, pane: &PaneId, tag: &PaneTag) -> Result<(), PaneError>;
 
-    /// Finds the panes that carry the tag, hidden ones and those of ended programs too: also what a crash left.
+    /// Finds all panes that have the tag, including hidden ones, those of ended programs and those
+    /// left over from a crash.
     ///
     /// # Errors
-    /// [`PaneError`] when the terminal cannot be asked.
+    /// [`PaneError`] if the terminal does not answer.
     async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError>;
 }
 
-/// Where a pane is that is not hidden.
+/// The place of a visible pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaneView {
     /// The place, such as `the tmux session work`.
     pub place: String,
-    /// The words of the command that goes there.
+    /// The command that switches to this place, as a list of words.
     pub command: Vec<String>,
-    /// Whether a terminal shows that place now.
+    /// Whether a terminal currently shows this place.
     pub is_shown: bool,
 }
 
-/// What is to be started.
+/// A program to start in a pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPane {
-    /// The program and its arguments; it is executed as it stands, no shell reads it.
+    /// The program and its arguments. It is executed directly, without a shell.
     pub argv: Vec<String>,
-    /// The folder it is started in, absolute.
+    /// The folder in which the program starts, as an absolute path.
     pub cwd: PathBuf,
-    /// Variables set on top of what the terminal itself gives its panes.
+    /// Variables to set in addition to those that the terminal sets in its panes.
     pub env: Vec<(String, String)>,
-    /// What the pane is called.
+    /// The title of the pane.
     pub title: String,
-    /// The colour of its border, one of the wire's (`blue`, `pink`, ...); another is ignored.
+    /// The color of the pane's border, one of the protocol's colors (`blue`, `pink`, ...). Other
+    /// values are ignored.
     pub color: Option<String>,
-    /// Whose it is.
+    /// The tag of the pane's owner.
     pub tag: PaneTag,
 }
 
 impl NewPane {
-    /// Accepts what a terminal can be asked for.
+    /// Checks that a terminal can start this.
     ///
     /// # Errors
-    /// [`PaneError::Unfit`] without an argv, with a NUL or a variable no environment can hold, or for a folder that is
-    /// none.
+    /// [`PaneError::Unfit`] if the argv is empty, a text contains NUL, a variable is invalid, or
+    /// the folder does not exist.
     pub fn check(&self) -> Result<(), PaneError> {
         let unfit = |what: String| Err(PaneError::Unfit { what });
         if self.argv.first().is_none_or(String::is_empty) {
@@ -143,7 +150,7 @@ fn is_variable(name: &str, value: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
 }
 
-/// A pane as its terminal names it, such as `%3`.
+/// The terminal's own id of a pane, such as `%3`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PaneId(pub String);
@@ -159,83 +166,85 @@ impl fmt::Display for PaneId {
 pub struct StartedPane {
     /// The pane.
     pub id: PaneId,
-    /// The process of the argv itself, where the terminal can tell.
+    /// The process of the program, if the terminal can report it.
     pub pid: Option<u32>,
-    /// The session it is in, where the terminal has such.
+    /// The session that contains the pane, if the terminal has sessions.
     pub session: Option<String>,
-    /// The name of the window it is in, where the terminal has such.
+    /// The name of the window that contains the pane, if the terminal has windows.
     pub window: Option<String>,
-    /// Whether it was split off a pane that was there, and not given a window of its own; none where nobody can tell.
+    /// Whether the pane was split from an existing pane. False if it has its own window. `None` if
+    /// this is not known.
     pub is_split: Option<bool>,
 }
 
-/// How the program in a pane is.
+/// The state of the program in a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PaneState {
-    /// It runs.
+    /// The program runs.
     Running {
-        /// Its process, where the terminal can tell.
+        /// Its process, if the terminal can report it.
         pid: Option<u32>,
     },
-    /// It ended, and the pane still shows its last screen.
+    /// The program ended. The pane still shows its last screen.
     Ended {
-        /// Its exit status as a shell shows it, 128 plus the number for a signal; none where the terminal cannot tell.
+        /// Its exit status as in a shell: 128 plus the signal number for a signal. `None` if the
+        /// terminal cannot report it.
         exit: Option<i32>,
     },
     /// There is no such pane.
     Gone,
 }
 
-/// Why a terminal did not do what it was asked to.
+/// Why a terminal could not carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PaneError {
-    /// What is to be started cannot be.
+    /// The requested program cannot be started.
     #[error("a pane cannot be started: {what}")]
     Unfit {
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
     /// The terminal's program is not installed.
     #[error("{program} is not installed; {needed} is needed")]
     Missing {
-        /// The program that was looked for.
+        /// The program that was not found.
         program: String,
-        /// What is needed, with the version.
+        /// The required program with its version.
         needed: &'static str,
     },
     /// The terminal's program is too old.
     #[error("{found} is too old; {needed} is needed")]
     TooOld {
-        /// What was found.
+        /// The version that was found.
         found: String,
-        /// What is needed, with the version.
+        /// The required program with its version.
         needed: &'static str,
     },
     /// A command of the terminal failed.
     #[error("`{command}` failed: {stderr}")]
     Command {
-        /// The command, without what it was to start.
+        /// The command, without the program it should start.
         command: String,
-        /// What it said.
+        /// The error message.
         stderr: String,
     },
-    /// A command of the terminal, or a pane program, did not answer.
+    /// A terminal command or a pane program did not answer in time.
     #[error("`{command}` did not answer within {} s", .after.as_secs())]
     Slow {
         /// The command.
         command: String,
-        /// How long it had.
+        /// The time limit.
         after: Duration,
     },
-    /// The system refused something.
+    /// The operating system refused an action.
     #[error("cannot {action} {what}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// On what.
+        /// The object of the action, such as a path.
         what: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// There is no such pane.
@@ -244,45 +253,46 @@ pub enum PaneError {
         /// The pane.
         pane: PaneId,
     },
-    /// The pane does not carry the tag; it may be somebody else's, and is left alone.
+    /// The pane does not have the tag. It may belong to someone else, so it is not changed.
     #[error("pane {pane} does not carry the tag {tag}")]
     Foreign {
         /// The pane.
         pane: PaneId,
-        /// The tag that was asked for.
+        /// The tag that was requested.
         tag: String,
     },
-    /// This terminal cannot do that.
+    /// This terminal does not support the operation.
     #[error("{terminal} cannot {what}")]
     Unsupported {
         /// The terminal.
         terminal: String,
-        /// What it cannot do.
+        /// The operation that is not supported.
         what: &'static str,
     },
-    /// A pane program answered with an error of its own.
+    /// A pane program answered with an error.
     #[error("{program}: {message} ({code})")]
     Answered {
         /// The program.
         program: String,
-        /// The code it gave.
+        /// The error code.
         code: String,
-        /// What it said.
+        /// The error message.
         message: String,
     },
-    /// A pane program broke the protocol, or died.
+    /// A pane program violated the protocol or ended.
     #[error("{program}: {what}{}", stderr_tail(.stderr))]
     Broken {
         /// The program.
         program: String,
         /// What it did.
         what: String,
-        /// The end of what it wrote to stderr.
+        /// The last part of its standard error output.
         stderr: String,
     },
 }
 
-/// What a command of a terminal that failed said; how it ended, when it said nothing.
+/// Returns the error text of a failed terminal command. If it printed none, describes how the
+/// command ended.
 pub(super) fn complaint(output: &std::process::Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     if said.is_empty() { output.status.to_string() } else { said }

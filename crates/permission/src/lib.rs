@@ -1,8 +1,10 @@
-//! What agents may do: the gate that judges each call, the settings that hold the rules, and trust in a project's files.
+//! What agents may do: the gate that judges each call, the settings that hold the rules, and trust
+//! in a project's files.
 //!
-//! [`gate`] allows, asks or denies a call, by its mode and by rules; it reads shell commands for that. [`settings`] reads the
-//! layers of settings files, [`trust`] tells which of a project's files count, [`agent_files`] reads agent definitions.
-//! *permission never runs a call and never asks anybody; what a command can do is bounded by `process`.*
+//! [`gate`] allows, asks or denies a call, by its mode and by rules; it reads shell commands for
+//! that. [`settings`] reads the layers of settings files, [`trust`] tells which of a project's
+//! files count, [`agent_files`] reads agent definitions. *permission never runs a call and never
+//! asks anybody; what a command can do is bounded by `process`.*
 
 pub mod agent_files;
 pub mod gate;

@@ -2,8 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Moves the folders a pattern begins with into the folder to walk, so that absolute patterns, `..`
-/// and folders that git ignores can be named, and no more is walked than needed.
+/// Moves the leading literal folders of a pattern into the folder to search. So a pattern can be
+/// absolute, can use `..`, and can name folders that git ignores. It also avoids searching more
+/// than needed.
 pub fn split_pattern(folder: &Path, pattern: &str) -> (PathBuf, String) {
     let mut folder = folder.to_owned();
     let mut components = Path::new(pattern).components().peekable();

@@ -1,7 +1,9 @@
-//! What `pitcrew send` costs as a whole process, and how long its message takes into a running team.
+//! What `pitcrew send` costs as a whole process, and how long its message takes into a running
+//! team.
 //!
-//! The limits: three times `git --version` plus the durable write, and 20 ms from the send to the conversation at the
-//! 99th percentile. All are measured in one run, in turn, because the machine is shared.
+//! The limits: three times `git --version` plus the durable write, and 20 ms from the send to the
+//! conversation at the 99th percentile. All are measured in one run, in turn, because the machine
+//! is shared.
 
 #![expect(
     clippy::expect_used,

@@ -1,9 +1,11 @@
-//! Takes a picture of a terminal: runs a command in a tmux server of its own and writes what is shown as SVG.
+//! Takes a picture of a terminal: runs a command in a tmux server of its own and writes what is
+//! shown as SVG.
 //!
 //! `cargo run -p pitcrew --example picture -- --until PATTERN -- COMMAND [ARG...] > picture.svg`
 //!
-//! The command runs inside tmux, and a second tmux looks at the first, so that the panes it opens are in the picture
-//! with their borders. What is drawn, and when, is the command's own; the picture is taken when PATTERN is on the screen.
+//! The command runs inside tmux, and a second tmux looks at the first, so that the panes it opens
+//! are in the picture with their borders. What is drawn, and when, is the command's own; the
+//! picture is taken when PATTERN is on the screen.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};

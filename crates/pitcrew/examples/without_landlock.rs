@@ -1,5 +1,6 @@
-//! Runs a program on a kernel that seems to have no Landlock: a filter of system calls answers `landlock_create_ruleset`
-//! with `ENOSYS`, for the program and all it starts. For the tests of what holds where the kernel offers less.
+//! Runs a program on a kernel that seems to have no Landlock: a filter of system calls answers
+//! `landlock_create_ruleset` with `ENOSYS`, for the program and all it starts. For the tests of
+//! what holds where the kernel offers less.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! The archive from a user's side: a team whose run is completed goes there, and one that is resumed comes back.
+//! Moves the team of a completed run into the archive, and moves a resumed team back out of it.
 
 use jiff::Timestamp;
 use pitcrew_protocol::{Task, TaskStatus};
@@ -11,8 +11,9 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, shell_word};
 
-/// Puts the team of a completed run into the archive. Answers with the archive's name, or with nothing when the team stays:
-/// the run ended in another way, a task is open, somebody is still in the team, or another process runs it already.
+/// Moves the team of a completed run into the archive and returns the archive's name. Returns
+/// `None` when the team stays: the run did not end with success, a task is open, a member is still
+/// in the team, or another process already runs the team.
 pub(crate) async fn put_away(context: &Context, outcome: &RunOutcome) -> Option<String> {
     if outcome.team_deleted || !matches!(outcome.end, RunEnd::Success { .. }) {
         return None;
@@ -28,11 +29,12 @@ pub(crate) async fn put_away(context: &Context, outcome: &RunOutcome) -> Option<
 
 async fn archived(context: &Context, name: &str) -> Result<Option<String>, Failure> {
     let team = context.teams()?.open(name).await?;
-    // From now on no other process can begin to run it.
+    // While this process holds the run lease, no other process can start to run the team.
     let lease = team.take_lease(&LeaseName::Run, &own_hold(&team)).await;
     match lease.map_err(Failure::internal)? {
         Ok(_lease) => {
             let is_open = |task: &Task| task.status != TaskStatus::Completed;
+            // A team with open tasks stays, so that a resumed run can complete them.
             if team.tasks().await?.iter().any(is_open) {
                 Ok(None)
             } else {
@@ -54,8 +56,8 @@ fn own_hold(team: &Team) -> LeaseHolder {
     }
 }
 
-/// Takes the team of a run that is resumed out of the archive, unless there is a team of that name; says whether it did. The
-/// run then names the team by its folder.
+/// Takes a team out of the archive for `--resume`, unless a team of that name exists outside of the
+/// archive. Returns whether it did. If so, `begin` then names the team by its folder.
 ///
 /// # Errors
 /// When there is no such team, or its name is taken.
@@ -64,6 +66,8 @@ pub(crate) async fn bring_back(context: &Context, begin: &mut Begin) -> Result<b
     let (team, is_restored) =
         context.teams()?.open_or_restore(name).await.map_err(|error| taken(error, name))?;
     if is_restored {
+        // The user may have given the id of the archive, which no longer names anything after the
+        // team is restored.
         *name = team.dir().to_string();
     }
     Ok(is_restored)
@@ -78,7 +82,7 @@ fn taken(error: pitcrew_protocol::ApiError, name: &str) -> Failure {
     failure
 }
 
-/// Puts a team back that came out of the archive for a run that could not start.
+/// Moves a team back into the archive when the run that it was taken out for could not start.
 pub(crate) async fn put_back(context: &Context, begin: &Begin) {
     let Begin::Resume { team, .. } = begin else { return };
     if let Err(failure) = archived(context, team).await {
@@ -89,18 +93,19 @@ pub(crate) async fn put_back(context: &Context, begin: &Begin) {
     }
 }
 
-/// Since when a team is in the archive, in words.
+/// The time at which a team was archived, as text for people.
 pub(crate) fn since(archived: &ArchivedTeam) -> String {
     day_and_time(archived.archived_at_ms).unwrap_or_else(|| "an unknown time".to_owned())
 }
 
-/// A time for people, to the second.
+/// Formats a time in milliseconds for people, to the second, in UTC.
 pub(crate) fn day_and_time(at_ms: Option<i64>) -> Option<String> {
     let at = Timestamp::from_millisecond(at_ms?).ok()?;
     Some(at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
-/// The commands that show a team of the archive and go on with it; `word` is its name, or that of its archive.
+/// A hint with the commands that show and resume an archived team. `word` is the team's name or the
+/// archive's name.
 pub(crate) fn hint(word: &str) -> String {
     let word = shell_word(word);
     format!("`pitcrew team show {word}` shows it, `pitcrew run --resume {word}` goes on with it")

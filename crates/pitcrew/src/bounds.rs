@@ -1,5 +1,6 @@
-//! What bounded the run before bounds the run that goes on: which of its rules, mode, limits and places are taken over, and
-//! what is said of the others.
+//! A resumed run keeps the limits of the team's previous run: its deny and ask rules, permission
+//! mode, limits and teammate settings. This module copies them into the new command line and tells
+//! the user which of them hold.
 
 use clap::ValueEnum as _;
 use pitcrew_protocol::PermissionMode;
@@ -14,7 +15,7 @@ use crate::failure::Failure;
 use crate::hosting::{self, HostingArgs, TeammateMode, TeammateProgram};
 use crate::output::{self, shell_word};
 
-/// The parts of a command line that bound a run, or free it.
+/// The parts of a command line that restrict a run or give it more permissions.
 #[derive(Debug)]
 pub(crate) struct Bounded<'a> {
     pub(crate) models: &'a mut Models,
@@ -25,7 +26,8 @@ pub(crate) struct Bounded<'a> {
     pub(crate) layer: &'a mut Map<String, Value>,
 }
 
-/// What is said of the bounds of the run before, as flags.
+/// The flags of the previous run that are reported to the user: those that still hold and those
+/// that were replaced.
 #[derive(Debug, Default)]
 struct Said {
     held: Vec<String>,
@@ -33,7 +35,8 @@ struct Said {
 }
 
 impl Said {
-    /// Takes a bound over unless the command line names its own; says which of both holds.
+    /// Copies a bound of the previous run unless the command line sets its own, and records which
+    /// of the two holds.
     fn take<T: Clone + PartialEq>(
         &mut self,
         own: &mut Option<T>,
@@ -51,8 +54,9 @@ impl Said {
     }
 }
 
-/// Takes the bounds of the run before over into the command line of a run that goes on, where that names none of their kind,
-/// and says so. `default_mode` is the mode that the settings have. Answers with the bounds that hold now, for the next run.
+/// Copies the bounds of the previous run into the command line of a resumed run, where the command
+/// line sets none of that kind, and tells the user. `default_mode` is the permission mode from the
+/// settings. Returns the bounds that hold now, to be recorded for the next run.
 ///
 /// # Errors
 /// When the team or the record of its bounds cannot be read.
@@ -67,6 +71,7 @@ pub(crate) async fn taken_over(
         Begin::New { .. } => {}
         Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
             let before = context.teams()?.open(team).await?.kept_bounds().await?;
+            // Only a pane program needs the list, and building it may print a warning.
             let named_programs = match before.teammate_mode.as_deref() {
                 Some(mode) if mode.starts_with("pane:") => hosting::named_programs(context),
                 Some(_) | None => Vec::new(),
@@ -81,6 +86,7 @@ pub(crate) async fn taken_over(
             if !said.held.is_empty() {
                 output::remark(&format!("from the run before: {}", said.held.join(" ")));
             }
+            // A flag that no longer holds is reported only once, by the remark about `gone`.
             said.replaced.retain(|flag| !gone.contains(&flag.as_str()));
             if !said.replaced.is_empty() {
                 let (flags, verb) =
@@ -99,7 +105,7 @@ pub(crate) async fn taken_over(
 }
 
 impl Bounded<'_> {
-    /// Takes over what narrows the run.
+    /// Copies the bounds that restrict the run.
     fn heed(
         &mut self,
         before: &RunBounds,
@@ -132,7 +138,8 @@ impl Bounded<'_> {
         said.take(&mut self.models.teammate_model, model, |model| {
             format!("--teammate-model {}", shell_word(model))
         });
-        // A place that the command line names goes with a program of its own.
+        // A `--teammate-mode` on the command line replaces the earlier program too, because the two
+        // belong together.
         if self.hosting.teammate_mode.is_none() {
             let program = before
                 .teammate_program
@@ -160,6 +167,8 @@ impl Bounded<'_> {
             _ => format!("permissions.{list} {}", shell_word(rule)),
         };
         let own = self.rules(list);
+        // Rules of this kind on the command line replace the earlier list as a whole. The lists are
+        // not merged.
         if !own.is_empty() {
             said.replaced.extend(before.iter().filter(|rule| !own.contains(rule)).map(flag));
             return;
@@ -171,7 +180,8 @@ impl Bounded<'_> {
         }
     }
 
-    /// A mode of the run before counts where it is more bound than that which the run would have else.
+    /// Keeps the permission mode of the previous run if it allows less than the mode that the run
+    /// would have otherwise.
     fn heed_mode(&mut self, before: &RunBounds, default_mode: PermissionMode, said: &mut Said) {
         let Some(mode) = before.mode.as_deref().and_then(PermissionMode::named) else {
             return;
@@ -187,7 +197,7 @@ impl Bounded<'_> {
         }
     }
 
-    /// The bounds as they are now.
+    /// The bounds that hold for this run.
     fn bounds(&self, freed_by: Vec<String>) -> RunBounds {
         RunBounds {
             deny: self.rules("deny"),
@@ -207,7 +217,7 @@ impl Bounded<'_> {
         }
     }
 
-    /// What of the command line lets the run do more, as flags.
+    /// The flags of this command line that let the run do more, such as `--allow` and `--yes`.
     fn freed_by(&self) -> Vec<String> {
         let allowed = self.rules("allow").iter().map(|rule| allow_flag(rule)).collect::<Vec<_>>();
         let is_freer =
@@ -239,8 +249,9 @@ impl Bounded<'_> {
     }
 }
 
-/// Whether teammates go on to live where the run before put them. What `auto` came to is in the record of the panes. A program
-/// is run only when the user named it: the record of the bounds lies in the team's own folder.
+/// Whether teammates keep the teammate mode of the previous run. `auto` is not kept, because the
+/// record of the panes says what it resolved to. A pane program is kept only if the user named it,
+/// because the record of the bounds is in the team's own folder.
 fn is_taken_over(mode: &TeammateMode, named_programs: &[Vec<String>]) -> bool {
     match mode {
         TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 => true,
@@ -253,7 +264,7 @@ fn mode_flag(mode: &str) -> String {
     format!("--permission-mode {}", shell_word(mode))
 }
 
-/// How little an agent may do unasked in the mode: a higher number is less.
+/// How restrictive a permission mode is. A higher number allows less without asking.
 fn boundness(mode: PermissionMode) -> u8 {
     match mode {
         PermissionMode::BypassPermissions => 0,

@@ -1,4 +1,5 @@
-//! The command line as a whole: the options every command has, the commands, and how one of them is run.
+//! The command line: the options that every command has, the list of commands, and the function
+//! that runs one of them.
 
 use std::ffi::OsString;
 use std::io;
@@ -20,8 +21,9 @@ use crate::output::{Form, Output};
 
 /// Run teams of coding agents.
 ///
-/// A lead splits a goal into tasks, spawns teammates, and they work in parallel, write to each other, have plans
-/// approved and shut down cleanly. The team lives in plain files below the root, which Claude Code reads and writes too.
+/// A lead splits a goal into tasks, spawns teammates, and they work in parallel, write to each
+/// other, have plans approved and shut down cleanly. The team lives in plain files below the root,
+/// which Claude Code reads and writes too.
 #[derive(Debug, Parser)]
 #[command(name = "pitcrew", version, arg_required_else_help = true, after_help = after_help(), after_long_help = after_help())]
 pub(crate) struct Cli {
@@ -31,7 +33,7 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// What every command takes.
+/// The options of every command.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Shared {
@@ -52,10 +54,10 @@ pub(crate) struct Shared {
     pub(crate) color: Color,
 }
 
-/// When output is coloured.
+/// When the output has color.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal
+    /// Only on a terminal
     Auto,
     /// Always
     Always,
@@ -126,10 +128,10 @@ impl Command {
     }
 }
 
-/// The flags with which a lead begins the command line of a teammate.
+/// The flags with which a lead's command line for a teammate starts.
 const TEAMMATE_FLAGS: [&str; 3] = ["--agent-id", "--agent-name", "--team-name"];
 
-/// Reads the command line, runs its command, and says how that ended.
+/// Reads the command line, runs its command, and returns the exit code.
 pub(crate) fn start() -> ExitCode {
     let surroundings = Surroundings::read();
     match completing::answered(&surroundings) {
@@ -151,6 +153,7 @@ pub(crate) fn start() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            // Some commands have printed the failure already, as part of their answer.
             if !failure.is_told() {
                 output.failure(&failure);
             }
@@ -159,17 +162,21 @@ pub(crate) fn start() -> ExitCode {
     }
 }
 
-/// The command line with the word `agent` put in where another client's lead started us in place of its own teammate: it gives
-/// the flags of a teammate and no command.
+/// Inserts the word `agent` into a command line that has the flags of a teammate and no command.
+/// Another client's lead calls pitcrew like this when pitcrew is configured in place of that
+/// client's own teammate program.
 fn with_agent_command(mut args: Vec<OsString>) -> Vec<OsString> {
     let mut at = 1;
     while let Some(arg) = args.get(at).map(|arg| arg.to_string_lossy()) {
         match arg.as_ref() {
+            // Skip the global options, which may come before the command.
             "--root" | "--color" => at += 2,
             "--json" => at += 1,
             other if other.starts_with("--root=") || other.starts_with("--color=") => at += 1,
             other => {
                 let name = other.split_once('=').map_or(other, |(name, _)| name);
+                // Only the first word counts: after a command the same flags belong to that
+                // command.
                 if TEAMMATE_FLAGS.contains(&name) {
                     args.insert(at, "agent".into());
                 }
@@ -180,11 +187,13 @@ fn with_agent_command(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// The form that a command line asks for, whether or not the rest of it is understood. A stream of events tells its end in its
-/// last event, and what goes wrong before as text.
+/// The output form that a command line asks for, even if the rest of the line cannot be parsed.
+/// `stream-json` counts as text: the end of a run is in the stream's last event, and errors before
+/// the run are printed as text.
 fn asked_form(args: &[OsString]) -> Form {
     const FORMAT: &str = "--output-format";
     let (mut is_json, mut format) = (false, None);
+    // Words after `--` are arguments, even if they look like options.
     let mut args = args.iter().map(|arg| arg.to_string_lossy()).take_while(|arg| arg != "--");
     while let Some(arg) = args.next() {
         if arg == "--json" {
@@ -204,7 +213,7 @@ fn asked_form(args: &[OsString]) -> Form {
     }
 }
 
-/// The error without the commands that only pitcrew itself calls.
+/// Removes the hidden commands, which only pitcrew itself calls, from the list in the error.
 fn without_hidden(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidSubcommand) {
         let all = definition();
@@ -216,12 +225,13 @@ fn without_hidden(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Help and version are answers; everything else is a malformed request, told in the form that was asked for.
+/// Handles a clap error. Help and version are printed as answers. Every other error is a malformed
+/// request, reported in the form that the command line asks for.
 fn not_understood(error: clap::Error, args: &[OsString]) -> ExitCode {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_answer || asked_form(args) == Form::Text {
         return match error.print() {
-            // A reader that has gone away is no reason to end differently.
+            // A closed pipe at stdout does not change the exit code.
             Err(failed) if is_answer && failed.kind() != io::ErrorKind::BrokenPipe => {
                 let failure = Failure::internal(failed);
                 Output::new(Form::Text, anstream::ColorChoice::Auto).failure(&failure);
@@ -237,12 +247,12 @@ fn not_understood(error: clap::Error, args: &[OsString]) -> ExitCode {
     failure.exit_code()
 }
 
-/// The command line as clap knows it, for manual pages.
+/// The definition of the command line for clap, used for the manual pages.
 pub(crate) fn definition() -> clap::Command {
     Cli::command()
 }
 
-/// The same without the commands that only pitcrew itself calls.
+/// The command line without the hidden commands, which only pitcrew itself calls.
 pub(crate) fn shown_definition() -> clap::Command {
     let all = definition();
     let shown: Vec<clap::Command> =

@@ -1,4 +1,4 @@
-//! Which version of the reference client is installed, and whether it is one that pitcrew was tested with.
+//! Finds the installed version of the reference client, and whether pitcrew was tested with it.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -16,20 +16,21 @@ use tokio_util::sync::CancellationToken;
 use crate::context::Context;
 use crate::output::printable;
 
-/// How long it may take to tell its version, and then to end.
+/// The time limit for `--version` of the reference client, and the time it then has to end.
 const VERSION_TIME: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The most that is read of what it says.
+/// The most bytes of the version output that are read.
 const VERSION_BYTES: usize = 1024;
 
-/// Where the program is: at its path, or on the `PATH`.
+/// Finds a program by its path, or by its name on the `PATH`.
 pub(crate) fn find(context: &Context, program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(context.cwd.join(program)).filter(|path| is_program(path));
     }
     let mut folders = std::env::split_paths(context.environment.get("PATH")?);
-    // A relative entry would find a program in whatever repository this is run in.
+    // Relative entries of the `PATH` are skipped: they could name a program in the repository that
+    // the command runs in.
     folders
         .by_ref()
         .filter(|folder| folder.is_absolute())
@@ -41,7 +42,7 @@ fn is_program(path: &Path) -> bool {
     Path::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// What the client says its version is.
+/// The version that the client reports, if it reports one.
 pub(crate) async fn of(client: &Path) -> Option<String> {
     let mut said = Vec::new();
     let job = Job::spawn(Command::new(client).arg("--version")).ok()?;
@@ -54,15 +55,18 @@ pub(crate) async fn of(client: &Path) -> Option<String> {
         .await
         .ok()?;
     let version = String::from_utf8_lossy(&said).split_whitespace().next()?.to_owned();
+    // The output of a failed call is not a version.
     (ended.ending.exit_code() == Some(0)).then_some(version)
 }
 
-/// What is said when the first teammate starts that the client runs: nothing, if its version is one that was tested.
+/// Returns the remark to show when the first teammate that the reference client runs is started.
+/// There is no remark if pitcrew was tested with the client's version.
 pub(crate) fn remark(client: PathBuf) -> ClientRemark {
     let was_asked = Arc::new(AtomicBool::new(false));
     Arc::new(move || {
         let (client, was_asked) = (client.clone(), was_asked.clone());
         Box::pin(async move {
+            // Only the first teammate of a run gets the remark.
             if was_asked.swap(true, Ordering::Relaxed) {
                 return None;
             }

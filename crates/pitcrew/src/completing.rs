@@ -1,7 +1,8 @@
-//! What a shell offers for the word that is being typed: commands, options, and the names that only this machine knows.
+//! Shell completions: the candidates for the word being typed, such as commands, options, and names
+//! of teams and members.
 //!
-//! The shell calls the binary with the line so far (clap's engine). What cannot be found out is not offered: a completion
-//! says nothing but candidates.
+//! The shell calls this binary with the line so far (clap's engine). Errors are not reported,
+//! because a completion can only print candidates.
 
 use pitcrew_protocol::PermissionMode;
 use std::ffi::{OsStr, OsString};
@@ -18,13 +19,13 @@ use crate::failure::Failure;
 use crate::output::{Form, Output};
 use crate::selection::{self, Purpose};
 
-/// The environment's name for the shell that asks for completions.
+/// The environment variable in which a shell names itself when it asks for completions.
 const VARIABLE: &str = "PITCREW_COMPLETE";
 
-/// The name that the shell calls us by.
+/// The program name that the completion script completes.
 const NAME: &str = "pitcrew";
 
-/// Answers a shell that asks for completions; whether one did.
+/// Answers a shell that asks for completions. Returns whether one asked.
 pub(crate) fn answered(surroundings: &Surroundings) -> Result<bool, Failure> {
     if !surroundings.environment.contains_key(VARIABLE) {
         return Ok(false);
@@ -37,10 +38,10 @@ pub(crate) fn answered(surroundings: &Surroundings) -> Result<bool, Failure> {
         .map_err(Failure::internal)
 }
 
-/// The script that makes a shell ask.
+/// The script that registers the completions with a shell.
 ///
 /// # Errors
-/// For a shell that is not known.
+/// When the shell is not supported.
 pub(crate) fn script(shell: &str) -> Result<String, Failure> {
     let shells = Shells::builtins();
     let completer = shells
@@ -53,29 +54,29 @@ pub(crate) fn script(shell: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&script).trim().to_owned())
 }
 
-/// The permission modes.
+/// Completes permission modes.
 pub(crate) fn modes(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, PermissionMode::ALL.map(|mode| mode.as_str().to_owned()))
 }
 
-/// The statuses of tasks, and the word that removes one.
+/// Completes task statuses, and `deleted`, which removes a task.
 pub(crate) fn statuses(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, ["pending", "in_progress", "completed", "deleted"].map(str::to_owned))
 }
 
-/// The places of teammates.
+/// Completes teammate modes.
 pub(crate) fn teammate_modes(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, ["auto", "in-process", "tmux", "iterm2", "pane:"].map(str::to_owned))
 }
 
-/// The models with a price, their short names, and how scripts and local models begin.
+/// Completes models with a price, their aliases, and the prefixes for scripts and local models.
 pub(crate) fn models(typed: &OsStr) -> Vec<CompletionCandidate> {
     let short = ALIASES.iter().map(|(alias, _)| (*alias).to_owned());
     let open = ["ollama/", "openai/", "script:"].map(str::to_owned);
     candidates(typed, short.chain(PriceTable::list().names()).chain(open))
 }
 
-/// The teams that are there.
+/// Completes the existing teams.
 pub(crate) fn teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = asked(async |context: &Context, _: Option<&str>| {
         let teams = context.teams()?.folders().await.map_err(Failure::internal)?;
@@ -84,7 +85,7 @@ pub(crate) fn teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, names)
 }
 
-/// The teams that a run can go on with: those that are there, and those of the archive by name.
+/// Completes the teams that can be resumed: the existing ones and the archived ones, by name.
 pub(crate) fn resumable_teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut found = teams(typed);
     let names: Vec<String> = asked(async |context: &Context, _: Option<&str>| {
@@ -104,7 +105,7 @@ pub(crate) fn resumable_teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     found
 }
 
-/// The members of the team that is named, or meant.
+/// Completes the members of the team on the command line, or else of the default team.
 pub(crate) fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = asked(async |context: &Context, team: Option<&str>| {
         let config = selection::open(context, team, Purpose::Look).await?.config().await?;
@@ -113,7 +114,8 @@ pub(crate) fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, names)
 }
 
-/// The members whose plans wait for an answer in the team that is named, or meant.
+/// Completes the members whose plans wait for an answer, in the team on the command line or else in
+/// the default team.
 pub(crate) fn plans(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = asked(async |context: &Context, team: Option<&str>| {
         let plans = selection::open(context, team, Purpose::Look).await?.plans().await?;
@@ -132,7 +134,8 @@ fn candidates(typed: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<Com
         .collect()
 }
 
-/// Asks the teams below the root; the second argument is the team that the line names. Nothing where that fails.
+/// Runs `ask` with the context and the team that the command line names. Returns no candidates if
+/// it fails.
 fn asked(
     ask: impl AsyncFnOnce(&Context, Option<&str>) -> Result<Vec<String>, Failure>,
 ) -> Vec<String> {
@@ -141,6 +144,7 @@ fn asked(
     let root = given(&line, &["--root"]).map(PathBuf::from);
     let team = given(&line, &["--team", "-t"]).and_then(|team| team.into_string().ok());
     let shared = Shared { root, json: false, color: Color::Never };
+    // A completion is not printed through `Output`, but the context needs one.
     let output = Output::new(Form::Text, anstream::ColorChoice::Never);
     let answer = Context::new(surroundings, &shared, output)
         .map(|context| context.quiet())
@@ -148,7 +152,7 @@ fn asked(
     answer.unwrap_or_default()
 }
 
-/// The value of an option on the line so far.
+/// The value of an option on the command line so far.
 fn given(line: &[OsString], names: &[&str]) -> Option<OsString> {
     let mut words = line.iter();
     while let Some(word) = words.next() {

@@ -1,6 +1,6 @@
-//! Where a command runs: the root, the working folder, the environment, and the async runtime it needs.
+//! The context of a command: the root, the working folder, the environment, and the async runtime.
 //!
-//! The only place that reads argv, the environment and the home folder.
+//! Only this module reads argv, the environment and the home folder.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -35,33 +35,33 @@ use crate::failure::{Explained, Failure, chain, hint_of};
 use crate::limits;
 use crate::output::{self, Output, shell_word};
 
-/// The environment's name for the root.
+/// The environment variable that sets the root.
 const ROOT_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 
-/// The environment's name for what is logged.
+/// The environment variable that sets the log filter.
 const LOG_VARIABLE: &str = "PITCREW_LOG";
 
-/// The machine's policy (API reference, "Claude Code Settings").
+/// The settings file of the machine's policy (API reference, "Claude Code Settings").
 pub(crate) const MANAGED_SETTINGS: &str = if cfg!(target_os = "macos") {
     "/Library/Application Support/ClaudeCode/managed-settings.json"
 } else {
     "/etc/claude-code/managed-settings.json"
 };
 
-/// How long a process that a command moved out of sight may take to end, before it is killed.
+/// The time that a process detached by an agent's command has to end before it is killed.
 const STRAY_GRACE: Duration = Duration::from_secs(1);
 
-/// What the process was started with.
+/// The command line and the environment that the process was started with.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
-    /// The command line, the program's name first.
+    /// The command line, starting with the program's name.
     pub(crate) args: Vec<OsString>,
     /// The environment; variables that are not UTF-8 are left out.
     pub(crate) environment: BTreeMap<String, String>,
 }
 
 impl Surroundings {
-    /// Reads them, once.
+    /// Reads the command line and the environment.
     pub(crate) fn read() -> Self {
         let utf8 = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -72,8 +72,9 @@ impl Surroundings {
         }
     }
 
-    /// Writes what the rooms log to stderr, as far as `PITCREW_LOG` asks for it (`debug`, `pitcrew_store=trace`, ...). Without
-    /// it nothing is set up, for a short command has no time for it.
+    /// Writes logs of all crates to stderr, filtered by `PITCREW_LOG` (`debug`,
+    /// `pitcrew_store=trace`, ...). Without that variable no logger is set up, because it would
+    /// slow down short commands.
     pub(crate) fn listen(&self) {
         if let Some(filter) = self.non_empty(LOG_VARIABLE) {
             let filter = tracing_subscriber::EnvFilter::new(filter);
@@ -86,49 +87,49 @@ impl Surroundings {
     }
 }
 
-/// The settings in force, and what goes with them.
+/// The settings in force, and what was read together with them.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// The settings.
+    /// The settings in force.
     pub(crate) settings: Settings,
-    /// The project's agent definitions, as far as they count.
+    /// The project's agent definitions, as far as the project is trusted.
     pub(crate) project_agents: AgentFiles,
-    /// The folder that trust is about.
+    /// The top folder of the repository, under which trust is stored.
     pub(crate) top: Option<PathBuf>,
-    /// What of the project's files was left out.
+    /// The parts of the project's files that were ignored, because they are not trusted.
     pub(crate) left_out: Vec<LeftOut>,
-    /// What of them could not be read.
+    /// Warnings about project files that could not be read.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Where a command runs.
+/// The environment of a command: root, folders, variables and output.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
-    /// The folder teams live below, absolute.
+    /// The folder that contains all teams, as an absolute path.
     pub(crate) root: PathBuf,
-    /// The same, when the command line names it.
+    /// The root that the command line names, if it names one.
     pub(crate) given_root: Option<PathBuf>,
-    /// Whether a command without `--root` means the same root.
+    /// Whether a command without `--root` would use the same root.
     is_default_root: bool,
-    /// The working folder.
+    /// The working folder of the process.
     pub(crate) cwd: PathBuf,
     /// The user's home folder, when it is known.
     pub(crate) home: Option<PathBuf>,
-    /// Our own executable, for processes that are started as we were.
+    /// The path of this executable, used to start further pitcrew processes.
     pub(crate) exe: PathBuf,
-    /// The environment.
+    /// The environment variables of the process.
     pub(crate) environment: BTreeMap<String, String>,
-    /// Where answers go.
+    /// The writer for a command's answer.
     pub(crate) output: Output,
-    /// Whether it was told which settings cannot be used.
+    /// Whether the warning about unusable settings was already printed.
     has_told: Rc<Cell<bool>>,
 }
 
 impl Context {
-    /// The context of a command with those options.
+    /// The context of a command with these options.
     ///
     /// # Errors
-    /// When there is no working folder, or no root was given and there is no home to have one.
+    /// When there is no working folder, or neither a root nor a home folder is known.
     pub(crate) fn new(
         surroundings: Surroundings,
         shared: &Shared,
@@ -141,6 +142,7 @@ impl Context {
         let root = shared
             .root
             .clone()
+            // The same order as in the reference client: its variable, else the folder in the home.
             .or_else(|| surroundings.non_empty(ROOT_VARIABLE).map(PathBuf::from))
             .or_else(|| home.as_ref().map(|home| home.join(".claude")))
             .ok_or_else(|| {
@@ -165,12 +167,12 @@ impl Context {
         })
     }
 
-    /// The same context with another root.
+    /// A copy of this context with another root.
     pub(crate) fn at_root(&self, root: PathBuf) -> Self {
         Self { root, is_default_root: false, has_told: Rc::default(), ..self.clone() }
     }
 
-    /// What a command that is to be typed needs to mean this root: nothing, or ` --root ROOT`.
+    /// The flag that a suggested command needs to use this root: empty, or ` --root ROOT`.
     pub(crate) fn root_flag(&self) -> String {
         match self.is_default_root {
             true => String::new(),
@@ -178,7 +180,7 @@ impl Context {
         }
     }
 
-    /// The files teams are kept in.
+    /// The file store below the root.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -223,7 +225,7 @@ impl Context {
         Ok(FileBackend::open(&self.root, options))
     }
 
-    /// All teams below the root, with the limits of the settings, as far as these can be used.
+    /// All teams below the root, with the limits from the usable part of the settings.
     ///
     /// # Errors
     /// When the files of teams cannot be opened.
@@ -231,8 +233,9 @@ impl Context {
         self.teams_with(&self.usable_settings())
     }
 
-    /// The settings for what runs no agent. What of them cannot be used is left out and told, once: it neither frees anybody nor
-    /// keeps the user from looking at teams, or from ending one.
+    /// The settings for commands that run no agent. Unusable parts are left out with one warning.
+    /// Such a part must not prevent the user from viewing or ending a team, and without agents
+    /// nothing gains permissions from its absence.
     pub(crate) fn usable_settings(&self) -> Settings {
         let (layers, unread) = match self.project(&self.cwd) {
             Ok(files) => {
@@ -244,6 +247,7 @@ impl Context {
         let (settings, refused) = Settings::load_usable(&self.paths(&self.cwd, None), layers);
         let unused: Vec<Failure> =
             unread.into_iter().chain(refused.into_iter().map(Failure::unusable)).collect();
+        // A command may read the settings several times, but it warns only once.
         if !self.has_told.replace(true) {
             for failure in unused {
                 let said = failure.chain();
@@ -256,12 +260,12 @@ impl Context {
         settings
     }
 
-    /// The same context, in which nothing is told of settings that cannot be used.
+    /// A copy of this context that prints no warning about unusable settings.
     pub(crate) fn quiet(&self) -> Self {
         Self { has_told: Rc::new(Cell::new(true)), ..self.clone() }
     }
 
-    /// All teams below the root, with the limits of those settings.
+    /// All teams below the root, with the limits from these settings.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -269,7 +273,7 @@ impl Context {
         Self::teams_in(Arc::new(self.files(settings)?), settings)
     }
 
-    /// No teams, and those that are made end with the process.
+    /// An empty store in memory. Its teams vanish when the process ends.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -277,7 +281,7 @@ impl Context {
         Self::teams_in(Arc::new(MemoryBackend::new()), settings)
     }
 
-    /// All teams of that store, with the limits of those settings.
+    /// All teams of this store, with the limits from these settings.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -291,10 +295,11 @@ impl Context {
         Ok(Teams::new(store, limits, Arc::new(SystemClock)))
     }
 
-    /// The settings of a project's folder, with what the command line sets on top; of the project's own what is trusted.
+    /// The settings for a project's folder: the trusted part of the project's own settings, and the
+    /// command line's layer on top.
     ///
     /// # Errors
-    /// When a file of them cannot be read.
+    /// When a settings file cannot be read.
     pub(crate) fn settings_with(
         &self,
         project: &Path,
@@ -303,17 +308,21 @@ impl Context {
         Ok(self.load(project, cli)?.settings)
     }
 
-    /// The same, with the project's agent definitions, and what was left out.
+    /// The settings for a project's folder, with the project's agent definitions and the list of
+    /// what was ignored.
     ///
     /// # Errors
-    /// When a file of the settings cannot be read.
+    /// When a settings file cannot be read.
     pub(crate) fn load(&self, project: &Path, cli: Option<Value>) -> Result<Loaded, Failure> {
         let files = self.project(project)?;
-        // Answers that cannot be read are none: less counts then, and what is left out says so.
+        // If the trust answers cannot be read, the project counts as not trusted. That only removes
+        // permissions, and the run reports it.
         let (trust, unread) = match Trust::load(&self.root) {
             Ok(trust) => (trust, None),
             Err(error) => (Trust::default(), Some(Failure::internal(error).chain())),
         };
+        // `--trust` of this run, or of the run that started this pane, trusts more for this run
+        // only.
         let trust = match &cli {
             Some(layer) => trust.with_run_items(layer),
             None => trust,
@@ -334,7 +343,7 @@ impl Context {
         })
     }
 
-    /// Where the settings are.
+    /// The paths of the settings files.
     fn paths(&self, project: &Path, cli: Option<Value>) -> Paths {
         Paths {
             managed: Some(PathBuf::from(MANAGED_SETTINGS)),
@@ -344,13 +353,13 @@ impl Context {
         }
     }
 
-    /// The files of a project that trust is about.
+    /// Reads the files of a project that need trust.
     ///
-    /// Every command reads them here. What a sandboxed command of a killed run planted is put aside first, as it would
-    /// count otherwise.
+    /// Every command reads them through this function. It first moves files aside that a sandboxed
+    /// command of a killed run planted, because they would take effect otherwise.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the files cannot be read.
     pub(crate) fn project(&self, folder: &Path) -> Result<Project, Failure> {
         for words in put_aside_unfinished(&self.root) {
             output::remark(&format!("warning: {}", output::visible(&words)));
@@ -358,11 +367,11 @@ impl Context {
         Project::read(folder, &self.root).map_err(Failure::unusable)
     }
 
-    /// The settings for a command that only looks, and so puts nothing aside: where a killed run left planted files, the
-    /// project's settings are not read.
+    /// The settings for a command that only looks and so moves no planted files aside. If a killed
+    /// run left planted files, the project's settings are not read.
     ///
     /// # Errors
-    /// When a file of them cannot be read.
+    /// When a settings file cannot be read.
     pub(crate) fn settings_for_looking(&self) -> Result<Settings, Failure> {
         let is_planted =
             Unfinished::below(&self.root).iter().any(|command| !command.appeared().is_empty());
@@ -374,7 +383,7 @@ impl Context {
         Settings::load(&paths, Vec::new()).map_err(Failure::unusable)
     }
 
-    /// Runs a short command: on this thread alone, so that it starts fast.
+    /// Runs a short command on the current thread only, so that it starts fast.
     pub(crate) fn briefly<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -382,7 +391,7 @@ impl Context {
         limits::block_on(&mut tokio::runtime::Builder::new_current_thread(), work)
     }
 
-    /// Runs a command that lives long and does much at once.
+    /// Runs a long command with many concurrent tasks, on several threads.
     pub(crate) fn at_length<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -390,13 +399,14 @@ impl Context {
         limits::block_on(&mut tokio::runtime::Builder::new_multi_thread(), work)
     }
 
-    /// Runs a command that agents work in, and then ends what their commands moved out of sight. `run` sets the name of the
-    /// agents' team, once it is known.
+    /// Runs a command with agents, and then ends the processes that the agents' commands detached.
+    /// `run` stores the name of the agents' team in its argument as soon as it is known.
     pub(crate) fn with_agents<T>(
         &self,
         run: impl FnOnce(&OnceCell<String>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // Settings that cannot be used end it before anything else is said of them.
+        // Unusable settings end the command here, before a warning about the same settings is
+        // printed.
         self.settings_with(&self.cwd, None)?;
         let adopts = adopt_strays().unwrap_or_else(|error| {
             output::remark(&format!(
@@ -413,7 +423,8 @@ impl Context {
             }
         }
         if let Some(team) = team.get() {
-            // A team that its lead has deleted is gone with its records, and the next run drops what stays of others.
+            // This may fail: a deleted team has no records any more, and for other teams the next
+            // run removes the rest.
             let _dropped = self.briefly(self.forget_ended(team));
         }
         ended
@@ -423,12 +434,12 @@ impl Context {
         Ok(forget_ended(&self.teams()?.open(team).await?).await?)
     }
 
-    /// A variable of the environment that says something.
+    /// An environment variable that is set and not empty.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether there is a program of that name.
+    /// Whether a program of this name is on the `PATH`.
     pub(crate) fn is_on_path(&self, program: &str) -> bool {
         let folders = self.variable("PATH").map(std::env::split_paths).into_iter().flatten();
         folders.map(|folder| folder.join(program)).any(|file| file.is_file())
@@ -439,7 +450,7 @@ impl Context {
         self.variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
     }
 
-    /// What the sandbox of commands has to know of the machine and its user.
+    /// The facts about the machine and its user that the sandbox needs.
     pub(crate) fn machine(&self) -> Machine {
         Machine {
             root: self.root.clone(),
@@ -460,13 +471,13 @@ impl Context {
         }
     }
 
-    /// Whether somebody can see, and answer, what is asked.
+    /// Whether a user at a terminal can see questions and answer them.
     pub(crate) fn has_terminal(&self) -> bool {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
 }
 
-/// What came of a process that a command moved out of sight.
+/// A warning that says whether a process detached by a command was ended.
 fn in_words(stray: &Stray) -> String {
     let done = match stray.stopped {
         Stopped::Ended | Stopped::WasGone => "ended",

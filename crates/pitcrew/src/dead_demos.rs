@@ -1,5 +1,5 @@
-//! Temporary folders of demos that were killed. Each has a mark that names its process; the next demo removes the folders
-//! whose process is dead.
+//! Removes the temporary folders of killed demos. Each folder has a mark file that names its
+//! process; the next demo removes the folders whose process is dead.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -16,16 +16,16 @@ use crate::context::Context;
 use crate::demo_repo::Showcase;
 use crate::failure::Failure;
 
-/// How the names of the folders begin.
+/// The prefix of the folders' names.
 pub(crate) const PREFIX: &str = "pitcrew-demo-";
 
-/// The file that names the process of a demo.
+/// The mark file, which names the process of a demo.
 const MARK: &str = ".pitcrew-demo";
 
-/// The longest mark that is read.
+/// The most bytes of a mark file that are read.
 const MARK_BYTES: u64 = 1_000;
 
-/// Marks a folder as the temporary one of this process.
+/// Marks a folder as the temporary folder of this process.
 ///
 /// # Errors
 /// When the mark cannot be written.
@@ -34,10 +34,10 @@ pub(crate) fn mark(folder: &Path) -> io::Result<()> {
     own_mode::file_options().write(true).create_new(true).open(folder.join(MARK))?.write_all(&text)
 }
 
-/// Takes the mark away: the folder belongs to the user from now on, and no demo removes it.
+/// Removes the mark, so that the folder belongs to the user from now on and no demo removes it.
 ///
 /// # Errors
-/// When it is there and cannot be removed.
+/// When the mark exists and cannot be removed.
 pub(crate) fn unmark(folder: &Path) -> io::Result<()> {
     match fs::remove_file(folder.join(MARK)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -45,7 +45,7 @@ pub(crate) fn unmark(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the folders of dead demos. A folder that cannot be removed stays, and the next demo tries again.
+/// Removes the folders of dead demos. If a folder cannot be removed, the next demo tries again.
 ///
 /// # Errors
 /// When the settings cannot be used.
@@ -67,13 +67,14 @@ fn dead(temporary: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether it is a folder of this user, and no link to one.
+/// Whether the path is a folder of this user and not a link to one.
 fn is_own_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw())
 }
 
-/// Whether the folder has a mark of this user that names a process which is dead.
+/// Whether the folder has a mark file that this user owns and that names a dead process.
 fn is_dead(folder: &Path) -> bool {
+    // The temporary folder is shared, so the mark may be a link or a pipe that somebody planted.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let Ok(file) = fs::OpenOptions::new().read(true).custom_flags(flags).open(folder.join(MARK))
@@ -87,9 +88,9 @@ fn is_dead(folder: &Path) -> bool {
     process.is_some_and(|process| !process.is_alive())
 }
 
-/// Whether another process goes on with the demo's team: `run --resume` does not take the mark away.
+/// Whether another process has resumed the demo's team. `run --resume` does not remove the mark.
 async fn is_resumed(at_root: &Context, team: &str) -> Result<bool, Failure> {
     let team = at_root.teams()?.at(&TeamDir::of(team))?;
-    // A lease that cannot be read may be held.
+    // A lease that cannot be read may be held, so the team counts as resumed.
     Ok(team.lease_holder(&LeaseName::Run).await.map_or(true, |holder| holder.is_some()))
 }

@@ -1,4 +1,5 @@
-//! The repository of the demo: a small crate whose tests fail, unpacked from this binary into a git repository.
+//! The repository of the demo: a small crate with failing tests. It is unpacked from this binary
+//! into a git repository.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, FailureKind};
 
-/// What is unpacked, by its path below the demo's folder.
+/// The files of the demo, by their path below the demo's folder.
 const FILES: [(&str, &str); 11] = [
-    // Of the demo's own root, for a run that goes on without it.
+    // The settings of the demo's own root. A later `run --resume` reads them from there.
     ("root/settings.json", include_str!("../demo/settings.json")),
     ("script.yaml", include_str!("../demo/script.yaml")),
     ("repository/.gitignore", include_str!("../demo/crate/gitignore")),
@@ -29,31 +30,31 @@ const FILES: [(&str, &str); 11] = [
     ("repository/tests/stats.rs", include_str!("../demo/crate/tests/stats.rs")),
 ];
 
-/// The last file: once it is there, all of them are.
+/// The file that is written last. If it exists, all files do.
 const LAST_FILE: (&str, &str) =
     ("repository/tests/wrap.rs", include_str!("../demo/crate/tests/wrap.rs"));
 
-/// How long one command may take; the slowest compiles a crate of 80 lines.
+/// The time limit of one command. The slowest compiles a crate of 80 lines.
 const COMMAND_TIME: Duration = Duration::from_secs(120);
 
-/// How long a command that is stopped has to end.
+/// The time that a stopped command has to end.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What helps where there is no demo to go on with.
+/// The hint when there is no demo to resume.
 const DIR_HINT: &str = "`pitcrew demo --dir NEW_FOLDER` starts a demo that can be resumed";
 
-/// The demo's folder.
+/// A demo that was unpacked into a folder.
 #[derive(Debug)]
 pub(crate) struct Showcase {
     folder: PathBuf,
 }
 
-/// How the tests of the crate went.
+/// The results of the crate's tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Tests {
-    /// How many passed.
+    /// The number of tests that passed.
     pub(crate) passed: u32,
-    /// How many failed.
+    /// The number of tests that failed.
     pub(crate) failed: u32,
 }
 
@@ -68,14 +69,15 @@ fn write_to_repository(path: &Path, text: &str) -> io::Result<()> {
 }
 
 impl Showcase {
-    /// Unpacks the demo into a folder, and commits it.
+    /// Unpacks the demo into a folder, and commits it to git.
     ///
     /// # Errors
     /// When git or cargo cannot be run, or the folder cannot be written.
     pub(crate) async fn unpack(folder: &Path) -> Result<Self, Failure> {
         let showcase = Self { folder: folder.to_owned() };
         for (path, text) in FILES.iter().chain([&LAST_FILE]) {
-            // The root is the user's alone, as any root; the repository has the rights that the umask gives.
+            // Only the user may access the root, as with any root. The repository's permissions
+            // follow the umask.
             let is_of_root = path.starts_with("root/");
             let path = folder.join(path);
             let written = if is_of_root {
@@ -88,6 +90,7 @@ impl Showcase {
         }
         for args in [
             &["init", "--quiet", "--initial-branch=main"][..],
+            // The commits must work without the user's git identity and signing key.
             &["config", "user.name", "pitcrew demo"],
             &["config", "user.email", "demo@pitcrew.invalid"],
             &["config", "commit.gpgsign", "false"],
@@ -105,10 +108,10 @@ impl Showcase {
         Ok(showcase)
     }
 
-    /// Finds the demo that an earlier process unpacked into a folder; writes nothing.
+    /// Finds the demo that an earlier process unpacked into a folder, without writing anything.
     ///
     /// # Errors
-    /// When the folder does not exist, or holds no demo that is whole.
+    /// When the folder does not exist, or does not contain a complete demo.
     pub(crate) async fn find(folder: &Path) -> Result<Self, Failure> {
         let shown = folder.display();
         if !folder.is_dir() {
@@ -123,17 +126,17 @@ impl Showcase {
         Ok(showcase)
     }
 
-    /// The git repository.
+    /// The path of the demo's git repository.
     pub(crate) fn repository(&self) -> PathBuf {
         self.folder.join("repository")
     }
 
-    /// What the models say.
+    /// The path of the script with the models' answers.
     pub(crate) fn script(&self) -> PathBuf {
         self.folder.join("script.yaml")
     }
 
-    /// The root of the demo's team, unless another is named.
+    /// The default root of the demo's team.
     pub(crate) fn root(folder: &Path) -> PathBuf {
         folder.join("root")
     }
@@ -149,6 +152,7 @@ impl Showcase {
         };
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let tests = Tests { passed: number(count("... ok")), failed: number(count("... FAILED")) };
+        // No test result at all means that the crate did not compile or that cargo failed.
         if tests.passed + tests.failed == 0 {
             let error = format!("the demo's crate cannot be tested: {}", said.trim_end());
             return Err(Failure::new(FailureKind::Failed, error)
@@ -157,7 +161,7 @@ impl Showcase {
         Ok(tests)
     }
 
-    /// The commits of the repository, one a line, the newest first.
+    /// The commits of the repository, one per line, the newest first.
     ///
     /// # Errors
     /// When git cannot be run.
@@ -177,12 +181,14 @@ impl Showcase {
                 .hint("the demo needs git and cargo on the PATH")
         };
         let mut command = Command::new(program);
+        // The output is parsed, so it must not be translated.
         command
             .args(args)
             .current_dir(self.repository())
             .env("CARGO_TARGET_DIR", "target")
             .env("LC_ALL", "C");
-        // rustup and failing tests say why they fail; where in their code is of no use to a user of the demo.
+        // Backtraces of rustup and of failing tests are useless to a user of the demo; their error
+        // messages are enough.
         command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         let job = Job::spawn(&mut command).map_err(not_run)?;
         let mut said = (Vec::new(), Vec::new());

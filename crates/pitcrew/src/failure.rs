@@ -1,6 +1,6 @@
-//! The error of a command at the edge: what kind it is, its whole chain once, hints, and the exit code it ends with.
+//! The error of a command: its kind, the chain of causes, hints, and the exit code.
 //!
-//! Libraries say what failed in their own types; here each becomes a [`Failure`]. How one is printed is `output`'s.
+//! Libraries have error types of their own; each becomes a [`Failure`] here. `output` prints it.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -19,32 +19,32 @@ use serde_json::{Map, Value};
 use crate::archive;
 use crate::output::shell_word;
 
-/// What kind of end a command came to; each kind has one exit code.
+/// The kind of a command's error. Each kind has one exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// The command did its work, and the answer is no.
+    /// The command did its work, and the result is negative.
     Failed,
     /// The request itself is malformed.
     Usage,
     /// The team, agent, task or message does not exist.
     NotFound,
-    /// The name is taken, or the thing is not in a state that allows this.
+    /// The name is taken, or the state of a team, member or task does not allow this.
     Conflict,
-    /// The caller may not do this.
+    /// The caller is not allowed to do this.
     Denied,
-    /// Too much, too soon or too many.
+    /// A limit on size, rate or number was reached.
     RateLimit,
-    /// A run ended at a limit its user set.
+    /// A run ended at a limit that its user set.
     LimitReached,
-    /// A run ended by itself, and its work is not whole.
+    /// A run ended by itself, and its work is not complete.
     Unfinished,
     /// A run stopped because its model was unavailable; it can be resumed.
     Parked,
-    /// Something under us failed.
+    /// The disk, the system or pitcrew itself failed.
     Internal,
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
-    /// SIGTERM.
+    /// The process received SIGTERM.
     Terminated,
 }
 
@@ -64,7 +64,7 @@ impl FailureKind {
         Self::Terminated,
     ];
 
-    /// The exit code.
+    /// The exit code of this kind.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Failed => 1,
@@ -82,7 +82,7 @@ impl FailureKind {
         }
     }
 
-    /// What the exit code says, for the help and the manual.
+    /// The meaning of the exit code, for the help and the manual.
     fn meaning(self) -> &'static str {
         match self {
             Self::Failed => {
@@ -108,7 +108,7 @@ impl FailureKind {
         }
     }
 
-    /// The `error` in JSON of an error that is not the API's.
+    /// The value of `error` in JSON, for errors that do not come from the API.
     fn name(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -153,7 +153,7 @@ pub(crate) fn exit_code_table() -> String {
     table
 }
 
-/// Why a command did not do what it was asked to.
+/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: FailureKind,
@@ -162,28 +162,29 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure of that kind.
+    /// A failure of this kind.
     pub(crate) fn new(kind: FailureKind, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind, error: error.into(), hints: Vec::new() }
     }
 
-    /// A failure whose answer was shown already: nothing more is said.
+    /// A failure whose answer was already printed, so that only its exit code counts.
     pub(crate) fn told(kind: FailureKind) -> Self {
         Self { kind, error: String::new().into(), hints: Vec::new() }
     }
 
-    /// Whether nothing more is to be said.
+    /// Whether the failure was already printed.
     pub(crate) fn is_told(&self) -> bool {
         self.error.to_string().is_empty()
     }
 
-    /// A malformed request.
+    /// A failure for a malformed request.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Usage, message.into())
     }
 
-    /// What was asked for cannot be used: malformed, unless the system failed while it was read. No request names the files
-    /// of the settings, so that one which the system keeps closed is a failure of the system too.
+    /// A failure for input that cannot be used. It is a malformed request, unless the system failed
+    /// to read the input. A settings file that the system does not let us read is also a system
+    /// failure, because no request names that file.
     pub(crate) fn unusable(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();
         let is_of_system = system_error(&*error).is_some() || are_settings_closed(&*error);
@@ -191,7 +192,8 @@ impl Failure {
         Self::new(kind, error)
     }
 
-    /// Something under us failed. A team that was deleted or archived since it was opened is not there, and no failure of ours.
+    /// A failure of the system or of pitcrew itself. If a team was deleted or archived after it was
+    /// opened, the kind is "not found" instead.
     pub(crate) fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();
         if let Some(StoreError::NoTeam { team }) = error.downcast_ref() {
@@ -203,30 +205,30 @@ impl Failure {
         Self::new(FailureKind::Internal, error)
     }
 
-    /// The same failure with one more thing the user can do about it.
+    /// The same failure with one more hint for the user.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// What the process ends with.
+    /// The exit code of the process.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.kind.code())
     }
 
-    /// The error and everything under it, each said once.
+    /// The text of the error and all its causes, without repetitions.
     pub(crate) fn chain(&self) -> String {
         chain(&*self.error)
     }
 
-    /// What the user can do about it.
+    /// Hints that tell the user how to solve the problem.
     pub(crate) fn hints(&self) -> Vec<String> {
         let limit = system_error(&*self.error).and_then(limit_hint).map(str::to_owned);
         let of_store = self.error.downcast_ref::<StoreError>().and_then(hint_of);
         self.hints.iter().cloned().chain(of_store).chain(limit).collect()
     }
 
-    /// The failure as a JSON document: the API's envelope, with the exit code and what the user can do about it.
+    /// The failure as a JSON document: the API's error envelope, with the exit code and the hints.
     pub(crate) fn document(&self) -> Map<String, Value> {
         let mut document = Map::new();
         document.insert("success".to_owned(), false.into());
@@ -245,7 +247,7 @@ impl Failure {
         document
     }
 
-    /// The same failure when its document was shown already.
+    /// The same failure, marked as already printed.
     pub(crate) fn into_told(self) -> Self {
         Self::told(self.kind)
     }
@@ -291,7 +293,7 @@ impl From<LeadError> for Failure {
     }
 }
 
-/// An error with a sentence in front of it that says what failed.
+/// An error with a sentence in front that says which step failed.
 #[derive(Debug)]
 pub(crate) struct Explained {
     said: String,
@@ -299,7 +301,7 @@ pub(crate) struct Explained {
 }
 
 impl Explained {
-    /// The error under that sentence.
+    /// Puts a sentence in front of an error.
     pub(crate) fn new(
         said: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync>>,
@@ -320,13 +322,13 @@ impl Error for Explained {
     }
 }
 
-/// An error and everything under it, each said once.
+/// The text of an error and all its causes, without repetitions.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut said = error.to_string();
     let mut under = error.source();
     while let Some(error) = under {
         let more = format!(": {error}");
-        // An error that stands for its cause says the same words.
+        // A wrapper error often repeats the text of its cause, so a repeated text is skipped.
         if !said.ends_with(&more) {
             said.push_str(&more);
         }
@@ -335,7 +337,7 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     said
 }
 
-/// Whether a file of the settings is under the error that the system does not let us read or write.
+/// Whether the cause is a settings file that the system does not let us read or write.
 fn are_settings_closed(error: &(dyn Error + 'static)) -> bool {
     let mut at = Some(error);
     while let Some(error) = at {
@@ -347,7 +349,7 @@ fn are_settings_closed(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// The failure of the system at the bottom of an error. A path that was named wrongly is not one.
+/// The system error that is the root cause. An error about a wrongly named path does not count.
 fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     let mut at = Some(error);
     let found = loop {
@@ -357,6 +359,7 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
         }
         at = error.source();
     };
+    // These kinds mean that the user named a wrong path, not that the system failed.
     let is_of_the_request = matches!(
         found.kind(),
         io::ErrorKind::NotFound
@@ -370,7 +373,7 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     (!is_of_the_request).then_some(found)
 }
 
-/// Which limit of the system was met, and how a user sees it.
+/// The system limit that was reached, and how the user can display it.
 fn limit_hint(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => Some("`ulimit -n` shows how many files a process may open, and raises it"),
@@ -386,7 +389,7 @@ fn limit_hint(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// What the details of an API error tell a person to try.
+/// The hints that follow from the details of an API error.
 fn hints_in(error: &ApiError) -> Vec<String> {
     let mut hints = Vec::new();
     for (key, value) in &error.details {
@@ -412,7 +415,7 @@ fn hints_in(error: &ApiError) -> Vec<String> {
     hints
 }
 
-/// What helps against a file or a folder of the store that cannot be used.
+/// A hint for a file or folder of the store that cannot be used.
 pub(crate) fn hint_of(error: &StoreError) -> Option<String> {
     match error {
         StoreError::Corrupt { path, .. } => Some(hint_of_corrupt(path)),
@@ -444,14 +447,14 @@ fn hint_of_corrupt(path: &Path) -> String {
     }
 }
 
-/// What helps against something else in the place of a folder.
+/// The hint for a path that should be a folder and is something else.
 const NO_FOLDER: &str = "move it away by hand; a folder that is missing is made when it is needed (only the root itself may be a link)";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The rows of the table in the manual: code, names in JSON, meaning.
+    /// The rows of the table in the manual: exit code, names in JSON, and meaning.
     fn rows_of_manual() -> Vec<[String; 3]> {
         let manual = include_str!("../../../docs/exit-codes.md");
         let table = manual.lines().skip_while(|line| !line.starts_with("| code |")).skip(2);

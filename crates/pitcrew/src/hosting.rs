@@ -30,33 +30,36 @@ use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::{client_version, output};
 
-/// The tmux session that panes are in when the lead is not in tmux itself.
+/// The tmux session for panes when the lead does not run inside tmux.
 const TMUX_SESSION: &str = "pitcrew";
 
-/// Where teammates live.
+/// The options that choose where teammates run.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Teammates")]
 pub(crate) struct HostingArgs {
-    /// Where teammates live: auto, in-process, tmux, iterm2 or pane:PROGRAM [default: the settings', else auto]
+    /// Where teammates run: auto, in-process, tmux, iterm2 or pane:PROGRAM [default: the value from
+    /// the settings, else auto]
     #[arg(long, value_name = "MODE", add = ArgValueCompleter::new(completing::teammate_modes))]
     pub(crate) teammate_mode: Option<TeammateMode>,
-    /// What runs teammates in panes: pitcrew or claude [default: the settings', else pitcrew]
+    /// The program that runs teammates in panes: pitcrew or claude [default: the value from the
+    /// settings, else pitcrew]
     #[arg(long, value_name = "PROGRAM", hide_possible_values = true)]
     pub(crate) teammate_program: Option<TeammateProgram>,
 }
 
-/// Where teammates live, as it is asked for.
+/// The place in which the user wants teammates to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TeammateMode {
-    /// In panes when the user sits in a terminal that has them.
+    /// In panes if the user's terminal supports them, else in the lead's process.
     Auto,
-    /// In the lead's process.
+    /// In the process of the lead.
     InProcess,
-    /// In tmux.
+    /// In tmux panes.
     Tmux,
-    /// In iTerm2.
+    /// In iTerm2 panes.
     ITerm2,
-    /// In what a program shows that speaks the pane protocol; with its arguments.
+    /// In the panes of a program that speaks the pane protocol. Holds the program and its
+    /// arguments.
     Program(Vec<String>),
 }
 
@@ -96,17 +99,17 @@ impl FromStr for TeammateMode {
     }
 }
 
-/// What runs teammates in panes.
+/// The program that runs teammates in panes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TeammateProgram {
-    /// We do
+    /// pitcrew itself
     Pitcrew,
     /// The reference client
     Claude,
 }
 
 impl TeammateProgram {
-    /// Its name on the command line.
+    /// The program's name on the command line.
     pub(crate) fn as_str(self) -> &'static str {
         Program::from(self).as_str()
     }
@@ -121,11 +124,12 @@ impl From<TeammateProgram> for Program {
     }
 }
 
-/// Decides where the teammates of a run live. A team that goes on has its panes where they were, unless something else is
-/// asked for.
+/// Decides where the teammates of a run are hosted. A resumed team keeps its earlier kind of panes,
+/// unless the command line asks for another.
 ///
 /// # Errors
-/// When the settings name what there is not, or what was asked for cannot be had here.
+/// When the settings name a program that does not exist, or the requested panes are not available
+/// here.
 pub(crate) fn hosting(
     context: &Context,
     settings: &Settings,
@@ -140,7 +144,7 @@ pub(crate) fn hosting(
             (Some(chosen(context, mode.clone())?), left.and_then(|left| left.socket))
         }
         (None, Some(left)) => (Some(must_be_named(left.mode, &programs)?), left.socket),
-        // What is not heeded is said where the pane programs are looked for.
+        // `named_programs` has already warned about an invalid mode in the settings.
         (None, None) => {
             (mode_of(settings).ok().flatten().map(|mode| chosen(context, mode)).transpose()?, None)
         }
@@ -153,10 +157,12 @@ pub(crate) fn hosting(
         | TeammateMode::Program(_)) => mode,
     };
     let socket = socket.or_else(|| tmux_socket(context));
+    // Teammates of an earlier run may still be in panes of another kind than the new ones.
     let former_panes = former
         .filter(|left| left.mode != mode)
         .and_then(|left| former_panes(context, left, &programs));
     let panes = panes(context, &mode, socket.clone())?;
+    // Outside of tmux the user cannot see the panes, so print how to attach.
     if mode == TeammateMode::Tmux && context.variable("TMUX").is_none() {
         let server = socket.as_ref().map_or_else(String::new, |socket| {
             format!(" -S {}", output::shell_word(&socket.to_string_lossy()))
@@ -174,6 +180,7 @@ pub(crate) fn hosting(
         Some(program) => program.into(),
         None => program_of(settings),
     };
+    // The reference client runs only in panes, so without panes it is not needed.
     if program == Program::Claude && panes.is_some() {
         must_be_there(context, client_of(settings), "the client that teammates are to run")?;
     }
@@ -198,7 +205,8 @@ pub(crate) fn hosting(
     })
 }
 
-/// The panes of an earlier run, for whoever lives in them. What the user named for this run may do without them.
+/// The panes of an earlier run, for teammates that still run in them. If they cannot be reached,
+/// only a warning is printed, because the run can do without them.
 fn former_panes(context: &Context, left: Left, programs: &[Vec<String>]) -> Option<Arc<dyn Panes>> {
     let panes =
         must_be_named(left.mode, programs).and_then(|mode| panes(context, &mode, left.socket));
@@ -211,7 +219,8 @@ fn former_panes(context: &Context, left: Left, programs: &[Vec<String>]) -> Opti
     })
 }
 
-/// A mode that the user named, which is kept: later commands may run its program for the panes that it made.
+/// Accepts a mode that the user named, and records its pane program. Later commands may then run
+/// that program for its panes.
 fn chosen(context: &Context, mode: TeammateMode) -> Result<TeammateMode, Failure> {
     if let TeammateMode::Program(argv) = &mode {
         Trust::keep_pane_program(&context.root, &as_recorded(context, argv))
@@ -220,7 +229,8 @@ fn chosen(context: &Context, mode: TeammateMode) -> Result<TeammateMode, Failure
     Ok(mode)
 }
 
-/// A mode that a record of the team names. Others can write that record, so a program in it must be one that the user named.
+/// Accepts a mode from a record of the team only if the user named its pane program, because other
+/// programs can write that record.
 fn must_be_named(mode: TeammateMode, programs: &[Vec<String>]) -> Result<TeammateMode, Failure> {
     match &mode {
         TeammateMode::Program(argv) if !programs.contains(argv) => {
@@ -239,7 +249,7 @@ fn must_be_named(mode: TeammateMode, programs: &[Vec<String>]) -> Result<Teammat
     }
 }
 
-/// Where the panes of a team are that an earlier run left behind.
+/// The kind of panes that an earlier run of the team used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     mode: TeammateMode,
@@ -247,7 +257,7 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Looks where the teammates of a team live in panes, when some do.
+    /// The kind of panes in which teammates of the team run, if any do.
     ///
     /// # Errors
     /// When the team cannot be read.
@@ -259,10 +269,10 @@ impl Left {
     }
 }
 
-/// The pane of a member, and the way to it.
+/// The pane of a member, and the panes backend that controls it.
 ///
 /// # Errors
-/// When the member lives in no pane, or there is no way to its panes from here.
+/// When the member has no pane, or its pane cannot be reached from here.
 pub(crate) async fn pane_of(
     context: &Context,
     team: &Team,
@@ -284,7 +294,8 @@ pub(crate) async fn pane_of(
     }
 }
 
-/// The failure of showing or hiding the pane of a member. A pane that was closed is no fault of ours.
+/// The failure when a member's pane cannot be shown or hidden. A closed pane is a conflict, not an
+/// internal error.
 pub(crate) fn pane_failure(name: &str, error: PaneError) -> Failure {
     match error {
         PaneError::Gone { pane } => {
@@ -295,7 +306,7 @@ pub(crate) fn pane_failure(name: &str, error: PaneError) -> Failure {
 }
 
 impl TeammateMode {
-    /// The mode in which panes are made there; none for a kind that we do not know.
+    /// The mode that a record of panes stands for, or `None` for an unknown kind.
     fn of(host: &PaneHost) -> Option<Self> {
         match host.backend.as_str() {
             "tmux" => Some(Self::Tmux),
@@ -306,7 +317,7 @@ impl TeammateMode {
     }
 }
 
-/// What `auto` means here: panes where the user can see them, and nowhere else.
+/// The meaning of `auto` here: panes if the user's terminal supports them, else the lead's process.
 fn here(context: &Context) -> TeammateMode {
     if !context.has_terminal() {
         return TeammateMode::InProcess;
@@ -341,10 +352,10 @@ fn panes(
     }
 }
 
-/// Sees that a program can be started, so that nothing is begun which needs it.
+/// Checks that a program can be started, before the run starts anything that needs it.
 ///
 /// # Errors
-/// When it is not there, or is no program.
+/// When the program does not exist or is not executable.
 fn must_be_there(context: &Context, program: &str, what: &str) -> Result<(), Failure> {
     let is_there = if program.contains('/') {
         let meta = std::fs::metadata(context.cwd.join(program));
@@ -360,7 +371,8 @@ fn must_be_there(context: &Context, program: &str, what: &str) -> Result<(), Fai
         .hint("--teammate-mode in-process needs no program and no terminal"))
 }
 
-/// A pane program as it is recorded: found from other folders too.
+/// A pane program as it is recorded: with an absolute path, so that commands in other folders find
+/// it too.
 fn as_recorded(context: &Context, argv: &[String]) -> Vec<String> {
     let found = |(at, word): (usize, &String)| match at {
         0 if word.contains('/') => context.cwd.join(word).to_string_lossy().into_owned(),
@@ -369,8 +381,8 @@ fn as_recorded(context: &Context, argv: &[String]) -> Vec<String> {
     argv.iter().enumerate().map(found).collect()
 }
 
-/// The pane programs that may be run for panes that a record names: those that the user named for a run or in the settings,
-/// and our own servers of panes.
+/// The pane programs that may be run when a record names them: those that the user named for a run
+/// or in the settings, and `pitcrew pane serve`.
 pub(crate) fn named_programs(context: &Context) -> Vec<Vec<String>> {
     let mode = mode_of(&context.usable_settings()).unwrap_or_else(|unknown| {
         output::remark(&format!("warning: {unknown}"));
@@ -407,7 +419,7 @@ fn tmux(context: &Context, socket: Option<PathBuf>) -> Result<Tmux, Failure> {
         return Err(Failure::usage("tmux is not on the PATH")
             .hint("--teammate-mode in-process needs no terminal"));
     }
-    // A pane beside ours is a pane of the server we are in.
+    // A pane beside this one is possible only on the tmux server that this process runs in.
     let is_ours = socket == tmux_socket(context);
     Ok(Tmux::new(TmuxOptions {
         program: PathBuf::from("tmux"),
@@ -436,7 +448,8 @@ fn iterm2(context: &Context) -> Result<ITerm2, Failure> {
     }))
 }
 
-/// The server we are in: `$TMUX` is its socket, its process and our session.
+/// The socket of the tmux server that this process runs in. `$TMUX` has the socket, the server's
+/// process and the session.
 fn tmux_socket(context: &Context) -> Option<PathBuf> {
     let socket = context.variable("TMUX")?.rsplitn(3, ',').nth(2)?;
     Some(PathBuf::from(socket))

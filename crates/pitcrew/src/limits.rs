@@ -1,7 +1,7 @@
-//! The limits that the system sets a process (`ulimit`): each ends a command with an error that names it.
+//! Turns the system's limits on a process (`ulimit`) into errors that name the limit.
 //!
-//! By themselves they end it otherwise: tokio panics where it gets no descriptor or thread, and a file that may not grow
-//! kills the process by SIGXFSZ.
+//! Without this the process ends in other ways: tokio panics when it gets no file descriptor or
+//! thread, and a file over the size limit kills the process by SIGXFSZ.
 
 use std::any::Any;
 use std::fs::File;
@@ -16,16 +16,18 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Explained, Failure};
 
-/// How many descriptors a runtime opens while it starts: its poll, its waker, and two pairs of sockets for signals.
+/// The number of file descriptors that a tokio runtime opens at its start: its poll, its waker, and
+/// two socket pairs for signals.
 const RUNTIME_DESCRIPTORS: usize = 8;
 
-/// Where the latest panic happened, and why.
+/// The place and message of the latest panic.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Builds a runtime and runs `work` on it.
+/// Builds a tokio runtime and runs `work` on it.
 ///
 /// # Errors
-/// Those of `work`, and when the system has no descriptor or thread left for the runtime.
+/// The errors of `work`, and an error if the system has no file descriptor or thread left for the
+/// runtime.
 pub(crate) fn block_on<T>(
     builder: &mut Builder,
     work: impl Future<Output = Result<T, Failure>>,
@@ -42,7 +44,8 @@ pub(crate) fn block_on<T>(
     })
 }
 
-/// Opens as many descriptors as a runtime needs, and starts a thread, and gives all back: tokio panics where we can fail.
+/// Checks that a tokio runtime can start: opens as many file descriptors as it needs, starts a
+/// thread, and releases them again. tokio itself would panic where this returns an error.
 fn leave_room() -> io::Result<()> {
     let mut opened = Vec::with_capacity(RUNTIME_DESCRIPTORS);
     for _ in 0..RUNTIME_DESCRIPTORS {
@@ -52,26 +55,27 @@ fn leave_room() -> io::Result<()> {
     thread.join().map_err(|_| io::Error::other("a thread ended before it began"))
 }
 
-/// Makes a write past the limit of file sizes fail with EFBIG instead of killing the process. A handler does that, and
-/// unlike an ignored signal it is not passed on to the commands of agents.
+/// Makes a write over the file size limit fail with EFBIG instead of killing the process. It
+/// installs a signal handler, because an ignored signal would stay ignored in the commands of
+/// agents.
 fn refuse_long_files() -> io::Result<()> {
-    // The handler stays when the listener is dropped.
+    // tokio's handler stays installed after the listener is dropped.
     signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop)
 }
 
-/// The same for a command that needs no runtime.
+/// Runs a command that needs no async runtime.
 ///
 /// # Errors
-/// When the system has no descriptor left.
+/// The errors of `work`, and an error if the system has no file descriptor left.
 pub(crate) fn without_runtime<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     block_on(&mut Builder::new_current_thread(), async { work() })
 }
 
-/// Runs `work`; a panic in it is a failure, told like any other.
+/// Runs `work` and turns a panic in it into a failure like any other.
 pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     let (usual, ours) = (std::panic::take_hook(), std::thread::current().id());
     std::panic::set_hook(Box::new(move |panic| {
-        // Nobody else tells of the panic of another thread.
+        // A panic of another thread is printed by the usual hook, because nothing else reports it.
         if std::thread::current().id() != ours {
             usual(panic);
         }
@@ -83,6 +87,7 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Res
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
     }));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        // The hook has noted the place of the panic, which the payload does not have.
         let noted = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
         let said = noted.unwrap_or_else(|| panic_text(&*payload).to_owned());
         Err(Failure::internal(format!("pitcrew stopped at a fault of its own: {said}")))

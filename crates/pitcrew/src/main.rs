@@ -1,7 +1,8 @@
 //! `pitcrew`: teams of coding agents, from the command line.
 //!
-//! The composition root: reads what the user asked for ([`cli`]) and where ([`context`]), calls the rooms, and shows what
-//! they answered ([`output`], [`failure`]). It decides nothing about teams; that is `team`'s and `runtime`'s.
+//! This crate puts the others together: [`cli`] reads the command line, [`context`] reads the
+//! environment, the other crates do the work, and [`output`] and [`failure`] print the result. The
+//! rules about teams are in the `team` and `runtime` crates.
 
 mod archive;
 mod bounds;

@@ -1,9 +1,10 @@
-//! The models that a run can open, for the agents that spawn others.
+//! The models that a run can open, listed for agents that spawn other agents.
 
 use pitcrew_model::{ALIASES, Endpoints, ModelSpec, PriceSource, PriceTable, ollama_models};
 
-/// Names the models that a run on `model` can open: its own, aliases and those with a price in the settings whose vendor has a key, the
-/// form of that vendor's others, and the models of a local Ollama. A scripted run looks for no Ollama.
+/// Lists the models that a run on `model` can open: its own model, aliases and models with a price
+/// in the settings if there is a key for their vendor, a pattern for the vendor's other models, and
+/// the models of a local Ollama. A scripted run does not look for an Ollama.
 pub(crate) async fn openable(
     model: &str,
     endpoints: &Endpoints,
@@ -13,13 +14,13 @@ pub(crate) async fn openable(
     let local = if is_scripted {
         Vec::new()
     } else {
-        // A machine without Ollama is the usual case.
+        // Most machines have no Ollama, so an error here is not reported.
         ollama_models(endpoints).await.unwrap_or_default()
     };
     listed(model, endpoints, prices, &local)
 }
 
-/// Whether there is a key for a model's vendor, or it runs here.
+/// Whether the model can be used: there is a key for its vendor, or the model runs on this machine.
 pub(crate) fn has_key(spec: &ModelSpec, endpoints: &Endpoints) -> bool {
     match spec {
         ModelSpec::Anthropic(_) => {

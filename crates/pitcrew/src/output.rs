@@ -1,6 +1,8 @@
-//! What a command shows: text for people or one JSON document, on stdout; errors as the envelope or as text with hints.
+//! Prints the answers of commands: text for people or one JSON document on stdout. Errors are
+//! printed as the API's envelope, or as text with hints.
 //!
-//! Everything printed goes through here, so that no text from a file can steer the terminal and a closed pipe is no error.
+//! All output goes through this module. So text from a file cannot control the terminal, and a
+//! closed pipe is not an error.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -14,44 +16,44 @@ use crate::failure::{Explained, Failure};
 use crate::live::warnings;
 pub(crate) use pitcrew_view::text::{first_line, in_one_line, printable};
 
-/// The narrowest table; on a terminal that has fewer columns it breaks.
+/// The narrowest table, in columns. A terminal with fewer columns wraps it.
 const NARROWEST_TABLE: u16 = 30;
 
 /// The style of a heading, a name or an id.
 pub(crate) const STRONG: Style = Style::new().bold();
-/// The style of what matters less.
+/// The style of less important text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
-/// In which form a command answers.
+/// The form of a command's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON document in the API's shapes.
+    /// One JSON document in the API's format.
     Json,
 }
 
-/// Where a command's answer goes, and in which form.
+/// The writer for a command's answer, in text or JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     form: Form,
 }
 
 impl Output {
-    /// Output in that form; `color` decides for the whole process.
+    /// A writer for this form. `color` applies to the whole process.
     pub(crate) fn new(form: Form, color: anstream::ColorChoice) -> Self {
         color.write_global();
         Self { form }
     }
 
-    /// The form.
+    /// The form of the answer, text or JSON.
     pub(crate) fn form(self) -> Form {
         self.form
     }
 
-    /// Shows an answer: `value` as JSON, or what `text` makes of it.
+    /// Prints an answer: `value` as JSON, or the text that `text` returns for it.
     pub(crate) fn answer<T: Serialize>(
         self,
         value: &T,
@@ -63,10 +65,11 @@ impl Output {
         }
     }
 
-    /// Shows the answer of a command that has ended so: as JSON in one document with the failure, as text before it.
+    /// Prints the answer of a command that ended with `ended`. In JSON the answer and the failure
+    /// are one document. In text the answer comes first and the caller reports the failure.
     ///
     /// # Errors
-    /// The failure, told already where it is part of the document.
+    /// The failure in `ended`, marked as already printed if it is part of the document.
     pub(crate) fn last_answer<T: Serialize>(
         self,
         value: &T,
@@ -80,6 +83,7 @@ impl Output {
                     document.extend(failure.document());
                 }
                 line(&serde_json::to_string_pretty(&document).map_err(Failure::internal)?)?;
+                // The document above already contains the failure.
                 Err(failure.into_told())
             }
             (Form::Json, Ok(())) => self.answer(value, text),
@@ -87,7 +91,8 @@ impl Output {
         }
     }
 
-    /// Shows one item of an answer that goes on: a JSON line, or what `text` makes of it.
+    /// Prints one item of an answer that has many: a JSON line, or the text that `text` returns for
+    /// it.
     pub(crate) fn item<T: Serialize>(
         self,
         value: &T,
@@ -99,17 +104,18 @@ impl Output {
         }
     }
 
-    /// Tells why a command failed: the envelope on stdout, or text on stderr.
+    /// Prints why a command failed: the envelope on stdout, or text on stderr.
     pub(crate) fn failure(self, failure: &Failure) {
         let told = match self.form {
             Form::Json => serde_json::to_string_pretty(&failure.document())
                 .map_err(io::Error::other)
                 .and_then(|text| writeln!(anstream::stdout().lock(), "{text}"))
-                // A full disk under stdout leaves stderr.
+                // If stdout cannot be written, for example because of a full disk, stderr may still
+                // work.
                 .or_else(|_| error_text(failure)),
             Form::Text => error_text(failure),
         };
-        // There is nowhere left to tell that telling failed.
+        // If stderr fails too, there is no place left to report that.
         drop(told);
     }
 }
@@ -123,7 +129,8 @@ fn error_text(failure: &Failure) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes one line, or several, to stdout. A reader that has gone away ends the command quietly.
+/// Writes one or several lines to stdout. If the pipe is closed, the command ends without an error
+/// message.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -136,7 +143,8 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a remark to stderr, or gives it to the view that has the terminal; nothing depends on its arriving.
+/// Writes a remark to stderr, or passes it to the display that uses the terminal. Write errors are
+/// ignored.
 pub(crate) fn remark(text: &str) {
     if warnings::taken_by_view(text) {
         return;
@@ -144,7 +152,8 @@ pub(crate) fn remark(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", printable(text));
 }
 
-/// The text on one line, with every character that steers a terminal or cannot be seen written as its escape: `\n`, `\u{1b}`.
+/// The text on one line. Every character that could control a terminal or is invisible is written
+/// as its escape: `\n`, `\u{1b}`.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -157,8 +166,9 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// The text as one word of a shell: as it is when nothing in it means anything there, else quoted.
+/// The text as one word for a shell. It is quoted if it contains characters with a special meaning.
 pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
+    // Only characters that no common shell interprets stay unquoted.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return Cow::Borrowed(text);
@@ -166,18 +176,18 @@ pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
-/// Rows in columns as wide as their widest cell, under a heading; the last column is not padded. On a terminal that is too
-/// narrow for them cells are broken within their columns.
+/// A table with a heading and columns as wide as their widest cell; the last column is not padded.
+/// If the terminal is too narrow, cells are wrapped within their columns.
 pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     table_within(width_of(&io::stdout()), heading, rows)
 }
 
-/// The same for a remark.
+/// A table for a remark, sized for the terminal at stderr.
 pub(crate) fn remarked_table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     table_within(width_of(&io::stderr()), heading, rows)
 }
 
-/// How many columns a terminal has.
+/// The number of columns of a terminal, or `None` if the stream is not a terminal.
 fn width_of(stream: &impl IsTerminal) -> Option<u16> {
     let (columns, _rows) = stream.is_terminal().then(|| crossterm::terminal::size().ok())??;
     Some(columns)

@@ -1,4 +1,5 @@
-//! Folders of a team that another user owns: that user can write to its agents, and change its tasks and members.
+//! Finds folders of a team that another user owns. That user can write to the team's agents and
+//! change its tasks and members.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,7 +10,7 @@ use rustix::process::geteuid;
 
 use crate::output;
 
-/// A file or folder of a team, and the user whose it is.
+/// A file or folder of a team, and the user who owns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
     pub(crate) path: PathBuf,
@@ -17,7 +18,8 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// Looks at the folders of a team. Root is left out: it can change everything anyway.
+    /// Finds the folders of a team that another user owns. Folders of root are left out, because
+    /// root can change everything anyway.
     pub(crate) fn of_team(root: &Path, team: &TeamDir) -> Vec<Self> {
         let (team, tasks) =
             (root.join("teams").join(team.as_str()), root.join("tasks").join(team.as_str()));
@@ -28,7 +30,7 @@ impl Foreign {
         owned.filter(|it| it.uid != 0 && it.uid != geteuid().as_raw()).collect()
     }
 
-    /// What is wrong with it.
+    /// A sentence that says which user owns the path and what that user can do.
     pub(crate) fn in_words(&self) -> String {
         let Self { path, uid } = self;
         format!(
@@ -38,7 +40,7 @@ impl Foreign {
     }
 }
 
-/// Warns of each of them when a run starts.
+/// Prints a warning for each folder of the team that another user owns, when a run starts.
 pub(crate) fn say(root: &Path, team: &str) {
     for foreign in Foreign::of_team(root, &TeamDir::of(team)) {
         output::remark(&format!("warning: {}", output::printable(&foreign.in_words())));

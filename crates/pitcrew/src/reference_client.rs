@@ -1,18 +1,20 @@
-//! The rights that the reference client gets at its start as a teammate of ours: the tools it may call unasked, and the rules
-//! that forbid it something.
+//! The permission flags for the reference client when it starts as a teammate of pitcrew: the tools
+//! that it may call without asking, and the deny rules.
 //!
-//! It reads its own settings files, but not the rules of our command line, and it asks its lead only for what its own rules
-//! leave open. So every deny rule of the run is given to it. Source: `docs/interop.md`, "As our teammate".
+//! The client reads its own settings files, but not the rules of pitcrew's command line. It asks
+//! its lead only about calls that its own rules do not decide. So it gets every deny rule of the
+//! run. Source: `docs/interop.md`, "As our teammate".
 
 use pitcrew_protocol::tool_name::{
     BASH, SEND_MESSAGE, TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE,
 };
 use pitcrew_runtime::settings::{Permissions, SourcedRule};
 
-/// The tools it works in its team with. Some models are offered the task tools only when they are named so.
+/// The client's team tools. For some models the client offers the task tools only if they are named
+/// in this flag.
 const TEAM_TOOLS: [&str; 5] = [SEND_MESSAGE, TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE];
 
-/// Gives the flags that say what it may do.
+/// Returns the client's permission flags for these deny rules.
 pub(crate) fn rights(denied: &[String]) -> Vec<String> {
     let mut flags = vec!["--allowedTools".to_owned()];
     flags.extend(TEAM_TOOLS.map(str::to_owned));
@@ -23,7 +25,7 @@ pub(crate) fn rights(denied: &[String]) -> Vec<String> {
     flags
 }
 
-/// Gives the deny rules of a run in the form that counts on the client's command line.
+/// Returns the deny rules of a run in the form that works on the client's command line.
 pub(crate) fn deny_rules(permissions: &Permissions) -> Vec<String> {
     let mut rules: Vec<String> = Vec::new();
     for rule in &permissions.deny {
@@ -35,7 +37,8 @@ pub(crate) fn deny_rules(permissions: &Permissions) -> Vec<String> {
     rules
 }
 
-/// A path that begins with one slash starts at the folder of its settings, which a command line has not.
+/// Makes the path in a rule absolute. A path with one leading slash is relative to the folder of
+/// its settings file, and a command line has no such folder.
 fn with_absolute_path(rule: &SourcedRule) -> String {
     let parts =
         rule.text.split_once('(').and_then(|(tool, rest)| Some((tool, rest.strip_suffix(')')?)));

@@ -1,4 +1,5 @@
-//! The end of a run, for people: what each agent did, what was kept, and with what the process ends.
+//! The report at the end of a run, for people: the result of each agent, the things that were kept,
+//! and the exit code.
 
 use pitcrew_protocol::Status;
 use std::fmt::Write as _;
@@ -17,13 +18,14 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::signals::EndSignal;
 use crate::output::{self, in_one_line, printable, shell_word};
 
-/// What the name of a scripted model begins with; it costs nothing.
+/// The prefix of a scripted model's name. Such a model costs nothing.
 const SCRIPTED: &str = "script:";
 
-/// The widest reason in the table.
+/// The most characters of a reason in the table.
 const REASON_CHARS: usize = 50;
 
-/// What came of a whole team, which is in the archive of that name, if any.
+/// The result of a whole team. `archive` is the name of the archive that the team was moved to, if
+/// it was.
 pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
     let mut text = table(outcome);
     if archive.is_some() {
@@ -34,7 +36,7 @@ pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
     text
 }
 
-/// What every agent did, in a table, with what needs to be known besides.
+/// A table with the result of every agent, and remarks below it.
 pub(crate) fn table(outcome: &RunOutcome) -> String {
     let state = fold(TeamState::default(), &ViewEvent::Ended(outcome));
     let rows: Vec<_> = state.agents.iter().map(|agent| cells(agent, &outcome.end)).collect();
@@ -72,14 +74,14 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
     text
 }
 
-/// The flags that would have allowed what was refused since nobody was there to ask.
+/// The flags that would have allowed the calls that were refused because there was nobody to ask.
 pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String> {
     let flags: Vec<String> = rules.map(allow_flag).collect();
     let said = "nobody was there to ask; what was refused would have been allowed by: ";
     (!flags.is_empty()).then(|| format!("{said}{}", flags.join(" ")))
 }
 
-/// How a run that left its team goes on.
+/// The command that resumes the team, unless the team was deleted.
 pub(crate) fn resume(outcome: &RunOutcome) -> Option<String> {
     (!outcome.team_deleted).then(|| format!("pitcrew run --resume {}", shell_word(&outcome.team)))
 }
@@ -90,6 +92,8 @@ fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
         .as_deref()
         .filter(|reason| fits_the_table(reason))
         .map(|reason| format!(": {reason}"));
+    // Another client may keep no conversation. Its model calls are not known then, and a zero would
+    // be wrong.
     let counted = |count: String| if agent.is_counted { count } else { "-".to_owned() };
     [
         agent.name.to_string(),
@@ -106,10 +110,11 @@ fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
     ]
 }
 
-/// How an agent ended in a run that ended so.
+/// The table cell for an agent's result, in a run with this end.
 fn end_of(agent: &AgentState, end: &RunEnd) -> String {
     match (agent.status, agent.role, end) {
-        // A lead ends with every run, however that ended.
+        // Every run completes its lead, also a run that did not succeed, so "completed" would be
+        // misleading.
         (Status::Completed, Some(Role::Lead), end) if !matches!(end, RunEnd::Success { .. }) => {
             "ended".to_owned()
         }
@@ -118,12 +123,12 @@ fn end_of(agent: &AgentState, end: &RunEnd) -> String {
     }
 }
 
-/// Whether a reason has its place in the table; a longer one follows the table in a line of its own.
+/// Whether a reason fits into the table. A longer one gets a line of its own below the table.
 fn fits_the_table(reason: &str) -> bool {
     !reason.contains('\n') && reason.chars().count() <= REASON_CHARS
 }
 
-/// A model's name without the folders of a script.
+/// The name of a model; for a scripted one without the folders of its script.
 fn short_model(model: &str) -> &str {
     match model.strip_prefix(SCRIPTED) {
         Some(file) => file.rsplit('/').next().unwrap_or(file),
@@ -131,7 +136,7 @@ fn short_model(model: &str) -> &str {
     }
 }
 
-/// When and how a parked run goes on.
+/// A hint that says when and how a parked run can be resumed.
 fn later(retry_after: Option<Duration>, resume: &str, now: &Zoned) -> String {
     let time = retry_after.and_then(|asked| now.checked_add(asked).ok());
     match time {
@@ -142,10 +147,10 @@ fn later(retry_after: Option<Duration>, resume: &str, now: &Zoned) -> String {
     }
 }
 
-/// With what the process ends; `resume` is the command that goes on where it was stopped.
+/// The result of the run for the exit code. `resume` is the command that resumes the run.
 ///
 /// # Errors
-/// Unless the agent that the run was about said its last word.
+/// When the run did not end with success.
 pub(crate) fn ended(
     outcome: &RunOutcome,
     signal: Option<EndSignal>,
@@ -153,7 +158,7 @@ pub(crate) fn ended(
 ) -> Result<(), Failure> {
     let by_signal = signal.map_or(FailureKind::Interrupted, EndSignal::failure);
     let failure = match &outcome.end {
-        // Also when a signal came too late to stop anything.
+        // A finished run succeeds even if a signal came too late to stop anything.
         RunEnd::Success { .. } => return Ok(()),
         RunEnd::Unfinished { shortfall, open, .. } => {
             let said = std::iter::once(shortfall.in_words().to_owned());
@@ -165,6 +170,8 @@ pub(crate) fn ended(
             );
             let failure = Failure::new(FailureKind::Unfinished, said);
             match resume {
+                // An unapproved plan needs the user's decision, so there is one hint for each
+                // answer.
                 Some(resume) if *shortfall == Shortfall::PlanUnapproved => {
                     return Err(failure
                         .hint(format!(
@@ -194,7 +201,7 @@ pub(crate) fn ended(
             let failure = Failure::new(FailureKind::LimitReached, reason.clone());
             let flag = limit.flag();
             return Err(match resume {
-                // The next run keeps to the limits of this one.
+                // A resumed run keeps the limits of this run, so a higher limit must be given.
                 Some(resume) => failure.hint(format!("{resume} goes on, with a higher {flag}")),
                 None => failure,
             });

@@ -1,4 +1,5 @@
-//! What a run is started with: from what the command line says, the settings and the environment to the runtime's options.
+//! Builds the options of a run for the runtime, from the command line, the settings and the
+//! environment.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,76 +27,79 @@ use crate::output::shell_word;
 use crate::owners;
 use crate::trusting;
 
-/// How long agents have to end when they are asked to.
+/// The time that agents have to end when they are asked to shut down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
 
-/// The reference's switch for its team tools.
+/// The reference client's environment variable that switches its team tools on or off.
 const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";
 
-/// A run as a command wants it; what is absent comes from the settings and the environment.
+/// The run that a command asks for. Settings and environment supply the missing values.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Whether a new team is made or an old one goes on.
+    /// Whether the run creates a new team or resumes an old one.
     pub(crate) begin: Begin,
-    /// The folder the lead works in; a team that goes on works where it did.
+    /// The folder that the lead of a new team works in. A resumed team works in its earlier folder.
     pub(crate) cwd: PathBuf,
     /// The lead's model.
     pub(crate) model: Option<String>,
-    /// The teammates', when they name none.
+    /// The model of teammates that name none.
     pub(crate) teammate_model: Option<String>,
     /// The command line's own layer of settings.
     pub(crate) settings: Map<String, Value>,
     /// The lead's permission mode.
     pub(crate) mode: Option<String>,
-    /// Who answers when a call needs a permission.
+    /// The way in which permission questions are answered.
     pub(crate) asks: Asks,
-    /// Where the run ends by itself.
+    /// The limits at which the run ends by itself.
     pub(crate) limits: RunLimits,
     /// More instructions for the lead.
     pub(crate) append_system_prompt: Option<String>,
-    /// Where teammates live.
+    /// Where teammates run.
     pub(crate) hosting: HostingArgs,
-    /// The bounds that the command line set, for the team's next run.
+    /// The restrictions from the command line, recorded for the team's next run.
     pub(crate) bounds: RunBounds,
 }
 
-/// A member alone as a command wants it; what is absent comes from the config, the settings and the environment.
+/// The single member that a command wants to run. Config, settings and environment supply the
+/// missing values.
 #[derive(Debug)]
 pub(crate) struct SoloPlan {
-    /// The team.
+    /// The name of the member's team.
     pub(crate) team: String,
-    /// The member.
+    /// The name of the member.
     pub(crate) name: String,
-    /// How it comes into the team.
+    /// How the member enters the team: its lead placed it there, or it joins by itself.
     pub(crate) entry: Entry,
-    /// Its model.
+    /// The member's model.
     pub(crate) model: Option<String>,
-    /// Its type, where the config names none.
+    /// The member's agent type, used if the config has none.
     pub(crate) agent_type: Option<String>,
-    /// Its color, where the config names none.
+    /// The member's color, used if the config has none.
     pub(crate) color: Option<String>,
-    /// The session in which its lead works.
+    /// The session id of the member's lead.
     pub(crate) session_id: Option<String>,
     /// The command line's own layer of settings.
     pub(crate) settings: Map<String, Value>,
-    /// Its permission mode, where the config names none.
+    /// The member's permission mode, used if the config has none.
     pub(crate) mode: Option<String>,
-    /// Who answers besides its lead when a call needs a permission.
+    /// How permission questions are answered, besides by the member's lead.
     pub(crate) asks: Asks,
-    /// Where it ends by itself.
+    /// The limits at which the member ends by itself.
     pub(crate) limits: RunLimits,
-    /// More instructions for it.
+    /// More instructions for the member.
     pub(crate) append_system_prompt: Option<String>,
-    /// The key by which its lead's frames are told from forged ones.
+    /// The key that verifies the lead's signatures.
     pub(crate) lead_key: Option<LeadKeys>,
-    /// The lead's process that has this key.
+    /// The lead's process that owns this key.
     pub(crate) lead_process: Option<ProcessIdentity>,
 }
 
-/// Starts one member of a team, alone; its team comes with it, for who looks on.
+/// Starts one member of a team in this process, without the others. Also returns its team, for
+/// display.
 ///
 /// # Errors
-/// When the settings, the model, the team or the member cannot be used, or another process runs the member.
+/// When the settings, the model, the team or the member cannot be used, or another process runs the
+/// member.
 pub(crate) async fn start_alone(
     context: &Context,
     plan: SoloPlan,
@@ -104,6 +108,7 @@ pub(crate) async fn start_alone(
     let member = config.member(&plan.name);
     let cwd = folder_of(context, member);
     let loaded = context.load(&cwd, Some(Value::Object(cli_layer(context, plan.settings))))?;
+    // For a placed member, its lead has already printed these warnings.
     if plan.entry == Entry::Joins {
         trusting::say(&loaded);
         owners::say(&context.root, &plan.team);
@@ -113,7 +118,8 @@ pub(crate) async fn start_alone(
     let has_model =
         member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
     let model = match plan.model.as_deref() {
-        // Who is placed has its model in the config; that somebody is not there at all is told before that.
+        // A placed member has its model in the config. If it is not in the config at all, the
+        // runtime below reports that.
         None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
         named => Some(model_name(named, settings, &endpoints).await?),
     };
@@ -151,15 +157,15 @@ pub(crate) async fn start_alone(
 
 /// A run that was started.
 pub(crate) struct StartedRun {
-    /// The run.
+    /// The handle of the run.
     pub(crate) handle: RunHandle,
-    /// Its team, for who looks on.
+    /// The team of the run, for display.
     pub(crate) team: Team,
-    /// Whether the team is on disk: it is not where teams are switched off.
+    /// Whether the team is on disk. It is only in memory when teams are switched off.
     pub(crate) is_kept: bool,
 }
 
-/// Starts a run.
+/// Starts the run of a team.
 ///
 /// # Errors
 /// When the settings, the model or the team cannot be used, or another process runs the team.
@@ -173,6 +179,7 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
     owners::say(&context.root, team);
     let settings = &loaded.settings;
     let endpoints = endpoints(context, settings);
+    // An existing team stays on disk even when teams are switched off.
     let is_kept = settings.teams_enabled() || !matches!(plan.begin, Begin::New { .. });
     let teams =
         if is_kept { context.teams_with(settings)? } else { in_memory(settings, &mut plan.begin)? };
@@ -188,6 +195,7 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
     let model = unless_policy(settings, &["model"], "--model", plan.model);
     let teammate_model =
         unless_policy(settings, &["model"], "--teammate-model", plan.teammate_model);
+    // A resumed team keeps its lead's model unless the command line names another.
     let named = match (model, &plan.begin) {
         (None, Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) => {
             lead_model(&teams, team).await?
@@ -219,8 +227,9 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
     Ok(StartedRun { handle, team, is_kept })
 }
 
-/// The store of a run without a team: it has one agent, and ends with the process. Its name is of this run alone, since what
-/// its agent writes elsewhere below the root is found by it.
+/// The store of a run while teams are switched off: it has one agent and vanishes with the process.
+/// The team's name gets a unique suffix, because the agent's other files below the root are found
+/// by that name.
 fn in_memory(settings: &Settings, begin: &mut Begin) -> Result<Teams, Failure> {
     if let Begin::New { team, .. } = begin {
         let session = new_session_id();
@@ -229,10 +238,10 @@ fn in_memory(settings: &Settings, begin: &mut Begin) -> Result<Teams, Failure> {
     Context::teams_in_memory(settings)
 }
 
-/// Refuses to make a team where teams are switched off.
+/// Refuses to create a team when teams are switched off.
 ///
 /// # Errors
-/// When they are, or the settings cannot be read.
+/// When teams are switched off, or the settings cannot be read.
 pub(crate) fn teams_must_be_on(context: &Context) -> Result<(), Failure> {
     let layer = cli_layer(context, Map::new());
     if context.settings_with(&context.cwd, Some(Value::Object(layer)))?.teams_enabled() {
@@ -245,7 +254,8 @@ pub(crate) fn teams_must_be_on(context: &Context) -> Result<(), Failure> {
     )))
 }
 
-/// What the command line names, but for what the machine's policy sets: that cannot be overridden, and the user is told.
+/// The value from the command line, unless the machine's policy sets this field. The policy cannot
+/// be overridden, so a different value is dropped with a warning.
 fn unless_policy(
     settings: &Settings,
     field: &[&str],
@@ -262,7 +272,7 @@ fn unless_policy(
     None
 }
 
-/// Sees that a limit on the cost can be kept.
+/// Checks that a limit on the cost can be enforced.
 ///
 /// # Errors
 /// When a model has no known price, and the turns are not limited either.
@@ -279,7 +289,8 @@ fn cost_is_known<'a>(
         .hint("or limit the turns as well, with --max-turns; `pitcrew models` lists what is known"))
 }
 
-/// The folder a run works in: where the user stands, and for a team that goes on where it worked before.
+/// The folder a run works in: the working folder for a new team, the earlier folder for a resumed
+/// one.
 ///
 /// # Errors
 /// When the team cannot be read, or its folder is gone.
@@ -296,7 +307,7 @@ pub(crate) async fn run_folder(
     }
 }
 
-/// The folder a member alone works in.
+/// The folder that a single member works in.
 ///
 /// # Errors
 /// When the team cannot be read.
@@ -318,7 +329,8 @@ fn folder_of(context: &Context, member: Option<&Member>) -> PathBuf {
         .unwrap_or_else(|| context.cwd.clone())
 }
 
-/// What agents work with as the context and the settings have it, with nobody to ask; the mode is the one named, or the settings'.
+/// The agents' options from the context and the settings, with every permission question denied.
+/// `mode` overrides the settings' permission mode.
 fn agent_options(
     context: &Context,
     cwd: PathBuf,
@@ -331,6 +343,7 @@ fn agent_options(
         Some(name) => permission_mode(name)?,
         None => settings.permissions().default_mode.unwrap_or_default(),
     };
+    // The settings can forbid this mode, also when the command line asks for it.
     if mode == PermissionMode::BypassPermissions && settings.disables_bypass() {
         return Err(Failure::usage(
             "the settings disable bypassPermissions (permissions.disableBypassPermissionsMode)",
@@ -359,10 +372,10 @@ fn new_session_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// Reads a settings file that was named on the command line.
+/// Reads a settings file that the command line names.
 ///
 /// # Errors
-/// When it cannot be read or is no JSON object.
+/// When the file cannot be read or is not a JSON object.
 pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> {
     let unusable = |source: Box<dyn std::error::Error + Send + Sync>| {
         let said = format!("the settings file {} cannot be used", path.display());
@@ -372,7 +385,8 @@ pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> 
     serde_json::from_str(&text).map_err(|e| unusable(e.into()))
 }
 
-/// The command line's layer, with the reference's switch when the environment has it.
+/// The command line's layer of settings. Teams are switched off in it if the reference client's
+/// variable in the environment says so.
 fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Value> {
     if matches!(context.environment.get(TEAMS_SWITCH).map(String::as_str), Some("0" | "false")) {
         let ours = layer.entry("pitcrew").or_insert_with(|| Value::Object(Map::new()));
@@ -383,7 +397,8 @@ fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Va
     layer
 }
 
-/// Where models are reached: the environment, with the settings' `env` on top.
+/// The addresses and keys of model providers, from the environment and, with precedence, from `env`
+/// in the settings.
 pub(crate) fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
     let env = settings.env();
     let found = Endpoints::from_lookup(|name| {
@@ -392,7 +407,8 @@ pub(crate) fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
     Endpoints { silence: settings.model_silence(), ..found }
 }
 
-/// The folder the lead of a team worked in before: a resumed team goes on there, wherever the user stands now.
+/// The folder the lead of a team worked in before. A resumed team continues there, whatever the
+/// working folder is now.
 async fn lead_folder(teams: &Teams, team: &str) -> Result<Option<PathBuf>, Failure> {
     let recorded = teams.open(team).await?.member(LEAD_NAME).await?.cwd;
     let Some(folder) = recorded.map(PathBuf::from) else { return Ok(None) };
@@ -402,10 +418,11 @@ async fn lead_folder(teams: &Teams, team: &str) -> Result<Option<PathBuf>, Failu
     Err(folder_is_gone(team, &folder))
 }
 
-/// The failure of a team whose folder was moved, removed, or replaced by something else.
+/// The error for a team whose folder was moved, removed, or replaced by something else.
 fn folder_is_gone(team: &str, folder: &Path) -> Failure {
     let shown = folder.display();
-    // The highest folder that is missing is what was moved: often the repository, or what it lies in.
+    // The highest missing folder is the one that was moved: often the repository or a folder above
+    // it.
     let missing =
         folder.ancestors().take_while(|path| std::fs::symlink_metadata(path).is_err()).last();
     let said = match missing {
@@ -424,13 +441,14 @@ fn folder_is_gone(team: &str, folder: &Path) -> Failure {
         .hint(format!("`pitcrew team delete {team} --force` gives the team up; its conversations go to the archive"))
 }
 
-/// The model the lead of a team ran on before.
+/// The model that the lead of a team used before.
 async fn lead_model(teams: &Teams, team: &str) -> Result<Option<String>, Failure> {
     let recorded = teams.open(team).await?.member(LEAD_NAME).await?.model;
     Ok(recorded.filter(|model| model.parse::<ModelSpec>().is_ok()))
 }
 
-/// The lead's model: what was named, else the settings', else what the environment offers, a local Ollama last.
+/// The lead's model: the one named, else the one in the settings, else one that the environment
+/// offers, with a local Ollama last.
 async fn model_name(
     named: Option<&str>,
     settings: &Settings,
@@ -449,7 +467,7 @@ async fn model_name(
     match default_spec(of_settings, endpoints, None) {
         Ok(spec) => Ok(spec.to_string()),
         Err(ModelError::NoModel) => {
-            // A machine without Ollama is the usual case and no error of its own.
+            // Most machines have no Ollama, so its absence is not an error.
             let local = ollama_models(endpoints).await.ok();
             let spec = default_spec(None, endpoints, local.as_deref());
             let of_model =
@@ -461,12 +479,14 @@ async fn model_name(
     }
 }
 
-/// The model that the settings name, if it is one: other clients have names of their own.
+/// The model in the settings, if pitcrew knows such a name. Other clients have model names of their
+/// own.
 pub(crate) fn model_of(settings: &Settings) -> Option<&str> {
     settings.model().filter(|name| name.parse::<ModelSpec>().is_ok())
 }
 
-/// Opens models by name; all of a run share one pace.
+/// A function that opens models by name. All models of a run share one [`Pace`]: when a vendor asks
+/// one agent to slow down, all of them wait.
 fn opener(endpoints: Endpoints, patience: Duration) -> OpenModel {
     let (pace, policy) = (Pace::new(), RetryPolicy { patience, ..RetryPolicy::default() });
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, ModelError> {

@@ -1,5 +1,5 @@
-//! Which team a command is about: the one that is named, else the one that runs in this repository, else the one that is named
-//! after it, else the one that waits there. [`pick`] is the rule.
+//! Chooses the team of a command: the named team, else the team that runs in this repository, else
+//! the one with the repository's name, else the one that was stopped here. [`pick`] is the rule.
 
 use std::path::{Path, PathBuf};
 
@@ -16,49 +16,49 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, printable};
 
-/// The choice of a team, as every command takes it.
+/// The `--team` option, which most commands have.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TeamChoice {
-    /// The team [default: the one that runs here, has the name of the repository, or waits here]
+    /// The team [default: the one that runs in this repository, has its name, or was stopped here]
     #[arg(long, short = 't', value_name = "TEAM", add = ArgValueCompleter::new(completing::teams))]
     team: Option<String>,
 }
 
-/// The choice of a team as a word, or by the flag that every command takes.
+/// The team as a positional argument, or as `--team`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TeamWord {
-    /// The team [default: the one that runs here, has the name of the repository, or waits here]
+    /// The team [default: the one that runs in this repository, has its name, or was stopped here]
     #[arg(add = ArgValueCompleter::new(completing::teams))]
     team: Option<String>,
-    /// The team, in place of the word
+    /// The team, instead of the positional argument
     #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM", conflicts_with = "team",
         add = ArgValueCompleter::new(completing::teams))]
     by_flag: Option<String>,
 }
 
-/// The same for a command that guesses no team.
+/// The team as a positional argument or as `--team`, for a command without a default team.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NamedTeam {
-    /// The team, by its name or folder; never guessed
+    /// The name or folder of the team; there is no default
     #[arg(required_unless_present = "team_by_flag", add = ArgValueCompleter::new(completing::teams))]
     team: Option<String>,
-    /// The team, in place of the word
+    /// The team, instead of the positional argument
     #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM", conflicts_with = "team",
         add = ArgValueCompleter::new(completing::teams))]
     by_flag: Option<String>,
 }
 
 impl TeamWord {
-    /// The team that is named.
+    /// The name that the user gave, by either form.
     pub(crate) fn name(&self) -> Option<&str> {
         self.team.as_deref().or(self.by_flag.as_deref())
     }
 }
 
 impl NamedTeam {
-    /// The name of the team.
+    /// The name that the user gave, by either form.
     pub(crate) fn name(&self) -> &str {
-        // One of the two is required.
+        // clap requires one of the two, so the default is never used.
         self.team.as_deref().or(self.by_flag.as_deref()).unwrap_or_default()
     }
 }
@@ -67,7 +67,8 @@ impl TeamChoice {
     /// Opens the team for a command that changes something.
     ///
     /// # Errors
-    /// When it does not exist, or none is named and none is meant; the hints then list the teams.
+    /// When the team does not exist, or none is named and there is no default. The hints then list
+    /// the teams.
     pub(crate) async fn open(&self, context: &Context) -> Result<Team, Failure> {
         open(context, self.team.as_deref(), Purpose::Change).await
     }
@@ -84,7 +85,8 @@ impl TeamChoice {
         Ok(team)
     }
 
-    /// Opens the team of a member for a command that changes something: the flag's, else the one in `NAME@TEAM`.
+    /// Opens the team of a member for a command that changes something: the team of `--team`, else
+    /// the one in `NAME@TEAM`.
     ///
     /// # Errors
     /// As for [`Self::open`].
@@ -92,7 +94,7 @@ impl TeamChoice {
         open(context, self.team.as_deref().or_else(|| team_of(member)), Purpose::Change).await
     }
 
-    /// The same for a command that only shows something.
+    /// Opens the team of a member for a command that only shows something.
     ///
     /// # Errors
     /// As for [`Self::open`].
@@ -104,16 +106,16 @@ impl TeamChoice {
     }
 }
 
-/// A team that is there, or one of the archive.
+/// A team, either live or archived.
 #[derive(Debug)]
 pub(crate) enum Chosen {
-    /// It is there.
+    /// A team outside of the archive.
     Live(Team),
-    /// It came to its end.
+    /// A team in the archive.
     Archived(Box<ArchivedTeam>),
 }
 
-/// Opens the team called `name`, or the one that is meant when there is no name.
+/// Opens the team called `name`, or the default team if there is no name.
 ///
 /// # Errors
 /// As for [`TeamChoice::open`].
@@ -132,7 +134,8 @@ pub(crate) async fn open(
     }
 }
 
-/// The team called `name`, or the one that is meant when there is no name; one of the archive when no other is there.
+/// The team called `name`, or the default team if there is no name. If no such team is live,
+/// returns an archived one.
 ///
 /// # Errors
 /// As for [`TeamChoice::open`].
@@ -165,39 +168,40 @@ pub(crate) async fn open_or_archived(
     }
 }
 
-/// A team that may be meant.
+/// A team that may be the default team of a command.
 struct Candidate {
     folder: TeamDir,
-    /// Its name, which may be another than its folder's.
+    /// The team's name, which may differ from the name of its folder.
     name: String,
-    /// Whether a process runs it now.
+    /// Whether a process runs the team now.
     runs: bool,
-    /// The repository that its lead works in, where that is known.
+    /// The repository that the team's lead works in, if it is known.
     repository: Option<PathBuf>,
-    /// Whether that is the one of the command.
+    /// Whether the lead's repository is the one that the command runs in.
     is_here: bool,
-    /// Whether it has the name of the repository of the command.
+    /// Whether the team has the name of the repository that the command runs in.
     is_named_after: bool,
-    /// Whether the folder that its lead worked in is gone, as when the repository was moved.
+    /// Whether the folder that the lead worked in no longer exists, for example because the
+    /// repository was moved.
     is_homeless: bool,
 }
 
-/// What a command does with the team.
+/// Whether a command shows or changes the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It shows something of it.
+    /// The command only shows the team.
     Look,
-    /// It changes something in it, or ends it.
+    /// The command changes or ends the team.
     Change,
 }
 
-/// Why no team is meant.
+/// Why a command has no default team.
 enum NotMeant<'a> {
-    /// Several run in this repository.
+    /// Several teams run in this repository.
     SeveralRun(Vec<&'a Candidate>),
-    /// Several wait in it.
+    /// Several stopped teams belong to this repository.
     SeveralWait(Vec<&'a Candidate>),
-    /// None does either.
+    /// No team belongs to this repository.
     NoneHere,
 }
 
@@ -211,7 +215,7 @@ impl NotMeant<'_> {
     }
 }
 
-/// The team that is meant when none is named; nothing when there is no team at all.
+/// The default team of the command, or `None` if there is no team at all.
 async fn meant(
     context: &Context,
     teams: &Teams,
@@ -222,12 +226,14 @@ async fn meant(
     let mut candidates = Vec::new();
     let mut unreadable = None;
     for folder in teams.folders().await.map_err(Failure::internal)? {
-        // Each is read once: one that is torn is waited for, as its writer may be at it.
+        // Read each config only once: reading a damaged one waits, because another process may be
+        // writing it just now.
         let config = match teams.config_in(&folder).await {
             Ok(config) => config,
-            // A link in the place of one is never meant: it can only be refused.
+            // A link in place of a team's folder is never the default team, because every command
+            // refuses it.
             Err(StoreError::NoFolder { .. } | StoreError::NoTeam { .. }) => continue,
-            // One that cannot be read can only be meant by its name.
+            // A team that cannot be read must be named to be chosen.
             Err(error) => {
                 unreadable.get_or_insert(error);
                 continue;
@@ -256,7 +262,7 @@ async fn meant(
         });
     }
     if candidates.is_empty() {
-        // Where there is no other, what is wrong with it is the answer.
+        // If an unreadable team is the only one, report its error.
         return unreadable.map_or(Ok(None), |error| Err(Failure::internal(error)));
     }
     match pick(&candidates, purpose) {
@@ -265,19 +271,21 @@ async fn meant(
     }
 }
 
-/// The rule: the one that runs in this repository, else the one that is named after it, else the one that waits here. A team of
-/// another place is never meant by a command that changes something; one that shows something shows the one with the
-/// repository's name, or the only team there is.
+/// Picks the default team: the one that runs in this repository, else the one with the repository's
+/// name, else the one that was stopped here. A command that changes something never picks a team of
+/// another folder. A command that only shows something may also pick such a team if it has the
+/// repository's name or is the only team.
 fn pick(candidates: &[Candidate], purpose: Purpose) -> Result<&Candidate, NotMeant<'_>> {
     let (running, waiting): (Vec<_>, Vec<_>) = candidates
         .iter()
         .filter(|candidate| candidate.is_here)
         .partition(|candidate| candidate.runs);
-    // Another repository of the same name may have a team of that name.
+    // The team with this name may belong to another repository of the same name.
     let named = candidates.iter().find(|candidate| candidate.is_named_after);
     let named_here = named.filter(|candidate| candidate.is_here || candidate.is_homeless);
     match (running.as_slice(), named_here, waiting.as_slice()) {
         ([only], ..) | ([], None, [only]) => return Ok(only),
+        // The name decides even if several stopped teams belong to this repository.
         ([], Some(named), _) => return Ok(named),
         ([_, ..], ..) => return Err(NotMeant::SeveralRun(running)),
         ([], None, [_, ..]) => return Err(NotMeant::SeveralWait(waiting)),
@@ -289,7 +297,7 @@ fn pick(candidates: &[Candidate], purpose: Purpose) -> Result<&Candidate, NotMea
     }
 }
 
-/// Says whose team is shown in a repository that it is not of.
+/// Tells the user whose team is shown when it belongs to another repository.
 async fn say_where(context: &Context, team: &Team) {
     let here = repository(&context.cwd);
     let Ok(config) = team.config().await else { return };
@@ -348,7 +356,7 @@ async fn none_there(context: &Context, teams: &Teams) -> Failure {
     }
 }
 
-/// The team of this repository that came into the archive last.
+/// The team of this repository that was archived last.
 async fn last_here(context: &Context, teams: &Teams) -> Option<ArchivedTeam> {
     let here = repository(&context.cwd);
     let archived = teams.archived().await.ok()?;
@@ -363,9 +371,11 @@ fn lead_folder(config: &TeamConfig) -> Option<PathBuf> {
     Some(repository(Path::new(folder)))
 }
 
-/// The top folder of the git repository that `folder` is in, of a worktree that of its repository, or `folder` itself.
+/// The top folder of the git repository that contains `folder`. For a worktree it is the top folder
+/// of the main repository, and without a repository it is `folder` itself.
 fn repository(folder: &Path) -> PathBuf {
-    // A team may outlive the folder that its lead worked in.
+    // The folder may no longer exist, because a team can outlive the folder that its lead worked
+    // in.
     Repository::of(folder).map_or_else(|_gone| folder.to_owned(), |repository| repository.top)
 }
 
@@ -381,7 +391,7 @@ mod tests {
 
     use super::Purpose::{Change, Look};
 
-    /// What is true of a candidate.
+    /// Bits for the properties of a candidate.
     const RUNS: u8 = 1;
     const HERE: u8 = 2;
     const NAMED: u8 = 4;

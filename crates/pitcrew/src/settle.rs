@@ -1,9 +1,11 @@
-//! Staying for a moment after a change, for a command that would end with it.
+//! Lets a command wait for a moment after a change, to redo the change if the reference client
+//! overwrites it.
 //!
-//! The reference client writes `config.json` and tasks without a lock, and 4 of 25 changes of a busy member's mode were
-//! lost to it (2.1.39, two cores under load). Its writes came up to 0.11 s after the change; 0.85 s once, from a teammate
-//! that was just starting, which is more than a command should take. The store makes such a change again when it looks at
-//! the file; a run goes on looking, a command has to do it here.
+//! The reference client writes `config.json` and tasks without a lock. In a test, 4 of 25 changes
+//! of a busy member's mode were lost to such a write (2.1.39, two cores under load). Its writes
+//! came up to 0.11 s after the change. One came 0.85 s after, from a teammate that was just
+//! starting; a command should not take that long. The store redoes a lost change when it reads the
+//! file again. A run keeps reading the files, but a command must do so here.
 
 use std::time::Duration;
 
@@ -11,14 +13,14 @@ use pitcrew_team::{SpawnRecord, Team};
 
 use crate::failure::Failure;
 
-/// How long a command stays; twice what a teammate in a turn was seen to take.
+/// The time that a command waits. It is twice the longest delay seen from a teammate in a turn.
 const STAY: Duration = Duration::from_millis(240);
 
-/// The pause between two looks.
+/// The pause between two reads.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// Stays until what was changed in the team's config or tasks is unlikely to be overwritten from an older reading; not at
-/// all in a team whose teammates are all ours, for we lock.
+/// Waits until a change to the team's config or tasks is unlikely to be overwritten with an older
+/// version. Does not wait if pitcrew runs all teammates, because pitcrew locks the files.
 ///
 /// # Errors
 /// When the team's files cannot be read.
@@ -31,6 +33,7 @@ pub(crate) async fn until_kept(team: &Team) -> Result<(), Failure> {
     while stayed < STAY {
         tokio::time::sleep(PAUSE).await;
         stayed += PAUSE;
+        // Reading the files makes the store redo a change that was overwritten.
         let _kept = (team.config().await?, team.tasks().await?);
     }
     Ok(())

@@ -1,6 +1,8 @@
-//! Trust in a project's files at the command line: the question with its list, and what is said of what is left out.
+//! Trust in a project's files, on the command line: asks the question with its list, and reports
+//! what is ignored.
 //!
-//! What the files would do and how far they count is `pitcrew_runtime::trust`'s; here the list is printed, and the question asked.
+//! `pitcrew_runtime::trust` determines what the files would do and which of them take effect. This
+//! module prints the list and asks the question.
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +17,14 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::trust_prompt;
 use crate::output::{self, visible};
 
-/// So many names of what is left out are said, the rest as a number.
+/// The most names of ignored entries that are printed. Of the others only the number is.
 const MOST_KEYS: usize = 12;
 
-/// So much of a name is said.
+/// The most characters that are printed of one name.
 const KEY_CHARS: usize = 60;
 
-/// Trusts what a project's files would do now, for this run: it goes into the command line's layer, and from there to
-/// teammates in panes.
+/// Trusts what a project's files would do now, for this run only. Stores that in the command line's
+/// layer of settings, from which teammates in panes get it too.
 ///
 /// # Errors
 /// When the files cannot be read.
@@ -33,6 +35,7 @@ pub(crate) fn for_this_run(
 ) -> Result<(), Failure> {
     let project = read(context, folder)?;
     let digests: Vec<&str> = project.items().iter().map(|item| item.digest.as_str()).collect();
+    // A project without such files needs no trust.
     if digests.is_empty() {
         return Ok(());
     }
@@ -42,13 +45,15 @@ pub(crate) fn for_this_run(
     Ok(())
 }
 
-/// Asks the person at the terminal whether a project is trusted, unless that was answered before, and keeps the answer.
+/// Asks the user at the terminal whether a project is trusted, unless that was answered before, and
+/// stores the answer.
 ///
 /// # Errors
-/// When the files cannot be read, or the answer cannot be kept.
+/// When the files cannot be read, or the answer cannot be stored.
 pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
     let project = read(context, folder)?;
-    // Where the answers cannot be read none can be kept; the run says so.
+    // If the earlier answers cannot be read, a new one cannot be stored either. The run reports the
+    // error.
     let Ok(trust) = Trust::load(&context.root) else { return Ok(()) };
     let before = match trust.state(&project) {
         TrustState::UsersOwn
@@ -67,7 +72,7 @@ pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Says what of a project's files was left out, in few words.
+/// Prints a short list of the parts of a project's files that are ignored.
 pub(crate) fn say(loaded: &Loaded) {
     let top =
         loaded.top.as_deref().map(|top| visible(&top.display().to_string())).unwrap_or_default();
@@ -79,6 +84,7 @@ pub(crate) fn say(loaded: &Loaded) {
             WhyLeftOut::Grown => format!("it would do more than when you trusted {top}"),
             WhyLeftOut::Never => "no project may set it".to_owned(),
         };
+        // The hint about trust helps only for entries that trust would let take effect.
         can_be_trusted |= *why != WhyLeftOut::Never;
         output::remark(&format!(
             "left out of {}: {} ({because})",
@@ -96,10 +102,11 @@ pub(crate) fn say(loaded: &Loaded) {
     }
 }
 
-/// Reads the project in a folder, else in the one that the command was called in, with the top folder of its repository.
+/// Reads the project in a folder, by default the working folder. Also returns the top folder of its
+/// repository.
 ///
 /// # Errors
-/// When there is no such folder, or its files cannot be read.
+/// When the folder does not exist, or its files cannot be read.
 pub(crate) fn find(
     context: &Context,
     folder: Option<&Path>,
@@ -115,24 +122,25 @@ pub(crate) fn find(
     }
 }
 
-/// Reads a project.
+/// Reads the files of a project that need trust.
 ///
 /// # Errors
-/// When its files cannot be read.
+/// When the files cannot be read.
 pub(crate) fn read(context: &Context, folder: &Path) -> Result<Project, Failure> {
     context.project(folder)
 }
 
-/// Keeps an answer.
+/// Stores the user's answer for a project.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the answer cannot be written.
 pub(crate) fn keep(context: &Context, project: &Project, answer: Answer) -> Result<(), Failure> {
     let now = jiff::Timestamp::now().to_string();
     Trust::answer(&context.root, project, answer, &now).map_err(Failure::unusable)
 }
 
-/// What a project's files would do, a line each, and then what counts in no case.
+/// The effects of a project's files, one per line, and then the settings that never take effect
+/// from a project.
 pub(crate) fn list(project: &Project) -> String {
     let lines = TrustQuestion::list(project);
     lines.iter().map(|line| format!("  {}", line.text)).collect::<Vec<_>>().join("\n")

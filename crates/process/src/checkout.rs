@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// The folder with the `.git` that git finds from here, whatever has that name.
+/// Returns the nearest folder, from here upwards, that contains a `.git` of any kind.
 pub fn checkout_around(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())
 }

@@ -1,8 +1,9 @@
-//! Reads files that others may have put there: settings, agent definitions and instructions.
+//! Reads files that may come from other people: settings, agent definitions and instructions.
 //!
-//! Whoever gives a repository or an archive chooses what stands under such a name: a FIFO that nobody writes, a device
-//! without an end, a link to a private key, a file of many gigabytes. Only plain files of bounded size are read, and a
-//! project's only below its folder. Nothing here waits, and everything else is refused in words.
+//! The author of a repository or archive decides what is at such a path. It can be a FIFO without a
+//! writer, a device without an end, a link to a private key, or a file of many gigabytes. So only
+//! plain files of limited size are read, and a project's file only below the project's folder.
+//! Nothing here blocks. Everything else is refused with a reason.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -12,36 +13,37 @@ use rustix::fs::{FileType, Mode};
 
 use crate::handle::{Folder, READ, Unopened, plain};
 
-/// The folder of git, whose configuration may hold passwords of remotes. No file of a project leads into it.
+/// The git folder. Its configuration may contain passwords of remotes, so no project file may lead
+/// into it.
 const GIT_FOLDER: &str = ".git";
 
-/// Says why a file is not read.
+/// Reason why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// Something else stands where a plain file should.
+    /// The path is not a plain file.
     #[error("it is {kind}, and only plain files are read")]
     NotPlain {
-        /// What it is, with its article.
+        /// The actual kind of file, with its article ("a FIFO").
         kind: &'static str,
     },
-    /// A link leads out of the folder that the file is from.
+    /// A symbolic link leads out of the allowed folder.
     #[error("it leads to {}, out of {}", target.display(), folder.display())]
     LeadsOut {
-        /// The end of the link.
+        /// The target of the link.
         target: PathBuf,
-        /// The folder.
+        /// The allowed folder.
         folder: PathBuf,
     },
-    /// The file is longer than any honest one.
+    /// The file is larger than the limit.
     #[error("it is longer than {limit} bytes")]
     TooLong {
-        /// The bound in bytes.
+        /// The limit in bytes.
         limit: u64,
     },
     /// The file is not UTF-8.
     #[error("it is not UTF-8 text")]
     NotText,
-    /// The system said no.
+    /// The system call failed.
     #[error("{0}")]
     Io(#[source] io::Error),
 }
@@ -69,20 +71,21 @@ impl Refused {
     }
 }
 
-/// Where a file comes from, and so where links in it may lead.
+/// The origin of a file, which decides where its symbolic links may lead.
 #[derive(Clone, Copy, Debug)]
 pub enum Given<'a> {
-    /// By the user or the machine's owner, in their own places: links may lead anywhere.
+    /// The user or the machine's administrator. Links may lead anywhere.
     ByUser,
-    /// By a project: the file must lie below one of these folders, also when it is a link, and not in their `.git`.
+    /// A project. The file, with links resolved, must be below one of these folders, and not in a
+    /// `.git`.
     Below(&'a [PathBuf]),
 }
 
 impl Given<'_> {
-    /// Reads a plain file of at most `limit` bytes; `None` when there is none.
+    /// Reads a plain file of at most `limit` bytes. Returns `None` if there is no such file.
     ///
     /// # Errors
-    /// When it is no plain file, is too long, leads out of its folder, or cannot be read.
+    /// If it is not a plain file, is too large, leads out of its folder, or cannot be read.
     pub fn read(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Refused> {
         match self.open(path) {
             Ok(file) => contents(file, limit).map(Some),
@@ -91,20 +94,21 @@ impl Given<'_> {
         }
     }
 
-    /// As [`Given::read`], for text.
+    /// Reads a text file like [`Given::read`].
     ///
     /// # Errors
-    /// As [`Given::read`], and when it is not UTF-8.
+    /// The errors of [`Given::read`], or if the file is not UTF-8.
     pub fn read_text(self, path: &Path, limit: u64) -> Result<Option<String>, Refused> {
         let bytes = self.read(path, limit)?;
         bytes.map(|bytes| String::from_utf8(bytes).map_err(|_| Refused::NotText)).transpose()
     }
 
-    /// The files of a folder whose names end so, sorted; none when there is no such folder. At most `most` are listed, and
-    /// the answer says whether there are more.
+    /// Returns the files of a folder whose names have the extension `ending`, sorted. At most
+    /// `most` files are returned, and the flag says whether there are more. Returns no files if
+    /// there is no such folder.
     ///
     /// # Errors
-    /// When it is no folder, leads out of its folder, or cannot be read.
+    /// If it is not a folder, leads out of its allowed folder, or cannot be read.
     pub fn list(
         self,
         folder: &Path,
@@ -129,10 +133,11 @@ impl Given<'_> {
         Ok((files, has_more))
     }
 
-    /// The end of a plain file: at most `most` bytes, as text; what is not UTF-8 is replaced. `None` when there is no such file.
+    /// Reads the last `most` bytes of a plain file as text. Bytes that are not UTF-8 are replaced.
+    /// Returns `None` if there is no such file.
     ///
     /// # Errors
-    /// When it is no plain file, leads out of its folder, or cannot be read.
+    /// If it is not a plain file, leads out of its folder, or cannot be read.
     pub fn read_end(self, path: &Path, most: u64) -> Result<Option<String>, Refused> {
         let mut file = match self.open(path) {
             Ok(file) => file,
@@ -146,10 +151,11 @@ impl Given<'_> {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// What a plain file holds from `offset` on: at most `most` bytes. `None` when there is no such file.
+    /// Reads at most `most` bytes of a plain file, starting at `offset`. Returns `None` if there is
+    /// no such file.
     ///
     /// # Errors
-    /// When it is no plain file, leads out of its folder, or cannot be read.
+    /// If it is not a plain file, leads out of its folder, or cannot be read.
     pub fn read_from(
         self,
         path: &Path,
@@ -167,10 +173,11 @@ impl Given<'_> {
         Ok(Some(bytes))
     }
 
-    /// What is in a folder, of whatever kind, sorted; nothing when there is no such folder.
+    /// Returns the paths of all entries of a folder, of any kind, sorted. Returns nothing if there
+    /// is no such folder.
     ///
     /// # Errors
-    /// When it is no folder, leads out of its folder, or cannot be read.
+    /// If it is not a folder, leads out of its allowed folder, or cannot be read.
     pub fn entries(self, folder: &Path) -> Result<Vec<PathBuf>, Refused> {
         let real = match self.real(folder) {
             Ok(real) => real,
@@ -192,11 +199,12 @@ impl Given<'_> {
             }
             Self::Below(_) => open_real(&self.real(path)?)?,
         };
+        // Check again after opening, because the file may have been replaced meanwhile.
         plain(rustix::fs::fstat(&file).map_err(system)?)?;
         Ok(file)
     }
 
-    /// The path with its links resolved, when it may be read.
+    /// Returns the path with symbolic links resolved, if it may be read.
     pub fn real(self, path: &Path) -> Result<PathBuf, Refused> {
         let real = fs::canonicalize(path).map_err(Refused::Io)?;
         match self {
@@ -218,10 +226,11 @@ fn leads_out(target: &Path, folders: &[PathBuf]) -> Refused {
     Refused::LeadsOut { target: target.to_path_buf(), folder }
 }
 
-/// Whether somebody else may open what is at a path, links followed: a plain file of at most `limit` bytes, or nothing.
+/// Checks that another program can safely open the path, with symbolic links followed: it must be a
+/// plain file of at most `limit` bytes, or not exist.
 ///
 /// # Errors
-/// When it is something else.
+/// If it is anything else.
 pub fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
     let stat = match rustix::fs::stat(path).map_err(system) {
         Err(Refused::Io(_)) => return Ok(()),
@@ -235,7 +244,8 @@ pub fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
     }
 }
 
-/// Opens a plain file by its real path: a link that was put on the way in the meantime is noticed.
+/// Opens a plain file by its resolved path. If a symbolic link was put into the path meanwhile,
+/// this fails.
 pub fn open_real(real: &Path) -> Result<File, Refused> {
     let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));
@@ -244,10 +254,11 @@ pub fn open_real(real: &Path) -> Result<File, Refused> {
     Ok(file)
 }
 
-/// Reads a plain file of at most `limit` bytes that is UTF-8 text, whoever it is from. Links may lead to its folder only.
+/// Reads a plain UTF-8 file of at most `limit` bytes. Symbolic links are allowed in the path of its
+/// folder, but the file itself must not be a link.
 ///
 /// # Errors
-/// When it is something else, or is not there.
+/// If it is anything else or does not exist.
 pub fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));
@@ -257,23 +268,23 @@ pub fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
     String::from_utf8(bytes).map_err(|_| Refused::NotText)
 }
 
-/// Reads a configuration of git as far as it is text, links followed; none where there is no plain file of at most `limit`
-/// bytes.
+/// Reads a git configuration and follows symbolic links. Bytes that are not UTF-8 are replaced.
+/// Returns None unless it is a plain file of at most `limit` bytes.
 pub fn read_git_config(path: &Path, limit: u64) -> Option<String> {
     let bytes = Given::ByUser.read(path, limit).ok()??;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// All that an open file holds, if that is at most `limit` bytes.
+/// Reads the whole content of an open file.
 ///
 /// # Errors
-/// When it is longer, or cannot be read.
+/// If it is larger than `limit` bytes, or cannot be read.
 pub fn contents(file: File, limit: u64) -> Result<Vec<u8>, Refused> {
     if file.metadata().map_err(Refused::Io)?.len() > limit {
         return Err(Refused::TooLong { limit });
     }
     let mut bytes = Vec::new();
-    // One more than allowed, so that a file that grows meanwhile is noticed.
+    // Read one byte more than allowed, to detect a file that grows meanwhile.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(Refused::Io)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
         return Err(Refused::TooLong { limit });

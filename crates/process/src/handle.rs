@@ -1,9 +1,11 @@
-//! Opens files and folders by their real paths, so that no part of a path can be a link.
+//! Opens files and folders by their resolved paths, and fails if any part of the path is a symbolic
+//! link.
 //!
-//! A path is resolved, judged, and opened a moment later. A command that runs meanwhile can put a link in the place of a
-//! folder on the way. Whoever opens the judged path through this module gets what was judged, or an error: never the
-//! target of a link. Everything below is reached through the handle of its folder. Nothing here waits for a FIFO, and no
-//! device is opened.
+//! A path is resolved and judged, and opened a moment later. A command that runs meanwhile can
+//! replace a folder on the path by a symbolic link. Opening the judged path through this module
+//! returns exactly the judged file, or an error, and never the target of a link. Each file is
+//! opened relative to the descriptor of its folder. Nothing here waits for a FIFO, and no device is
+//! opened.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,27 +16,29 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-/// How folders on the way to a file are opened. `PATH` needs no right to list them.
+/// Flags to open the folders on the path to a file. With `PATH`, no permission to list them is
+/// needed.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const WAY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// How a file is read: a FIFO, a device or a terminal does not make us wait or become ours.
+/// Flags to open a file for reading. Opening a FIFO or device does not block, and a terminal does
+/// not become our controlling terminal.
 pub const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// How a new file is made: under a name that nothing has, a link neither.
+/// Flags to create a file. They fail if anything has the name, even a symbolic link.
 const MAKE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
-/// Says why no file was opened.
+/// Reason why a file was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Unopened {
-    /// Something else than a plain file has the name.
+    /// The path is not a plain file.
     #[error("it is no plain file")]
     NotPlain(FileType),
-    /// The system said no.
+    /// The system call failed.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -45,27 +49,28 @@ impl From<Errno> for Unopened {
     }
 }
 
-/// Whether a real path was not opened since a link is part of it now.
+/// Whether opening failed because a part of the resolved path is now a symbolic link.
 pub fn is_link_in_the_way(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// A folder, by handle: it stays the same folder whatever its path means meanwhile.
+/// An open folder. It stays the same folder, even if its path leads elsewhere meanwhile.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
 
 impl Folder {
-    /// Opens the folder of an absolute path without links.
+    /// Opens a folder by its absolute path, which must not contain symbolic links.
     ///
     /// # Errors
-    /// When the system says no; with `ELOOP` ([`is_link_in_the_way`]) when a part of the path is a link.
+    /// If the system call fails. The error is `ELOOP` ([`is_link_in_the_way`]) if a part of the
+    /// path is a link.
     pub fn open(real: &Path) -> io::Result<Self> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         {
             use rustix::fs::ResolveFlags;
             let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             match rustix::fs::openat2(CWD, real, WAY, Mode::empty(), no_links) {
-                // Some containers answer calls that they do not know with EPERM.
+                // Some containers return EPERM for system calls that they do not know.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 opened => return Ok(Self(opened?)),
             }
@@ -73,7 +78,7 @@ impl Folder {
         Self::walk_to(real)
     }
 
-    /// As [`Folder::open`], for kernels without `openat2`: one part after the other.
+    /// Opens a folder like [`Folder::open`], component by component, for kernels without `openat2`.
     fn walk_to(real: &Path) -> io::Result<Self> {
         let mut folder = Self(rustix::fs::openat(CWD, "/", WAY, Mode::empty())?);
         for part in real.components() {
@@ -86,39 +91,41 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Opens a folder in it.
+    /// Opens a subfolder of this folder.
     ///
     /// # Errors
-    /// As [`Folder::open`].
+    /// The errors of [`Folder::open`].
     pub fn folder(&self, name: &OsStr) -> io::Result<Self> {
         let problem = match rustix::fs::openat(&self.0, name, WAY | OFlags::NOFOLLOW, Mode::empty())
         {
             Ok(opened) => return Ok(Self(opened)),
             Err(problem) => problem,
         };
-        // Of a link that must be a folder the system says that it is none.
+        // For a symbolic link the system reports `ENOTDIR`, because a folder was requested. Report
+        // `ELOOP` instead.
         let is_link = problem == Errno::NOTDIR
             && self.stat(name).is_ok_and(|stat| kind(&stat) == FileType::Symlink);
         Err(if is_link { Errno::LOOP } else { problem }.into())
     }
 
-    /// Opens a folder in it, which is made if there is none.
+    /// Opens a subfolder of this folder, and creates it if it is missing.
     ///
     /// # Errors
-    /// As [`Folder::open`], and when it cannot be made.
+    /// The errors of [`Folder::open`], or if it cannot be created.
     pub fn folder_made(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(mode)) {
+            // An existing entry may be a symbolic link, so open it with the usual check.
             Ok(()) | Err(Errno::EXIST) => self.folder(name),
             Err(problem) => Err(problem.into()),
         }
     }
 
-    /// Opens a plain file in it for reading.
+    /// Opens a plain file in this folder for reading.
     ///
     /// # Errors
-    /// When there is none, or something else has the name, such as a link.
+    /// If there is no such file, or if it is not a plain file (such as a symbolic link).
     pub fn file(&self, name: &OsStr) -> Result<(File, Stat), Unopened> {
-        // Looked at before it is opened: opening a device may do something.
+        // Check the kind before opening, because opening a device may have an effect.
         plain(self.stat(name)?)?;
         let file = match rustix::fs::openat(&self.0, name, READ | OFlags::NOFOLLOW, Mode::empty()) {
             Err(Errno::LOOP) => return Err(Unopened::NotPlain(FileType::Symlink)),
@@ -128,10 +135,11 @@ impl Folder {
         Ok((file, stat))
     }
 
-    /// Opens what a name in it leads to, links followed, if that is a plain file. For what only steers us, and is not shown.
+    /// Opens a plain file by a path relative to this folder, and follows symbolic links. Use it
+    /// only for files that control our behavior and whose content is not shown.
     ///
     /// # Errors
-    /// When there is none, or something else is at the end.
+    /// If there is no such file, or if it is not a plain file.
     pub fn file_behind(&self, name: &Path) -> Result<(File, Stat), Unopened> {
         plain(rustix::fs::statat(&self.0, name, AtFlags::empty())?)?;
         let file = File::from(rustix::fs::openat(&self.0, name, READ, Mode::empty())?);
@@ -139,18 +147,18 @@ impl Folder {
         Ok((file, stat))
     }
 
-    /// What has a name in it, a link itself.
+    /// Returns the metadata of an entry. A symbolic link is not followed.
     ///
     /// # Errors
-    /// When there is nothing, or the system says no.
+    /// If there is no such entry, or if the system call fails.
     pub fn stat(&self, name: &OsStr) -> rustix::io::Result<Stat> {
         rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// The names in it, sorted, each with its kind.
+    /// Returns the names of all entries, sorted, each with its kind.
     ///
     /// # Errors
-    /// When it cannot be listed.
+    /// If the folder cannot be listed.
     pub fn list(&self) -> io::Result<Vec<(OsString, FileType)>> {
         use std::os::unix::ffi::OsStrExt as _;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -162,6 +170,7 @@ impl Folder {
                 continue;
             }
             let kind = match entry.file_type() {
+                // Some file systems do not report the kind in a listing.
                 FileType::Unknown => self.stat(name).map_or(FileType::Unknown, |stat| kind(&stat)),
                 known => known,
             };
@@ -171,29 +180,30 @@ impl Folder {
         Ok(found)
     }
 
-    /// Makes a file in it, under a name that nothing has.
+    /// Creates a file in this folder. The name must be free.
     ///
     /// # Errors
-    /// When something has the name, or the system says no.
+    /// If the name is in use, or if the system call fails.
     pub fn make_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         Ok(File::from(rustix::fs::openat(&self.0, name, MAKE, Mode::from_raw_mode(mode))?))
     }
 
-    /// Renames a file in it, and replaces what has the new name.
+    /// Renames a file in this folder. A file with the new name is replaced.
     ///
     /// # Errors
-    /// When the system says no.
+    /// If the system call fails.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Renames a file in it to a name that nothing has.
+    /// Renames a file in this folder to a name that must be free.
     ///
     /// # Errors
-    /// With `AlreadyExists` when something has it; and when the system says no.
+    /// `AlreadyExists` if the name is in use, or another error if the system call fails.
     pub fn rename_to_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
-            // Some file systems know no such rename.
+            // Some file systems do not support `RENAME_NOREPLACE`, so create a hard link and remove
+            // the old name.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 rustix::fs::linkat(&self.0, from, &self.0, to, AtFlags::empty())?;
                 self.remove_file(from)
@@ -202,10 +212,10 @@ impl Folder {
         }
     }
 
-    /// Removes a name in it that is no folder's.
+    /// Removes an entry of this folder that is not a folder.
     ///
     /// # Errors
-    /// When the system says no.
+    /// If the system call fails.
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
@@ -215,10 +225,10 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Passes on what a plain file is.
+/// Returns the metadata unchanged if it is that of a plain file.
 ///
 /// # Errors
-/// When it is something else.
+/// If it is another kind of file.
 pub fn plain(stat: Stat) -> Result<Stat, Unopened> {
     match kind(&stat) {
         FileType::RegularFile => Ok(stat),

@@ -1,7 +1,9 @@
-//! Which process is meant: its number *and* its start, so that a number that was given again is never taken for it.
+//! Identifies a process by its number *and* its start time, so that a later process with the same
+//! number is never confused with it.
 //!
-//! Watching for the end of a process, and signalling it, also when it is not our child. Where there is no `/proc` the start
-//! is not known, and the number alone must do. What a process started itself is found by `process`.
+//! Also waits for the end of a process and sends signals, even if it is not a child of this
+//! process. Without `/proc`, the start time is unknown and only the number is compared. The module
+//! `process` finds the processes that a process has started.
 
 use std::fs;
 use std::io;
@@ -15,37 +17,37 @@ use pitcrew_protocol::ProcessRef;
 
 use crate::job::ProcessGroup;
 
-/// How often the end of a process is looked for where the system cannot tell it.
+/// Interval for checking whether a process has ended, on systems that cannot report it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A process, told apart from a later one with the same number.
+/// A process, distinguished from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// Its process id.
     pub pid: u32,
-    /// Its start in clock ticks since boot; 0 where there is no `/proc`.
+    /// Its start time in clock ticks since boot. 0 where there is no `/proc`.
     pub start_ticks: u64,
 }
 
-/// What came of a signal.
+/// The result of sending a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Signalled {
-    /// It was sent.
+    /// The signal was sent.
     Sent,
-    /// The process is gone; nothing was sent.
+    /// The process has ended. No signal was sent.
     Gone,
 }
 
-/// What came of stopping a process and all that it started.
+/// The result of stopping a process and all processes that it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Stopped {
-    /// Nothing of it was running any more.
+    /// None of the processes was still running.
     WasGone,
-    /// All of it has ended.
+    /// All of the processes have ended.
     Ended,
-    /// Some of it still runs: it is another user's, or sits in a system call that does not end.
+    /// Some of the processes still run. They belong to another user or hang in a system call.
     StillRunning,
 }
 
@@ -62,14 +64,15 @@ impl From<ProcessIdentity> for ProcessRef {
 }
 
 impl ProcessIdentity {
-    /// This process.
+    /// Returns the identity of this process.
     #[must_use]
     pub fn own() -> Self {
         let pid = std::process::id();
         Self::of(pid).unwrap_or(Self { pid, start_ticks: 0 })
     }
 
-    /// The clock that starts are counted by, now: what started later has more ticks.
+    /// Returns the current time on the clock that measures process starts. A process that starts
+    /// later has more ticks.
     #[cfg(target_os = "linux")]
     pub fn ticks_now() -> u64 {
         let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -80,35 +83,38 @@ impl ProcessIdentity {
             .saturating_add(nanoseconds.saturating_mul(a_second) / 1_000_000_000)
     }
 
-    /// No starts are known here.
+    /// Process start times are not known on this system.
     #[cfg(not(target_os = "linux"))]
     pub fn ticks_now() -> u64 {
         u64::MAX
     }
 
-    /// The process that has this number now; `None` when none does, or only one that has ended and is not yet reaped.
+    /// Returns the running process with this number. Returns `None` if there is none, or if it has
+    /// ended and is not yet reaped.
     #[must_use]
     #[cfg(target_os = "linux")]
     pub fn of(pid: u32) -> Option<Self> {
         Entry::read(pid).map(|entry| entry.identity)
     }
 
-    /// The process that has this number now; `None` when none does.
+    /// Returns the process with this number, or `None` if there is none.
     #[must_use]
     #[cfg(not(target_os = "linux"))]
     pub fn of(pid: u32) -> Option<Self> {
         let process = Self { pid, start_ticks: 0 };
         let there = rustix::process::test_kill_process(process.number()?);
+        // `EPERM` shows that the process exists but belongs to another user.
         matches!(there, Ok(()) | Err(Errno::PERM)).then_some(process)
     }
 
-    /// Whether it still runs.
+    /// Returns true if the process still runs.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Waits for its end; returns at once when it is gone. The kernel tells of it without being asked, on Linux.
+    /// Waits until the process ends. Returns at once if it has already ended. On Linux, the kernel
+    /// reports the end without polling.
     pub async fn ended(&self) {
         #[cfg(target_os = "linux")]
         match self.open().and_then(|process| process.map(watched).transpose()) {
@@ -145,13 +151,16 @@ impl ProcessIdentity {
         told(sent)
     }
 
-    /// Sends a signal to all of the group it leads; to the process alone when it leads none.
+    /// Sends a signal to the process group that this process leads. If it leads none, sends it to
+    /// the process alone.
     ///
     /// # Errors
-    /// What the system said, such as `EPERM` for another user's process.
+    /// The error of the operating system, such as `EPERM` for another user's process.
     pub fn signal_group(&self, signal: Signal) -> io::Result<Signalled> {
         let entry = Entry::read(self.pid).filter(|entry| entry.identity == *self);
         match (entry, self.number()) {
+            // Signal the group only if this process leads it. Its number may otherwise name another
+            // group.
             (Some(entry), Some(number)) if entry.group == self.pid => {
                 told(rustix::process::kill_process_group(number, signal))
             }
@@ -159,8 +168,9 @@ impl ProcessIdentity {
         }
     }
 
-    /// Stops it and all that it started: TERM to its group, `grace`, then KILL. What it left behind is stopped also when
-    /// the process itself is gone already. This process does not stop itself.
+    /// Stops the process and all processes that it started: sends TERM to its group, waits `grace`,
+    /// then sends KILL. Also stops what is left if the process itself has ended. A process never
+    /// stops itself this way.
     pub async fn stop(&self, grace: Duration) -> Stopped {
         if *self == Self::own() {
             return Stopped::StillRunning;
@@ -168,7 +178,7 @@ impl ProcessIdentity {
         ProcessGroup::of_stranger(*self).stop_all(grace).await
     }
 
-    /// A handle on the very process; `None` when it is gone.
+    /// Opens a handle on exactly this process. Returns `None` if it has ended.
     #[cfg(target_os = "linux")]
     fn open(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
         use rustix::process::{PidfdFlags, pidfd_open};
@@ -178,7 +188,7 @@ impl ProcessIdentity {
             Err(Errno::SRCH) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // Opened first and looked at after: the number cannot come to mean another process in between without our seeing it.
+        // Check after opening. Another process cannot take the number unnoticed in between.
         Ok(self.is_alive().then_some(process))
     }
 
@@ -188,7 +198,7 @@ impl ProcessIdentity {
     }
 }
 
-/// A handle whose reading waits for the end of its process.
+/// Wraps the handle so that waiting for it to become readable waits for the end of the process.
 #[cfg(target_os = "linux")]
 fn watched(
     process: std::os::fd::OwnedFd,
@@ -208,7 +218,7 @@ fn told(sent: rustix::io::Result<()>) -> io::Result<Signalled> {
     }
 }
 
-/// What is not written as a process is.
+/// The error for a text that is not a valid process identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is no process: expected <pid>.<start in clock ticks since boot>")]
 pub struct ProcessWordsError {
@@ -216,7 +226,7 @@ pub struct ProcessWordsError {
 }
 
 impl ProcessIdentity {
-    /// The process as it stands on a command line: `<pid>.<start_ticks>`.
+    /// Returns the process in its command-line form: `<pid>.<start_ticks>`.
     #[must_use]
     pub fn to_words(self) -> String {
         format!("{}.{}", self.pid, self.start_ticks)
@@ -241,8 +251,8 @@ impl std::fmt::Display for ProcessIdentity {
     }
 }
 
-/// The machine and process namespace in which our process ids mean something, as clients of the session dialect write
-/// them: `HOST#pid:[NUMBER]`. `None` where there is no `/proc`.
+/// The machine and process namespace in which our process ids mean something, as clients of the
+/// session dialect write them: `HOST#pid:[NUMBER]`. `None` where there is no `/proc`.
 #[must_use]
 pub fn own_pid_space() -> Option<String> {
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
@@ -250,8 +260,8 @@ pub fn own_pid_space() -> Option<String> {
     Some(format!("{}#{}", machine.trim_end(), namespace.to_str()?))
 }
 
-/// Finds the process that was called as this member of a session, by the id of the agent among its words. Such an id holds part
-/// of the session's own, so no other session has it.
+/// Finds the process started as this member of a session, by the agent's id among its arguments.
+/// The id contains a part of the session's id, so it is unique to the session.
 #[must_use]
 pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
     let is_it = |entry: &Entry| {
@@ -260,6 +270,7 @@ pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
             .windows(2)
             .any(|pair| matches!(pair, [flag, id] if flag == "--agent-id" && id == agent_id))
     };
+    // Child processes may have the same arguments, so take the one that started first.
     Entry::all()
         .into_iter()
         .filter(is_it)
@@ -267,7 +278,8 @@ pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
         .min_by_key(|process| process.start_ticks)
 }
 
-/// One line of the process table. One that ended and is not reaped is not in it: it runs no more.
+/// One line of the process table. Processes that have ended but are not reaped are left out,
+/// because they no longer run.
 pub struct Entry {
     /// The process.
     pub identity: ProcessIdentity,
@@ -275,7 +287,7 @@ pub struct Entry {
     pub parent: u32,
     /// The id of its process group.
     pub group: u32,
-    /// The process that leads its session.
+    /// The number of the process that leads its session.
     pub session: u32,
 }
 
@@ -297,8 +309,8 @@ impl Entry {
         Self::parse(pid, &String::from_utf8_lossy(&bytes))
     }
 
-    /// The children of this process that have ended, are not reaped, and were not started by it but adopted. What it starts
-    /// itself is in its session, and in its group or the leader of another.
+    /// Returns the ended children of this process that are not reaped and that it adopted. Children
+    /// that it started itself are in its session, and are in its process group or lead their own.
     pub fn ended_and_adopted(&self) -> Vec<ProcessIdentity> {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();
@@ -314,31 +326,34 @@ impl Entry {
         ended.collect()
     }
 
-    /// What it was called with; nothing when that cannot be read.
+    /// Returns the arguments of the process. Empty if they cannot be read.
     pub fn words(&self) -> Vec<String> {
         let line = fs::read(format!("/proc/{}/cmdline", self.identity.pid)).unwrap_or_default();
         String::from_utf8_lossy(&line).split_terminator('\0').map(str::to_owned).collect()
     }
 
-    /// Whether it still has a program. A process that is just ending has none, shortly before the table says that it ended.
+    /// Returns true if the process still has a program. A process that is ending loses its program
+    /// shortly before the process table shows its end.
     pub fn has_program(&self) -> bool {
         let gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
         !fs::read_link(format!("/proc/{}/exe", self.identity.pid)).is_err_and(gone)
     }
 
-    /// The program's name in the process table; nothing when that cannot be read.
+    /// Returns the program's name from the process table. Empty if it cannot be read.
     pub fn name(&self) -> String {
         let name = fs::read(format!("/proc/{}/comm", self.identity.pid)).unwrap_or_default();
         String::from_utf8_lossy(&name).trim_end().to_owned()
     }
 
-    /// Reads a line of `/proc/PID/stat` of a process that runs.
+    /// Parses `/proc/PID/stat` of a running process.
     fn parse(pid: u32, line: &str) -> Option<Self> {
         Self::parse_any(pid, line).filter(|(_, has_ended)| !has_ended).map(|(entry, _)| entry)
     }
 
-    /// Reads a line of `/proc/PID/stat`, and whether the process has ended. The name in it may hold spaces and brackets.
+    /// Parses `/proc/PID/stat`. Also returns whether the process has ended. The program name in it
+    /// may contain spaces and brackets.
     fn parse_any(pid: u32, line: &str) -> Option<(Self, bool)> {
+        // The name may contain `)` itself, so split at the last one.
         let (_, after_name) = line.rsplit_once(')')?;
         let mut fields = after_name.split_ascii_whitespace();
         let state = fields.next()?;

@@ -1,14 +1,15 @@
-//! Processes this crate starts, each leading a group of its own, and how all of them are stopped.
+//! Starts processes, each as the leader of its own process group, and stops them together with all
+//! processes they started.
 //!
-//! A command may fork, put children into the background or move them to another session. What it
-//! started is found again in three ways: by process group, by descent, and by a tag in the
-//! environment that every child inherits. Only processes found so are ever signalled, each by its
-//! [`ProcessIdentity`]. Where there is no `/proc` only the group is known.
+//! A command may fork, put children into the background, or move them to another session. The
+//! processes it started are found in three ways: by process group, by descent, and by a tag in the
+//! environment that every child inherits. Signals are sent only to processes found this way, each
+//! by its [`ProcessIdentity`]. Without `/proc`, only the process group is known.
 //!
-//! A second tag names the process that started the command, so that what a killed process left behind
-//! is found and stopped by another one.
+//! A second tag names the process that started the command. If that process is killed, another one
+//! finds and stops the processes it left behind.
 //!
-//! What is run, and what becomes of its output, is left to the callers (the Bash tool, hooks).
+//! The callers (the Bash tool, hooks) decide which commands run and how their output is used.
 
 mod member;
 mod tags;
@@ -36,24 +37,26 @@ pub use tags::{
     started_by_a_tool,
 };
 
-/// How long the pipes are still waited for after the command itself ended. What it wrote is in the pipe by
-/// then; only a grandchild that kept the pipe open can make this last.
+/// Time to read the pipes after the command has ended. All its output is in the pipes by then. Only
+/// a grandchild that keeps a pipe open makes this wait necessary.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 
-/// How much of what then stands in a pipe is read: as much as a pipe can hold, and not all that a grandchild writes meanwhile.
+/// Maximum number of bytes read from a pipe after that time. It is as much as a pipe can hold, so a
+/// grandchild that keeps writing cannot prolong the read.
 const PIPE_MOST: usize = 1 << 20;
 
-/// How often stopping looks whether everything is gone.
+/// Interval for checking whether all processes have ended.
 const STOP_TICK: Duration = Duration::from_millis(10);
 
-/// How long what is left is killed again, as it may fork while it is being killed; and a busy machine lets nobody die at
-/// once.
+/// How long remaining processes are killed again. They may fork while they are killed, and on a
+/// busy machine a killed process needs time to end.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
-/// Bytes read from a pipe at once.
+/// Maximum number of bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Variables by which an outer git would redirect a git that we start, or a command of an agent.
+/// Variables of an outer git process that would redirect a git started by pitcrew or by an agent's
+/// command.
 const GIT_LEAKS: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -63,7 +66,7 @@ const GIT_LEAKS: [&str; 6] = [
     "GIT_PREFIX",
 ];
 
-/// Which of the two pipes a piece of output came from.
+/// The pipe that a piece of output came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// The standard output.
@@ -77,14 +80,15 @@ pub enum Stream {
 pub enum Ending {
     /// The command ended by itself.
     Exited(ExitStatus),
-    /// The deadline passed and everything it had started was stopped.
+    /// The deadline passed. The command and all processes it had started were stopped.
     DeadlinePassed,
-    /// It was cancelled and everything it had started was stopped.
+    /// The job was cancelled. The command and all processes it had started were stopped.
     Cancelled,
 }
 
 impl Ending {
-    /// The exit code a shell would show: 128 plus the number for a signal, none when we stopped it.
+    /// Returns the exit code as in a shell: 128 plus the signal number for a signal. Returns `None`
+    /// if pitcrew stopped the command.
     pub fn exit_code(&self) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         match self {
@@ -96,31 +100,33 @@ impl Ending {
     }
 }
 
-/// What a finished job leaves.
+/// The result of a finished job.
 #[derive(Debug)]
 #[must_use]
 pub struct Ended {
     /// How the command ended.
     pub ending: Ending,
-    /// Processes it left running, when there are any; dropping this kills them.
+    /// The processes that the command left running, if any. Dropping this kills them.
     pub left_behind: Option<ProcessGroup>,
 }
 
-/// A running command that leads its own process group, with both its pipes.
+/// A running command that leads its own process group, with the pipes of both outputs.
 ///
-/// Dropping it kills the command and everything it started.
+/// Dropping it kills the command and all processes it started.
 #[derive(Debug)]
 pub struct Job {
-    /// Stands first, so that it is dropped first: what the command started must be found before the
+    /// The first field, so that it is dropped first. The started processes must be found before the
     /// command itself is killed.
     group: ProcessGroup,
     child: Reaped,
     pipes: (Option<ChildStdout>, Option<ChildStderr>),
 }
 
-/// A child that is waited for also when it is dropped while it runs, so that it leaves no zombie.
+/// A child process that is reaped even if this value is dropped while the child runs, so that no
+/// zombie is left.
 ///
-/// Tokio alone looks after such a child when its driver next wakes, and that of an idle process may sleep for hours.
+/// Tokio alone reaps such a child only when its driver wakes up again, and in an idle process that
+/// may take hours.
 #[derive(Debug)]
 pub struct Reaped(Option<Child>);
 
@@ -130,10 +136,10 @@ impl Reaped {
         Self(Some(child))
     }
 
-    /// Waits until it ends.
+    /// Waits until the child ends.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the operating system.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         match &mut self.0 {
             Some(child) => child.wait().await,
@@ -148,7 +154,8 @@ impl Drop for Reaped {
         if matches!(child.try_wait(), Ok(Some(_))) {
             return;
         }
-        // Without a runtime this process is about to end, and its children are waited for by another.
+        // Without a tokio runtime this process is about to end, and another process reaps its
+        // children.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let reaped = child.kill().await;
@@ -159,14 +166,15 @@ impl Drop for Reaped {
 }
 
 impl Job {
-    /// Starts `command` in a process group of its own, without input, with both outputs piped.
+    /// Starts `command` in its own process group, without input and with both outputs piped.
     ///
     /// Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// What the system said when the process could not be started.
+    /// The error of the operating system if the process cannot be started.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         let tag = uuid::Uuid::new_v4().to_string();
+        // If pitcrew runs inside a git hook, these variables point to the outer repository.
         for name in GIT_LEAKS {
             command.env_remove(name);
         }
@@ -188,19 +196,19 @@ impl Job {
         Ok(Self { group, child: Reaped::new(child), pipes })
     }
 
-    /// Leaves to be done what has to be when the command and all it left running have ended.
+    /// Sets the cleanup that runs when the command and all processes it left running have ended.
     pub fn with_aftermath(mut self, aftermath: Aftermath) -> Self {
         self.group.aftermath = Some(aftermath);
         self
     }
 
-    /// Reads both pipes until the command ends, is cancelled or its deadline passes.
+    /// Reads both pipes until the command ends, is cancelled or reaches its deadline.
     ///
-    /// `sink` is given every piece as it arrives and must not block. Stopping sends TERM, waits
-    /// `grace`, then kills.
+    /// `sink` receives every piece of output as it arrives and must not block. To stop the command,
+    /// sends TERM, waits `grace`, then kills it.
     ///
     /// # Errors
-    /// What the system said when the command could not be waited for.
+    /// The error of the operating system if waiting for the command fails.
     pub async fn run(
         mut self,
         deadline: Option<Instant>,
@@ -241,7 +249,7 @@ impl Job {
     }
 }
 
-/// Waits for a moment, or for ever when there is none.
+/// Waits until a moment. Waits forever for `None`.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
@@ -249,7 +257,7 @@ async fn at(moment: Option<Instant>) {
     }
 }
 
-/// One end of a pipe with the buffer it is read into.
+/// The reading end of a pipe and its buffer.
 struct Pipe<R> {
     reader: Option<R>,
     buffer: Vec<u8>,
@@ -264,7 +272,8 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         self.reader.is_some()
     }
 
-    /// Reads what stands in the pipe now. Where we come to read it late, the time to wait for it is over, and it is there.
+    /// Reads the data that is in the pipe now, without waiting. Needed if this task runs so late
+    /// that the time for reading has passed although the data is there.
     fn rest(&mut self, mut sink: impl FnMut(&[u8])) {
         let mut room = PIPE_MOST;
         while room > 0 {
@@ -277,7 +286,8 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         }
     }
 
-    /// The next piece, none when the pipe has just closed; never ready once it is closed.
+    /// Returns the next piece of data, or `None` when the pipe closes. After that, the future never
+    /// completes.
     async fn next(&mut self) -> Option<&[u8]> {
         let Some(reader) = self.reader.as_mut() else {
             return std::future::pending().await;
@@ -292,38 +302,38 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
     }
 }
 
-/// Every process that one job started and that still runs.
+/// All processes that one job started and that still run.
 ///
 /// Dropping it kills them.
 #[derive(Debug)]
 pub struct ProcessGroup {
     claim: Claim,
     is_gone: bool,
-    /// Done with it.
+    /// The cleanup that runs when this group is dropped.
     aftermath: Option<Aftermath>,
 }
 
-/// By what the processes of a job are known.
+/// How the processes of a job are recognized.
 #[derive(Debug, Clone)]
 struct Claim {
     leader: ProcessIdentity,
     hold: Hold,
-    /// What stands in the environment of all of them.
+    /// The environment entry that all of them carry.
     mark: String,
-    /// The tag of the member that the leader ran: what it started carries it too.
+    /// The tag of the member that the leader ran. The processes it started carry the tag too.
     member: Option<String>,
-    /// What was seen running when the leader had ended.
+    /// The processes that were still running at the last check.
     survivors: Vec<ProcessIdentity>,
 }
 
-/// Why the number of the leader means the leader's group.
+/// Why the leader's number still identifies the leader's process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// The leader is our child and not reaped, so that its number cannot be given again.
+    /// The leader is an unreaped child of this process, so its number cannot be reused.
     Child,
-    /// The leader is somebody else's child: for as long as it is seen alive.
+    /// The leader is a child of another process. Its number is valid only while it is seen alive.
     Stranger,
-    /// It does not any more.
+    /// The number is no longer valid.
     None,
 }
 
@@ -334,12 +344,14 @@ impl ProcessGroup {
         Self { claim, is_gone: false, aftermath: None }
     }
 
-    /// A process that is not our child with all that it started, also when it is gone itself. Dropping it kills them.
+    /// Creates the group of a process that is not a child of this one, with all processes it
+    /// started. Works even if that process itself has ended. Dropping the group kills the
+    /// processes.
     pub fn of_stranger(process: ProcessIdentity) -> Self {
         Self { claim: Claim::on_stranger(process), is_gone: false, aftermath: None }
     }
 
-    /// Whether anything of it still runs.
+    /// Returns true if a process of the group still runs.
     pub async fn is_running(&mut self) -> bool {
         if !self.is_gone {
             self.claim.survivors = self.owned().await;
@@ -348,24 +360,25 @@ impl ProcessGroup {
         !self.is_gone
     }
 
-    /// What of it was seen running when it was looked at last.
+    /// Returns the processes that were running at the last check.
     pub fn members(&self) -> &[ProcessIdentity] {
         &self.claim.survivors
     }
 
-    /// Stops what a command left behind: TERM, `grace`, KILL.
+    /// Stops the processes that a command left behind: TERM, `grace`, KILL.
     pub async fn stop_left_behind(mut self, grace: Duration) {
         self.end_all(grace, None).await;
     }
 
-    /// Stops all of it and tells what came of it.
+    /// Stops all processes of the group and returns the result.
     pub async fn stop_all(mut self, grace: Duration) -> Stopped {
         if !self.is_running().await {
             return Stopped::WasGone;
         }
         self.end_all(grace, None).await;
         let stopped = if self.is_gone { Stopped::Ended } else { Stopped::StillRunning };
-        // What could not be killed now is not killed by trying once more.
+        // Processes that could not be killed now cannot be killed on drop either, so do not try
+        // again.
         self.is_gone = true;
         stopped
     }
@@ -374,18 +387,18 @@ impl ProcessGroup {
         self.end_all(grace, Some(child)).await;
     }
 
-    /// Takes note that the leader ended, and keeps what it left running.
+    /// Records that the leader has ended. Returns the group if processes are still running.
     async fn after_leader(mut self) -> Option<Self> {
         let mut still_running = self.is_running().await;
         if self.aftermath.as_ref().is_some_and(Aftermath::ends_all) {
-            // The kernel is about to end them.
+            // The kernel is about to end these processes, so wait for them.
             let end_of_waiting = Instant::now() + KILL_TIME;
             while still_running && Instant::now() < end_of_waiting {
                 tokio::time::sleep(STOP_TICK).await;
                 still_running = self.is_running().await;
             }
         }
-        // A look for nothing when it fails, and the next one does it.
+        // If this fails, the next call reaps them.
         let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
         self.claim.hold = Hold::None;
         still_running.then_some(self)
@@ -393,10 +406,13 @@ impl ProcessGroup {
 
     async fn end_all(&mut self, grace: Duration, mut child: Option<&mut Reaped>) {
         let mut left = self.owned().await;
-        // Once its parent is gone, one that changed its session and environment is found by this only.
+        // Remember these processes. If one of them changed its session and environment, it cannot
+        // be found in another way after its parent has ended.
         self.claim.survivors.clone_from(&left);
         self.claim.signal_group(Signal::TERM);
         signal_all(&left, Signal::TERM);
+        // Wait only for these processes. The KILL loop below also finds those that were forked in
+        // the meantime.
         let end_of_grace = Instant::now() + grace;
         while !left.is_empty() && Instant::now() < end_of_grace {
             tokio::time::sleep(STOP_TICK).await;
@@ -405,6 +421,7 @@ impl ProcessGroup {
         let end_of_killing = Instant::now() + KILL_TIME;
         loop {
             self.claim.signal_group(Signal::KILL);
+            // Look for processes again in every round, because one may have forked in the meantime.
             left = self.owned().await;
             if left.is_empty() || Instant::now() > end_of_killing {
                 break;
@@ -413,7 +430,8 @@ impl ProcessGroup {
             tokio::time::sleep(STOP_TICK).await;
         }
         if let Some(child) = child.as_mut() {
-            // A process inside an uninterruptible system call cannot be waited for; tokio reaps it later.
+            // A process in an uninterruptible system call may not end in time. Tokio reaps it
+            // later.
             let reaped = tokio::time::timeout(grace, child.wait()).await;
             tracing::debug!(leader = %self.claim.leader, ?reaped, "stopped");
         }
@@ -423,7 +441,8 @@ impl ProcessGroup {
         self.is_gone = self.claim.survivors.is_empty();
     }
 
-    /// What runs now; read away from the async threads as it walks the whole process table.
+    /// Returns the processes that run now. Reads on a blocking thread, because it reads the whole
+    /// process table.
     async fn owned(&self) -> Vec<ProcessIdentity> {
         let claim = self.claim.clone();
         tokio::task::spawn_blocking(move || claim.owned()).await.unwrap_or_default()
@@ -455,7 +474,7 @@ impl Claim {
             return;
         }
         if let Some(group) = self.leader.number() {
-            // Refused only when the group is empty already, or is another user's.
+            // This fails only if the group is already empty or belongs to another user.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
@@ -483,6 +502,8 @@ impl Claim {
         loop {
             let (found, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|entry| {
                 let descends = pids.contains(&entry.parent) && !is_left(entry);
+                // Only the first pass needs to check tags and groups. The later ones follow the new
+                // parents.
                 descends || (is_first_pass && self.names(entry, owns_group))
             });
             if found.is_empty() {
@@ -503,15 +524,16 @@ impl Claim {
     }
 }
 
-/// What a process that is not our child started and left running, and it itself while it runs.
+/// Returns the process, if it still runs, and the processes that it left running. It is not a child
+/// of this process.
 pub async fn left_by(process: ProcessIdentity) -> Vec<ProcessIdentity> {
-    // Read away from the async threads as it walks the whole process table.
+    // Use a blocking thread, because this reads the whole process table.
     let owned = tokio::task::spawn_blocking(move || Claim::on_stranger(process).owned());
     owned.await.unwrap_or_default()
 }
 
-/// Lets go of the numbers of children that have ended and were not started by us but adopted: where this process adopts
-/// what commands move out of sight. For those we start ourselves tokio waits.
+/// Reaps the ended children that this process adopted. It adopts processes that commands have
+/// detached from themselves. Tokio reaps the children that this process started itself.
 fn reap_adopted() {
     let Some(this) = Entry::read(std::process::id()) else { return };
     for number in this.ended_and_adopted().iter().filter_map(ProcessIdentity::number) {
@@ -520,18 +542,19 @@ fn reap_adopted() {
     }
 }
 
-/// Waits until all of them have ended, and lets go of the numbers of those that were adopted when their parents were killed.
+/// Waits until all of them have ended. Then reaps those that this process adopted when their
+/// parents were killed.
 async fn reap_killed(killed: Vec<ProcessIdentity>) {
     let ends = killed.iter().map(ProcessIdentity::ended);
     if tokio::time::timeout(KILL_TIME, futures_util::future::join_all(ends)).await.is_err() {
         tracing::debug!(?killed, "not all have ended");
     }
-    // A look for nothing when it fails, and the next one does it.
+    // If this fails, the next call reaps them.
     let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
 }
 
-/// They may end between the look and the signal; then there is nothing left to do. One that is another user's is told by
-/// still being there after.
+/// Signals all of the processes. One may end before it gets the signal, and then nothing is left to
+/// do. A process of another user cannot be signalled, and the caller sees that it still runs.
 fn signal_all(processes: &[ProcessIdentity], signal: Signal) {
     for process in processes {
         if let Err(error) = process.signal(signal) {
@@ -546,8 +569,8 @@ mod tests {
 
     use super::*;
 
-    /// A command that is answered late: whoever takes its output is held up, each time for longer than the pipes are waited
-    /// for.
+    /// Tests a slow reader: the receiver of the output blocks longer than the time for reading the
+    /// pipes.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn what_a_command_wrote_is_read_however_late_it_is_read() {
         const WRITTEN: usize = 60_000;
@@ -564,7 +587,8 @@ mod tests {
         assert_eq!(ended.ending.exit_code(), Some(0));
         assert_eq!(read, 2 * WRITTEN);
     }
-    /// Nothing else happens in the process meanwhile: a timer or a read would have tokio look after it by chance.
+    /// Nothing else may happen in the process meanwhile. A timer or a read would wake tokio, which
+    /// could reap the child by chance.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_command_that_is_let_go_leaves_no_zombie_in_an_idle_process() {
         for _ in 0..20 {

@@ -1,34 +1,35 @@
-//! Whose a pane is, as one word that every terminal can keep: `root/team/agent`.
+//! A pane's tag: the owner of the pane as one word that every terminal can store,
+//! `root/team/agent`.
 //!
-//! All but ASCII letters, digits, `-`, `_` and the two slashes is written as `%XX`, so that the word means itself in
-//! formats, patterns, shells and JSON.
+//! All characters except ASCII letters, digits, `-`, `_` and the two slashes are written as `%XX`.
+//! So the word needs no escaping in formats, patterns, shells and JSON.
 
 use std::fmt;
 use std::str::FromStr;
 
 use pitcrew_protocol::{AgentName, TeamDir};
 
-/// Whose a pane is.
+/// The owner of a pane.
 ///
-/// As text (`Display`, `FromStr`) it is `root/team/agent`; without an agent it ends with the slash and stands for every
-/// agent of the team.
+/// As text (`Display`, `FromStr`) it is `root/team/agent`. Without an agent the text ends with a
+/// slash and means all agents of the team.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PaneTag {
-    /// A short word for the root the team lives below.
+    /// A short text that identifies the root of the team.
     pub root: String,
     /// The team.
     pub team: TeamDir,
-    /// The agent; none is the whole team.
+    /// The agent. `None` means the whole team.
     pub agent: Option<AgentName>,
 }
 
-/// A text is not a tag of ours.
+/// The error for a text that is not a pitcrew tag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a pane's tag (root/team/agent)")]
 pub struct TagError(pub String);
 
 impl PaneTag {
-    /// Whether a pane with the tag `other` is meant by this one.
+    /// Returns true if this tag includes the tag `other`.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.root == other.root
@@ -50,6 +51,7 @@ impl FromStr for PaneTag {
     fn from_str(text: &str) -> Result<Self, TagError> {
         let refused = || TagError(text.to_owned());
         let mut words = text.split('/');
+        // There must be exactly three parts.
         let (Some(root), Some(team), Some(agent), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {
@@ -62,7 +64,8 @@ impl FromStr for PaneTag {
             team: TeamDir::of(&team),
             agent: (!agent.is_empty()).then(|| AgentName::foreign(&agent)),
         };
-        // One spelling a tag: what was written otherwise was not written by us.
+        // Each tag has exactly one spelling. A text with another spelling was not written by
+        // pitcrew.
         if tag.to_string() == text { Ok(tag) } else { Err(refused()) }
     }
 }

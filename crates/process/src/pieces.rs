@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Component, Path};
 
-/// The names in a path, with those that lead up.
+/// Returns the components of a path, including `..`.
 pub fn pieces(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),

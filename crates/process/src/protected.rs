@@ -1,10 +1,11 @@
-//! The one table of what a project holds that decides rights, or that programs run by themselves when the user opens the
-//! project, enters its folder, or works with its repository.
+//! The table of project files that control permissions, or that programs run automatically when the
+//! user opens the project, enters its folder or works with its repository.
 //!
-//! Commands in *work* cannot change it (`sandbox`), and who edits it unasked elsewhere is asked here (`gate`).
-//! `docs/protected-files.md` has it for people.
+//! Commands in *work* cannot change them (`sandbox`). In other profiles and tools, the gate asks
+//! before a change that would otherwise be allowed (`gate`). `docs/protected-files.md` has the list
+//! for users.
 
-/// Files and folders of a working folder; case does not matter.
+/// Protected files and folders in a working folder. Case is ignored.
 pub const PROTECTED: &[&str] = &[
     ".claude",
     ".mcp.json",
@@ -20,5 +21,6 @@ pub const PROTECTED: &[&str] = &[
     ".dir-locals.el",
 ];
 
-/// Of these names git takes a folder for a repository, with configuration and all, though it has no `.git`.
+/// Entries that, next to `HEAD`, make git treat a folder without `.git` as a repository and obey
+/// its configuration.
 pub const LOOSE_REPOSITORY: &[&str] = &["objects", "refs", "commondir"];

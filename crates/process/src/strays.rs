@@ -1,8 +1,10 @@
-//! What commands of agents moved out of sight: into another session, without our tags, their parents gone.
+//! Finds and stops stray processes: processes that a command moved to another session without
+//! pitcrew's tags, and whose parents have ended.
 //!
-//! The system gives such a process a new parent: the nearest ancestor that asked for it (a subreaper), else init. So our
-//! process asks, and whatever of its children is left at its end was started by a command. Exempt are the servers that
-//! hold panes, and what hooks of the user leave running. A child is waited for by its number only: the others are tokio's.
+//! The system gives such a process a new parent: the nearest ancestor that has registered as a
+//! subreaper, or else init. So pitcrew's process registers itself. Any child that it still has at
+//! its own end was then started by a command. Pane servers and processes left running by the user's
+//! hooks are exempt. Each stray is reaped by its number, because tokio reaps the other children.
 
 use std::io;
 use std::time::Duration;
@@ -10,25 +12,26 @@ use std::time::Duration;
 use crate::identity::{Entry, ProcessIdentity, Stopped};
 use crate::job::{is_tagged_by, outlives};
 
-/// How often stopped processes leave further ones to us that are stopped too.
+/// Maximum number of rounds. Stopped processes may leave further children to this process, which
+/// must be stopped too.
 const ROUNDS: usize = 10;
 
-/// A process that a command moved out of sight, and that outlived its command.
+/// A stray process that outlived its command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stray {
     /// The process.
     pub process: ProcessIdentity,
     /// Its program and arguments.
     pub words: Vec<String>,
-    /// What came of stopping it, with all that it started.
+    /// The result of stopping it and all processes that it started.
     pub stopped: Stopped,
 }
 
-/// Makes this process the parent of what its commands move out of sight; says whether it is. A process that has children
-/// before it started any does not become one: those are not its own.
+/// Makes this process the new parent of stray processes. Returns whether it is. Refuses if this
+/// process already has children, because it did not start those itself.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the operating system.
 #[cfg(target_os = "linux")]
 pub fn adopt_strays() -> io::Result<bool> {
     if !adopted().is_empty() {
@@ -38,7 +41,7 @@ pub fn adopt_strays() -> io::Result<bool> {
     Ok(true)
 }
 
-/// Nobody can ask for it here.
+/// Does nothing, because this system has no subreapers. Returns false.
 ///
 /// # Errors
 /// None.
@@ -47,7 +50,8 @@ pub fn adopt_strays() -> io::Result<bool> {
     Ok(false)
 }
 
-/// Stops what commands moved out of sight: TERM, `grace`, KILL. To be called when nothing else of this process runs.
+/// Stops all stray processes: TERM, `grace`, KILL. Call it when no other work of this process is
+/// running.
 pub async fn end_strays(grace: Duration) -> Vec<Stray> {
     let mut ended: Vec<Stray> = Vec::new();
     for _ in 0..ROUNDS {
@@ -62,7 +66,7 @@ pub async fn end_strays(grace: Duration) -> Vec<Stray> {
             Stray { process: entry.identity, words, stopped }
         });
         for stray in futures_util::future::join_all(stops).await {
-            // One that cannot be killed is told once.
+            // A process that cannot be killed appears in every round. Report it once.
             if !ended.iter().any(|known| known.process == stray.process) {
                 ended.push(stray);
             }
@@ -71,15 +75,15 @@ pub async fn end_strays(grace: Duration) -> Vec<Stray> {
     ended
 }
 
-/// Our children, but for those that are to outlive us.
+/// Returns the children of this process, except those that may outlive it.
 fn adopted() -> Vec<Entry> {
     let own = ProcessIdentity::own();
     let is_ours = |entry: &Entry| entry.parent == own.pid && !outlives(entry.identity.pid, own);
     Entry::all().into_iter().filter(is_ours).collect()
 }
 
-/// Our children that a killed process of ours could not be traced to: adopted, without our tags. Only a process that adopts
-/// has any.
+/// Returns the adopted children without pitcrew's tags. They could not be traced to this process if
+/// it were killed. Empty if this process is not a subreaper.
 pub fn untagged_strays() -> Vec<ProcessIdentity> {
     if !adopts() {
         return Vec::new();
@@ -88,8 +92,9 @@ pub fn untagged_strays() -> Vec<ProcessIdentity> {
     let Some(this) = Entry::read(own.pid) else { return Vec::new() };
     let own_words = this.words();
     let mut found = adopted();
-    // Helpers of ours are in our group, commands of agents carry the tag. Between fork and exec a command of ours still has
-    // our own command line and environment.
+    // Exclude three kinds: pitcrew's helpers, which are in its process group, commands of agents,
+    // which carry the tag, and commands between fork and exec, which still have pitcrew's own
+    // command line and environment.
     found.retain(|entry| {
         entry.group != this.group
             && !is_tagged_by(entry.identity.pid, own)
@@ -98,19 +103,20 @@ pub fn untagged_strays() -> Vec<ProcessIdentity> {
     found.into_iter().map(|entry| entry.identity).collect()
 }
 
-/// Whether this process becomes the parent of what its commands move out of sight.
+/// Returns true if this process is the new parent of stray processes.
 #[cfg(target_os = "linux")]
 fn adopts() -> bool {
     matches!(rustix::process::child_subreaper(), Ok(Some(_)))
 }
 
-/// None does here.
+/// This system has no subreapers.
 #[cfg(not(target_os = "linux"))]
 fn adopts() -> bool {
     false
 }
 
-/// Lets go of the number of a child that was not started by us; without that it would be taken until our own end.
+/// Reaps a child that this process did not start. Otherwise its number stays in use until this
+/// process ends.
 fn reap(process: ProcessIdentity) {
     let Some(number) = process.number() else { return };
     if let Err(error) = rustix::process::waitpid(Some(number), rustix::process::WaitOptions::NOHANG)

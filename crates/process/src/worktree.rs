@@ -1,8 +1,9 @@
-//! Git worktrees of teammates: each a folder and a branch of its own, made and removed by us only.
+//! Git worktrees of teammates. Each one is a folder with its own branch. Only pitcrew creates and
+//! removes them.
 //!
-//! What we made carries a marker in its folder below the repository's `.git/worktrees`. Nothing
-//! without that marker, and nothing outside our folder, is ever removed. Work that is neither
-//! committed nor merged is kept and reported. When a teammate gets a worktree is decided elsewhere.
+//! A worktree made by pitcrew has a marker in its folder below the repository's `.git/worktrees`. A
+//! folder without that marker, or outside pitcrew's folder, is never removed. Work that is neither
+//! committed nor merged is kept and reported. Other modules decide when a teammate gets a worktree.
 
 mod contents;
 mod error;
@@ -22,80 +23,81 @@ pub use error::{KeepReason, WorktreeError};
 use git::Git;
 use repo_lock::{Making, Turn, lock};
 
-/// The marker's name in the folder git keeps for a worktree.
+/// The file name of the marker in git's own folder for a worktree.
 const MARKER: &str = "pitcrew-worktree";
 
-/// The file whose lock serialises what we do to the worktrees of a repository.
+/// The lock file that allows only one process at a time to change the worktrees of a repository.
 const LOCK: &str = "pitcrew-worktrees.lock";
 
-/// How many worktrees of one team and member can be kept beside each other.
+/// Maximum number of worktrees that are kept for one team and member.
 const MOST_KEPT: u32 = 100;
 
 /// The folder below a root that holds the worktrees of its teams.
 pub const BELOW_ROOT: &str = "pitcrew/worktrees";
 
-/// The longest name of a team or member in a branch.
+/// Maximum length in bytes of a team's or member's name in a branch name.
 const NAME_BYTES: usize = 128;
 
-/// A worktree we made.
+/// A worktree that pitcrew created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worktree {
     /// Its folder.
     pub path: PathBuf,
-    /// The branch that was made for it, `pitcrew/TEAM/MEMBER`.
+    /// The branch created for it, `pitcrew/TEAM/MEMBER`.
     pub branch: String,
-    /// The team of the member it was made for.
+    /// The team of the member that uses it.
     pub team: String,
-    /// The member it was made for.
+    /// The member that uses it.
     pub member: String,
 }
 
-/// What became of a worktree whose member ended.
+/// The result of finishing a worktree after its member ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Finished {
-    /// It held nothing of its own and is gone, with its branch.
+    /// The worktree contained no work of its own. It was removed with its branch.
     Removed,
-    /// It is where it was.
+    /// The worktree was kept.
     Kept {
-        /// Why.
+        /// The reason.
         reason: KeepReason,
     },
 }
 
-/// What the marker of a worktree holds.
+/// The content of a worktree's marker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Marker {
     team: String,
     member: String,
     branch: String,
-    /// The commit it started from.
+    /// The commit from which its branch started.
     start: String,
-    /// The branch that was checked out then, as a full reference; none for a detached head.
+    /// The branch that was checked out at that time, as a full reference. `None` for a detached
+    /// head.
     base: Option<String>,
 }
 
-/// A worktree with what only we need to know of it.
+/// A worktree with pitcrew's internal data about it.
 #[derive(Debug)]
 struct Record {
     worktree: Worktree,
     marker: Marker,
-    /// The folder git keeps for it.
+    /// Git's own folder for the worktree.
     admin: PathBuf,
 }
 
-/// What becomes of files that git ignores when nothing else is left of a worktree.
+/// The handling of ignored files if a worktree contains no other work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IgnoredFiles {
-    /// They are somebody's, and keep the worktree.
+    /// The files may be valuable, so the worktree is kept.
     #[default]
     Keep,
-    /// They can be made again, and go with it.
+    /// The files can be created again, so they are removed with the worktree.
     Remove,
 }
 
-/// The worktrees of one repository that we made below one folder.
+/// The worktrees that pitcrew created for one repository below one folder.
 #[derive(Debug, Clone)]
 pub struct Worktrees {
     git: Git,
@@ -104,15 +106,17 @@ pub struct Worktrees {
 }
 
 impl Worktrees {
-    /// Where the worktrees of all teams below a root stand: outside every checkout.
+    /// Returns the folder for the worktrees of all teams below a root. It is outside every
+    /// checkout.
     #[must_use]
     pub fn folder_below(root: &Path) -> PathBuf {
         root.join(BELOW_ROOT)
     }
 
-    /// Names a repository by a folder of its checkout, and the folder below which worktrees are made.
+    /// Creates the manager for the repository that contains `repo_root` and for worktrees below
+    /// `folder`.
     ///
-    /// Nothing is touched before the first worktree is made.
+    /// Changes nothing before the first worktree is created.
     pub fn new(repo_root: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
         Self {
             git: Git::new(repo_root.into()),
@@ -121,13 +125,14 @@ impl Worktrees {
         }
     }
 
-    /// Those of the repository of another folder, below the same one.
+    /// Returns the same for the repository that contains another folder.
     #[must_use]
     pub fn in_repository_of(&self, checkout: PathBuf) -> Self {
         Self { git: self.git.at(checkout), ..self.clone() }
     }
 
-    /// The folders that stand where worktrees of any repository are made, `<folder>/<team>/<member>`. No link is followed.
+    /// Returns all existing folders at places for worktrees of any repository,
+    /// `<folder>/<team>/<member>`. Follows no links.
     #[must_use]
     pub fn existing(&self) -> Vec<PathBuf> {
         let below = |folder: &Path| -> Vec<PathBuf> {
@@ -140,7 +145,8 @@ impl Worktrees {
         below(&self.folder).iter().flat_map(|team| below(team)).collect()
     }
 
-    /// The same, worked on from the repository's own checkout; as they are where it has none.
+    /// Returns the same with git running in the repository's main checkout. Returns it unchanged if
+    /// there is no main checkout.
     #[must_use]
     pub async fn in_main_checkout(&self) -> Self {
         let common = self.git.common_folder().await.ok();
@@ -150,7 +156,8 @@ impl Worktrees {
         main.map_or_else(|| self.clone(), |main| self.in_repository_of(main))
     }
 
-    /// The folder that all worktrees of the repository share, by which two repositories are told apart.
+    /// Returns the git folder that all worktrees of the repository share. It identifies the
+    /// repository.
     ///
     /// # Errors
     /// `NotARepository`, `Git` or `Io`.
@@ -158,24 +165,24 @@ impl Worktrees {
         self.git.common_folder().await
     }
 
-    /// Says what becomes of files that git ignores.
+    /// Sets the handling of ignored files.
     #[must_use]
     pub fn with_ignored(self, ignored: IgnoredFiles) -> Self {
         Self { ignored, ..self }
     }
 
-    /// Keeps git, and the hooks it runs, out of the team's own files.
+    /// Runs git and its hooks in a sandbox that protects the team's own files.
     #[must_use]
     pub fn confined(self, sandbox: Sandbox) -> Self {
         Self { git: self.git.confined(sandbox), ..self }
     }
 
-    /// Makes a worktree with a new branch that starts at the checkout's present commit.
+    /// Creates a worktree with a new branch that starts at the checkout's current commit.
     ///
-    /// Where an earlier worktree or branch of that name was kept, a number is added to both names.
+    /// If an earlier worktree or branch of this name was kept, adds a number to both names.
     ///
     /// # Errors
-    /// Any [`WorktreeError`] but `NotOurs` and `Locked`; nothing is left behind then.
+    /// Any [`WorktreeError`] except `NotOurs` and `Locked`. Nothing is left behind in that case.
     pub async fn create(&self, team: &str, member: &str) -> Result<Worktree, WorktreeError> {
         for name in [team, member] {
             if !is_branch_part(name) {
@@ -190,6 +197,7 @@ impl Worktrees {
         let folder = self.prepare_folder(team).await?;
         let turn = self.turn(&common).await?;
         let (path, branch) = self.free_name(&folder, team, member).await?;
+        // Record the creation before it starts, so that crash recovery can undo it.
         turn.say(&Making { path: path.clone(), branch: branch.clone(), removed: None })?;
         let marker = Marker {
             team: team.to_owned(),
@@ -211,19 +219,20 @@ impl Worktrees {
         Ok(Worktree { path, branch, team: marker.team, member: marker.member })
     }
 
-    /// Finds the worktree at a path, for a team that goes on.
+    /// Finds the worktree at a path, for a team that continues.
     ///
     /// # Errors
-    /// `NotOurs` when we did not make it.
+    /// `NotOurs` if pitcrew did not create it.
     pub async fn open(&self, path: &Path) -> Result<Worktree, WorktreeError> {
         Ok(self.record(path).await?.worktree)
     }
 
-    /// Finds the worktree at a path for a member that goes on. One whose folder is gone is made again, on its branch; answers
-    /// whether it was.
+    /// Finds the worktree at a path, for a member that continues. If its folder is gone, creates it
+    /// again on its branch. Returns whether it was created again.
     ///
     /// # Errors
-    /// `NotOurs` when we did not make it, or git has forgotten it, `Replaced` when something else stands in its place.
+    /// `NotOurs` if pitcrew did not create it or git has forgotten it, `Replaced` if something else
+    /// has taken its place.
     pub async fn reopen(&self, path: &Path) -> Result<bool, WorktreeError> {
         let record = self.record(path).await?;
         match self.place_of(&record).await? {
@@ -239,14 +248,16 @@ impl Worktrees {
         }
     }
 
-    /// Removes a worktree and its branch when nothing would be lost, and says why not otherwise.
+    /// Removes a worktree and its branch if no work would be lost. Otherwise returns why it was
+    /// kept.
     ///
-    /// Nothing is lost when no file is changed, new or (unless [`IgnoredFiles::Remove`] is set) ignored,
-    /// every commit is in the branch it started from, as that is now, and those of submodules are in
-    /// a remote of theirs. A folder that was put in its place is never touched.
+    /// No work is lost if three conditions hold. No file is changed, new or ignored (ignored files
+    /// do not count with [`IgnoredFiles::Remove`]). Every commit is in the current state of the
+    /// branch from which the worktree started. Every commit of a submodule is in one of its
+    /// remotes. A folder that has taken the worktree's place is never changed.
     ///
     /// # Errors
-    /// `NotOurs` when we did not make it, `Git` and `Io` when something else failed.
+    /// `NotOurs` if pitcrew did not create it, `Git` and `Io` for other failures.
     pub async fn finish(&self, worktree: &Worktree) -> Result<Finished, WorktreeError> {
         let record = self.record(&worktree.path).await?;
         let turn = self.turn(&self.git.common_folder().await?).await?;
@@ -255,6 +266,8 @@ impl Worktrees {
             Contents::Nothing { has_submodules } => has_submodules,
         };
         let (path, branch) = (record.worktree.path.clone(), record.worktree.branch.clone());
+        // Record the removal before it starts. After a crash, the next holder deletes the branch
+        // too.
         turn.say(&Making { path, branch, removed: Some(record.marker.clone()) })?;
         let finished = self.remove(&record, has_submodules).await;
         turn.done()?;
@@ -267,13 +280,14 @@ impl Worktrees {
         has_submodules: bool,
     ) -> Result<Finished, WorktreeError> {
         let path = &record.worktree.path;
-        // Git wants a folder that is empty to be gone. One that is not empty by now stays.
+        // Git expects an empty folder to be gone. If it is not empty by now, it is kept.
         if is_real_folder(path)
             && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
         {
             fs::remove_dir(path).map_err(WorktreeError::io("remove", path))?;
         }
-        // Git removes no worktree with submodules unless it is forced, which a locked one withstands.
+        // Git removes a worktree with submodules only by force. A locked worktree is kept even
+        // then.
         match self.git.remove_worktree(path, has_submodules).await {
             Ok(()) => {}
             Err(WorktreeError::Git { answer, .. }) => {
@@ -287,7 +301,8 @@ impl Worktrees {
         Ok(Finished::Removed)
     }
 
-    /// Lists the worktrees we made that belong to nobody any more: all but those at `live` paths.
+    /// Lists the worktrees created by pitcrew that no member uses any more: all except those at the
+    /// `live` paths.
     ///
     /// # Errors
     /// `NotARepository`, `Git` or `Io`.
@@ -301,7 +316,7 @@ impl Worktrees {
             .collect())
     }
 
-    /// Takes back the worktree that somebody was making who died.
+    /// Removes a worktree whose creation was interrupted because its process died.
     ///
     /// # Errors
     /// `NotARepository`, `Git` or `Io`.
@@ -309,14 +324,17 @@ impl Worktrees {
         self.turn(&self.git.common_folder().await?).await.map(drop)
     }
 
-    /// Waits for the turn, and takes back what the one before was making when it died, or ends what it was removing.
+    /// Waits for the lock. If the previous holder died, undoes its creation of a worktree or
+    /// completes its removal.
     async fn turn(&self, common: &Path) -> Result<Turn, WorktreeError> {
         let turn = lock(common).await?;
         if let Some(Making { path, branch, removed }) = turn.said() {
+            // Do not trust the lock file: another process may have written it.
             if self.can_be_ours(&path) && branch.starts_with("pitcrew/") {
                 match removed {
                     None => self.undo(&path, &branch).await,
-                    // One that still stands is looked at anew: somebody may have come to need it.
+                    // If the folder still exists, a member may need it again, so a later removal
+                    // checks it anew.
                     Some(marker) if !path.exists() => {
                         self.forget_branch(path, branch, marker).await
                     }
@@ -328,7 +346,8 @@ impl Worktrees {
         Ok(turn)
     }
 
-    /// Whether a path is one that we give worktrees, `<folder>/<team>/<member>`: the file that says it can be anybody's.
+    /// Returns true if the path has the form `<folder>/<team>/<member>` of pitcrew's worktrees.
+    /// Needed because any process may have written the lock file that names the path.
     fn can_be_ours(&self, path: &Path) -> bool {
         let names = path
             .strip_prefix(real(&self.folder))
@@ -337,7 +356,7 @@ impl Worktrees {
         names.is_ok_and(|names| names.len() == 2 && names.iter().all(is_name)) && real(path) == path
     }
 
-    /// Deletes the branch of a worktree whose removal was cut off.
+    /// Deletes the branch of a worktree whose removal was interrupted.
     async fn forget_branch(&self, path: PathBuf, branch: String, marker: Marker) {
         let worktree =
             Worktree { path, branch, team: marker.team.clone(), member: marker.member.clone() };
@@ -351,7 +370,8 @@ impl Worktrees {
         self.tidy(&record.worktree.path);
     }
 
-    /// Makes the folder for worktrees of a team, which must not be inside the checkout; gives the one of all teams.
+    /// Creates a team's folder for worktrees, which must not be inside the checkout. Returns the
+    /// folder of all teams.
     async fn prepare_folder(&self, team: &str) -> Result<PathBuf, WorktreeError> {
         let checkout = self.git.top_folder().await?;
         let folder = real(&self.folder);
@@ -386,12 +406,15 @@ impl Worktrees {
         Err(WorktreeError::Taken { branch })
     }
 
-    /// Takes back what a creation has left that failed or was cut off; the names were free before.
+    /// Removes the remains of a creation that failed or was interrupted. The path and the branch
+    /// were free before.
     async fn undo(&self, path: &Path, branch: &str) {
-        // Each fails when its thing was never made, and the reason for the failure is told already.
+        // Each step fails if its part was never created. Ignore that, because the caller already
+        // reports why the creation failed.
         let mut removed = self.git.remove_worktree(path, true).await;
         if removed.is_err() && remove_folder(path.to_owned()).await.is_ok() {
-            // Git does not take half a worktree for one, and forgets it when its folder is gone.
+            // Git does not recognize a half-created worktree, but forgets it when its folder is
+            // gone.
             removed = self.git.remove_worktree(path, true).await;
         }
         let deleted = self.git.delete_branch(branch).await;
@@ -407,7 +430,7 @@ impl Worktrees {
         fs::write(&file, content).map_err(WorktreeError::io(doing, &file))
     }
 
-    /// The worktree at a path, when it is ours.
+    /// Returns the worktree at a path if pitcrew created it.
     async fn record(&self, path: &Path) -> Result<Record, WorktreeError> {
         let wanted = real(path);
         let records = self.records().await?;
@@ -418,12 +441,14 @@ impl Worktrees {
         })
     }
 
-    /// Every worktree of the repository that carries our marker and is below our folder.
+    /// Returns all worktrees of the repository that have pitcrew's marker and are below pitcrew's
+    /// folder.
     async fn records(&self) -> Result<Vec<Record>, WorktreeError> {
         let folder = real(&self.folder);
         let admins = self.git.common_folder().await?.join("worktrees");
         let entries = match fs::read_dir(&admins) {
             Ok(entries) => entries,
+            // The folder does not exist before the first worktree is created.
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(WorktreeError::io("list", &admins)(source)),
         };
@@ -431,7 +456,8 @@ impl Worktrees {
             .filter_map(Result::ok)
             .filter_map(|entry| Record::read(entry.path()))
             .filter(|record| {
-                // By where it was made: what stands in its place by now may be a link.
+                // Compare the place of its creation, because a link may have taken the worktree's
+                // place.
                 let made_in = record.worktree.path.parent().map(real);
                 made_in.is_some_and(|made_in| made_in.starts_with(&folder))
             })
@@ -440,7 +466,7 @@ impl Worktrees {
         Ok(records)
     }
 
-    /// Deletes the branch of a worktree that is gone, unless it has commits that are nowhere else.
+    /// Deletes the branch of a removed worktree, unless it has commits that exist nowhere else.
     async fn delete_branch_if_merged(&self, record: &Record) -> Result<bool, WorktreeError> {
         let reference = format!("refs/heads/{}", record.marker.branch);
         if self.git.commit(&reference).await?.is_none() {
@@ -454,19 +480,19 @@ impl Worktrees {
         Ok(true)
     }
 
-    /// Removes the team's folder when that was its last worktree.
+    /// Removes the team's folder if this was its last worktree.
     fn tidy(&self, path: &Path) {
         if let Some(team) = path.parent()
             && team != real(&self.folder)
         {
-            // Refused when it is not empty, which is right.
+            // This fails if the folder is not empty, which is intended.
             let _ = fs::remove_dir(team);
         }
     }
 }
 
 impl Record {
-    /// Reads what git and we keep of a worktree; none when it has no marker.
+    /// Reads git's data and pitcrew's marker of a worktree. Returns `None` if it has no marker.
     fn read(admin: PathBuf) -> Option<Self> {
         let marker: Marker = serde_json::from_slice(&fs::read(admin.join(MARKER)).ok()?).ok()?;
         let dot_git = fs::read_to_string(admin.join("gitdir")).ok()?;
@@ -482,6 +508,7 @@ impl Record {
 }
 
 fn is_real_folder(path: &Path) -> bool {
+    // `symlink_metadata` does not follow links, so a link to a folder does not count.
     path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
 }
 
@@ -505,7 +532,7 @@ async fn in_background<T: Send + 'static>(
     joined.map_err(|problem| WorktreeError::io(doing, path)(io::Error::other(problem)))?
 }
 
-/// The path with all links followed, as far as it exists.
+/// Resolves all links in the existing part of the path.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     path.ancestors()
@@ -517,7 +544,7 @@ fn real(path: &Path) -> PathBuf {
         .unwrap_or_else(|| path.clone())
 }
 
-/// Whether a name can be one part of a branch, and a folder, on every system.
+/// Returns true if a name can be one part of a branch name and a folder name on every system.
 fn is_branch_part(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !name.is_empty()

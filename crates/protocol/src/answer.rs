@@ -1,6 +1,7 @@
-//! Any answer of a team tool, with its text for the model.
+//! The answers of the team tools, each with its text for the model.
 //!
-//! Source: as for `results`. The tools of the team answer with their data as indented JSON, the task tools with prose.
+//! The source is the same as for `results`. The team tools answer with their data as indented JSON.
+//! The task tools answer with prose.
 
 use serde::{Serialize, Serializer};
 
@@ -12,7 +13,7 @@ use crate::results::{
 
 macro_rules! answers {
     ($($variant:ident,)*) => {
-        /// An answer of a team tool.
+        /// The answer of a team tool.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "each variant is named after the type that documents it")]
         pub enum ToolAnswer {
@@ -50,7 +51,7 @@ answers! {
 }
 
 impl ToolAnswer {
-    /// The text for the model.
+    /// Returns the answer's text for the model.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -68,7 +69,8 @@ impl ToolAnswer {
         }
     }
 
-    /// Whether the text stands in a block of the result's `content`, as recorded for all but the task tools.
+    /// Whether the text is sent in a block of the result's `content`. The recordings show this for
+    /// all tools but the task tools.
     #[must_use]
     pub fn is_blocks(&self) -> bool {
         match self {
@@ -90,7 +92,7 @@ impl ToolAnswer {
 macro_rules! text_is_data {
     ($($answer:ident,)*) => {
         $(impl $answer {
-            /// The text for the model: the data as indented JSON.
+            /// Returns the text for the model: the data as indented JSON.
             #[must_use]
             pub fn text(&self) -> String {
                 indented(self)
@@ -102,7 +104,7 @@ macro_rules! text_is_data {
 text_is_data! { TeamCreated, TeamDeleted, MessageSent, BroadcastSent, RequestSent, Responded, }
 
 impl TaskCreated {
-    /// The text for the model.
+    /// Returns the answer's text for the model.
     #[must_use]
     pub fn text(&self) -> String {
         format!("Task #{} created successfully: {}", self.task.id, one_line(&self.task.subject))
@@ -110,7 +112,7 @@ impl TaskCreated {
 }
 
 impl TaskUpdated {
-    /// The text for the model.
+    /// Returns the answer's text for the model.
     #[must_use]
     pub fn text(&self) -> String {
         format!("Updated task #{} {}", self.task_id, self.updated_fields.join(", "))
@@ -118,7 +120,7 @@ impl TaskUpdated {
 }
 
 impl TaskListed {
-    /// The text for the model: a line for each task.
+    /// Returns the text for the model, with one line for each task.
     #[must_use]
     pub fn text(&self) -> String {
         if self.tasks.is_empty() {
@@ -147,7 +149,7 @@ impl TaskListed {
 }
 
 impl TaskShown {
-    /// The text for the model.
+    /// Returns the answer's text for the model.
     #[must_use]
     pub fn text(&self) -> String {
         let task = &self.task;
@@ -158,7 +160,8 @@ impl TaskShown {
             task.status.as_str()
         );
         let facts = &task.facts;
-        // In front of the description, which may have lines that look like these.
+        // Owner and active form come before the description, because the description may contain
+        // lines that look like these.
         for (label, value) in [("Owner", &facts.owner), ("Active form", &facts.active_form)] {
             if let Some(value) = value {
                 text.push_str(&format!("\n{label}: {}", one_line(value)));
@@ -186,7 +189,7 @@ impl TaskShown {
 }
 
 impl Spawned {
-    /// The text for the model.
+    /// Returns the answer's text for the model.
     #[must_use]
     pub fn text(&self) -> String {
         format!(
@@ -205,7 +208,7 @@ fn hashed(ids: &[TaskId]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ")
 }
 
-/// The text without line breaks, so that a title cannot pass for a row of its own.
+/// Returns the text without line breaks, so that a title cannot look like a row of its own.
 fn one_line(text: &str) -> String {
     text.split(['\n', '\r']).collect::<Vec<_>>().join(" ")
 }

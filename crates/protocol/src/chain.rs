@@ -1,6 +1,6 @@
 //! An error as text.
 
-/// An error with all its causes, as one line.
+/// Formats an error with all its causes as one line.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

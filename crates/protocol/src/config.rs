@@ -1,48 +1,51 @@
 //! `config.json`: a team and its members.
 //!
-//! Source: `fixtures/*/teams/*/config.json`; the field order is that of the recordings.
+//! Source: `fixtures/*/teams/*/config.json`. The field order is the recorded one.
 
 use crate::wire::wire_object;
 use crate::{AgentId, AgentName, TeamName, same_name};
 
-/// The name every team's lead has.
+/// The name of every team's lead.
 pub const LEAD_NAME: &str = "team-lead";
 
-/// The `backendType`, and the `tmuxPaneId`, of a teammate that runs inside its lead's process.
+/// The value of `backendType` and `tmuxPaneId` for a teammate that runs inside its lead's process.
 pub const BACKEND_IN_PROCESS: &str = "in-process";
 
 wire_object! {
-    /// A team, as `config.json` holds it.
+    /// A team, as stored in `config.json`.
     pub struct TeamConfig {
-        /// The name as given.
+        /// The team's name, as given.
         pub name: TeamName => "name" req,
-        /// What the team is for.
+        /// The purpose of the team.
         pub description: String => "description" opt,
-        /// When it was made, in milliseconds since 1970.
+        /// The team's creation time, in milliseconds since 1970.
         pub created_at_ms: i64 => "createdAt" opt,
-        /// The lead's agent id.
+        /// The agent id of the team's lead.
         pub lead_agent_id: AgentId => "leadAgentId" opt,
-        /// The session that made it, a UUID.
+        /// The session that created the team, a UUID.
         pub lead_session_id: String => "leadSessionId" opt,
-        /// Session dialect: the process of the lead.
+        /// The lead's process (session dialect only).
         pub lead_process: LeadProcess => "leadProcess" opt,
-        /// All members, the lead first.
+        /// The team's members, the lead first.
         pub members: Vec<Member> => "members" req,
-        /// The panes that are out of sight.
+        /// The ids of the panes that are hidden.
         pub hidden_pane_ids: Vec<String> => "hiddenPaneIds" opt,
     }
 }
 
 wire_object! {
-    /// The process that leads a team of the session dialect (`fixtures/claude-2.1.329/session-team`).
+    /// The process that leads a team of the session dialect
+    /// (`fixtures/claude-2.1.329/session-team`).
     pub struct LeadProcess {
-        /// Its process id, in its own process namespace.
+        /// The lead's process id, in the process namespace of that process.
         pub pid: u32 => "pid" req,
-        /// Where that id means something: the machine's name and the process namespace, such as `vm#pid:[4026531836]`.
+        /// The scope in which the process id is valid: the machine's name and the process
+        /// namespace, such as `vm#pid:[4026531836]`.
         pub pid_space: String => "pidSpace" opt,
-        /// When it took the lead, in milliseconds since 1970.
+        /// The time when the process became the lead, in milliseconds since 1970.
         pub claimed_at_ms: i64 => "claimedAt" opt,
-        /// Its start, to tell it from a later process with the same id: on Linux in clock ticks since boot.
+        /// The start time of the process, which distinguishes it from a later process with the same
+        /// id. On Linux it is in clock ticks since boot.
         pub proc_start: String => "procStart" opt,
     }
 }
@@ -50,57 +53,58 @@ wire_object! {
 wire_object! {
     /// A member of a team.
     pub struct Member {
-        /// `name@team`.
+        /// The member's agent id, `name@team`.
         pub agent_id: AgentId => "agentId" opt,
-        /// The name, unique in the team without regard to case.
+        /// The member's name, unique in the team, ignoring case.
         pub name: AgentName => "name" req,
-        /// The agent definition it runs, such as `general-purpose`.
+        /// The agent definition that the member runs, such as `general-purpose`.
         pub agent_type: String => "agentType" opt,
-        /// The model it runs on.
+        /// The member's model.
         pub model: String => "model" opt,
-        /// What it was spawned with; absent for the lead.
+        /// The prompt that the member was spawned with. Absent for the lead.
         pub prompt: String => "prompt" opt,
-        /// Its color; absent for the lead.
+        /// The member's color. Absent for the lead.
         pub color: String => "color" opt,
-        /// Whether it must have a plan approved before it may change anything.
+        /// Whether the member needs an approved plan before it may change anything.
         pub plan_mode_required: bool => "planModeRequired" opt,
-        /// When it joined, in milliseconds since 1970.
+        /// The time when the member joined, in milliseconds since 1970.
         pub joined_at_ms: i64 => "joinedAt" opt,
-        /// Its pane: `%N`, `in-process`, `leader`, or empty for a lead.
+        /// The member's pane: `%N`, `in-process`, `leader`, or empty for a lead.
         pub tmux_pane_id: String => "tmuxPaneId" opt,
-        /// Its working folder.
+        /// The member's working folder.
         pub cwd: String => "cwd" opt,
-        /// Always empty in the recordings.
+        /// The member's subscriptions. Always empty in the recordings.
         pub subscriptions: Vec<serde_json::Value> => "subscriptions" opt,
-        /// `in-process` or `tmux`; absent for a lead of the named dialect.
+        /// The member's backend: `in-process` or `tmux`. Absent for a lead of the named dialect.
         pub backend_type: String => "backendType" opt,
-        /// Its git worktree, when it has one of its own.
+        /// The member's own git worktree, if it has one.
         pub worktree_path: String => "worktreePath" opt,
-        /// Its permission mode, when it was changed from the one it was spawned with.
+        /// The member's permission mode, if it was changed after the spawn.
         pub mode: String => "mode" opt,
-        /// Whether it is in a turn; written for members with a pane.
+        /// Whether the member is in a turn. Written only for members with a pane.
         pub is_active: bool => "isActive" opt,
     }
 }
 
 impl TeamConfig {
-    /// The member called `name`, compared without case as the reference does.
+    /// Returns the member called `name`. The comparison ignores case, as in the reference client.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|m| m.is_called(name))
     }
 
-    /// The member called `name`, to change it.
+    /// Returns the member called `name` for changing it.
     pub fn member_mut(&mut self, name: &str) -> Option<&mut Member> {
         self.members.iter_mut().find(|m| m.is_called(name))
     }
 
-    /// Every member but the lead.
+    /// Returns all members except the lead.
     pub fn teammates(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|m| !m.is_called(LEAD_NAME))
     }
 
-    /// Whether the team was made by a client of the session dialect, which removes taken messages.
+    /// Whether a client of the session dialect created the team. Such a client removes the messages
+    /// it has taken from the inbox.
     #[must_use]
     pub fn is_session_dialect(&self) -> bool {
         self.lead_process.is_some()
@@ -110,13 +114,14 @@ impl TeamConfig {
 }
 
 impl Member {
-    /// Whether the member goes by `name`; upper and lower case are one.
+    /// Whether `name` is the member's name, ignoring case.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         same_name(self.name.as_str(), name)
     }
 
-    /// Whether pitcrew runs the member: it carries our record under `pitcrew`, and that names no other program.
+    /// Whether pitcrew runs the member. Then the member has our record under `pitcrew`, and the
+    /// record names no other program.
     #[must_use]
     pub fn is_run_by_pitcrew(&self) -> bool {
         #[derive(serde::Deserialize)]
@@ -125,6 +130,7 @@ impl Member {
         }
         let record =
             self.foreign.get("pitcrew").map(|raw| serde_json::from_str::<Record>(raw.get()));
+        // A record without a program counts as pitcrew's.
         record
             .and_then(Result::ok)
             .is_some_and(|record| record.program.is_none_or(|program| program == "pitcrew"))

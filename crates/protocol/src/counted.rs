@@ -1,8 +1,8 @@
-//! Counts in texts: `1 file`, `2 files`.
+//! Formats counts in texts: `1 file`, `2 files`.
 
 use std::fmt::Display;
 
-/// Puts a count before a noun, which gets an `s` unless there is one of it.
+/// Puts a count before a noun, and adds an `s` to the noun unless the count is one.
 #[must_use]
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     let ending = if count == N::from(1) { "" } else { "s" };

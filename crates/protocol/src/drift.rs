@@ -1,7 +1,9 @@
-//! Where what a reference client wrote differs from all that was recorded: new fields, missing ones, another order.
+//! Finds differences between a reference client's files and all recordings: new fields, missing
+//! fields, another field order.
 //!
-//! What is known is what the wire types declare, and beside it a `Shape` for each: which fields every recording has, and how else
-//! than declared they were ordered. Which files are looked at is `store`'s.
+//! The wire types declare the known fields. A `Shape` for each type adds two facts: the fields that
+//! every recording has, and the other field orders that were recorded. `store` chooses the files to
+//! examine.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -12,55 +14,57 @@ use crate::{Frame, LeadProcess, Member, Message, Task, TeamConfig};
 /// The versions of the reference client whose files were recorded, below `fixtures/`.
 pub const RECORDED_VERSIONS: [&str; 3] = ["2.1.39", "2.1.329", "2.1.330"];
 
-/// What a file of a team holds.
+/// The kind of a team's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Written {
-    /// A team and its members.
+    /// `config.json`: a team and its members.
     Config,
-    /// An array of messages.
+    /// An inbox: an array of messages.
     Inbox,
-    /// One task.
+    /// A task file: one task.
     Task,
 }
 
-/// One difference.
+/// One difference between a file and the recordings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Drift {
-    /// What kind of difference.
+    /// The kind of the difference.
     pub kind: DriftKind,
-    /// The kind of object it is in: `config`, `member`, `message`, a frame's type, and so on.
+    /// The kind of object that contains the difference: `config`, `member`, `message`, a frame's
+    /// type, and so on.
     pub object: String,
-    /// The field; of an unknown frame its type; the first field that is out of order.
+    /// The differing field. For an unknown frame, its type. For another order, the first field that
+    /// is out of order.
     pub field: String,
 }
 
-/// Kinds of differences.
+/// The kinds of differences between a file and the recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriftKind {
-    /// A frame of a type that is not known.
+    /// A frame of an unknown type.
     NewFrame,
-    /// A field that is not known.
+    /// An unknown field.
     NewField,
-    /// A field that every recording has is not there.
+    /// A field that every recording has is missing.
     MissingField,
-    /// The fields stand in an order that was never seen.
+    /// The fields are in an order that no recording has.
     OtherOrder,
 }
 
-/// What was recorded of a kind of object, beyond its wire type.
+/// Facts from the recordings about one kind of object, beyond its wire type.
 struct Shape {
     object: &'static str,
-    /// The declared fields, in the declared order.
+    /// The declared fields, in their declared order.
     fields: &'static [&'static str],
-    /// Fields that are known and only kept.
+    /// Fields that are known but not declared in the wire type. They are only preserved.
     kept: &'static [&'static str],
-    /// Fields that every recording has.
+    /// Fields that are present in every recording of this kind of object.
     always: &'static [&'static str],
-    /// Fields that are set later on, and then stand behind all others.
+    /// Fields that a client sets later. They come after all others.
     late: &'static [&'static str],
-    /// Another order that was recorded.
+    /// A second field order that was recorded.
     also: &'static [&'static str],
 }
 
@@ -88,7 +92,7 @@ const LEAD_PROCESS: Shape = Shape::new("lead_process", LeadProcess::FIELDS, Lead
 const MEMBER: Shape = Shape {
     kept: &["pitcrew"],
     late: &["isActive", "mode", "pitcrew"],
-    // The session dialect's teammates.
+    // The field order for teammates of the session dialect.
     also: &[
         "agentId",
         "name",
@@ -137,7 +141,8 @@ const PERMISSION_GRANTED: Shape = {
     Shape::new("permission_response.response", FIELDS, &["updated_input"])
 };
 
-/// The fields that every recording of a frame has, its type aside; a frame that was never recorded has none.
+/// For each frame type, the fields that every recording of it has, except `type`. A frame that was
+/// never recorded has no entry.
 const FRAMES: [(&str, &[&str]); 10] = [
     ("idle_notification", &["from", "timestamp", "idleReason"]),
     ("task_assignment", &["taskId", "subject", "description", "assignedBy", "timestamp"]),
@@ -162,8 +167,10 @@ const FRAMES: [(&str, &[&str]); 10] = [
     (PermissionResponse::TYPE, &["request_id", "subtype"]),
 ];
 
-/// Tells where a file differs from all that was recorded, each difference once, sorted. What is no JSON, or no object where
-/// one belongs, differs in nothing: whether a file is whole is `doctor`'s other question.
+/// Returns the differences between a file and all recordings, each once, sorted.
+///
+/// Text that is not JSON, or has another value where an object belongs, has no differences:
+/// `doctor` checks in another step whether a file is intact.
 #[must_use]
 pub fn drift(written: Written, text: &str) -> Vec<Drift> {
     let mut found = Vec::new();
@@ -194,6 +201,7 @@ fn of_config(value: &Value, found: &mut Vec<Drift>) {
 fn of_message(message: &Map<String, Value>, found: &mut Vec<Drift>) {
     let is_session =
         ["msgV", "msg_id", "type", "lead_sig"].iter().any(|field| message.contains_key(*field));
+    // Both dialects can occur in one inbox, so each message decides for itself which shape applies.
     compare(if is_session { &SESSION_MESSAGE } else { &MESSAGE }, message, found);
     let text = message.get("text").and_then(Value::as_str).filter(|text| text.starts_with('{'));
     if let Some(Value::Object(frame)) = text.and_then(|text| serde_json::from_str(text).ok()) {
@@ -239,16 +247,18 @@ fn compare(shape: &Shape, object: &Map<String, Value>, found: &mut Vec<Drift>) {
     }
 }
 
-/// The first field that stands where it never stood.
+/// Returns the first field at a position that no recording has.
 fn misplaced<'a>(shape: &Shape, fields: &[&'a str]) -> Option<&'a str> {
     let behind = fields.iter().rev().take_while(|field| shape.late.contains(field)).count();
+    // Late fields come after all others in any order, so only the fields before them are compared.
     let settled = fields.len() - behind;
     let stray = |order| stray(order, fields.iter().take(settled).copied());
     let field = stray(shape.fields)?;
     stray(shape.also).map(|_| field)
 }
 
-/// The first field that comes after one that the order has behind it, or that the order does not have.
+/// Returns the first field that `order` puts earlier than a field already seen, or that `order`
+/// does not contain.
 fn stray<'a>(order: &[&str], mut fields: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut last = 0;
     fields.find(|field| match order.iter().position(|known| known == field) {

@@ -1,14 +1,14 @@
 //! The error envelope: `{"success": false, "error", "message", "details"?}`.
 //!
-//! Source: API reference, "Error Handling". Its ten codes have no word for input that is malformed in itself (a name with
-//! a NUL, a text over the limit); for that one case there is an eleventh of ours, `invalid_request`.
+//! Source: API reference, "Error Handling". It has ten codes. We add `invalid_request` for
+//! malformed input (a name with a NUL, a text over the limit), and `message_not_found`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What went wrong, as a code.
+/// The code of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -20,26 +20,26 @@ pub enum ErrorCode {
     TaskNotFound,
     /// The team name, or the folder it maps to, is taken.
     TeamAlreadyExists,
-    /// The agent name, or the inbox it maps to, is taken.
+    /// The agent name, or the inbox file it maps to, is taken.
     AgentAlreadyExists,
-    /// The thing is not in a state that allows this.
+    /// The current state of the team, agent or task does not allow this.
     InvalidStatus,
-    /// The dependency would close a circle.
+    /// The dependency would close a circle of tasks.
     CircularDependency,
-    /// The caller may not do this.
+    /// The caller is not allowed to do this.
     PermissionDenied,
-    /// Too much, too soon or too many.
+    /// A rate or a limit is exceeded.
     RateLimit,
-    /// Something under us failed.
+    /// Something below this layer failed.
     InternalError,
     /// The request is malformed (ours; not in the API reference).
     InvalidRequest,
-    /// No team knows a message of that id (ours; not in the API reference).
+    /// No team has a message with that id (ours; not in the API reference).
     MessageNotFound,
 }
 
 impl ErrorCode {
-    /// All codes.
+    /// All error codes.
     pub const ALL: [Self; 12] = [
         Self::TeamNotFound,
         Self::AgentNotFound,
@@ -55,7 +55,7 @@ impl ErrorCode {
         Self::MessageNotFound,
     ];
 
-    /// The name on the wire.
+    /// Returns the code's name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl ErrorCode {
         }
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status for the code.
     #[must_use]
     pub fn status(self) -> u16 {
         match self {
@@ -91,25 +91,25 @@ impl ErrorCode {
     }
 }
 
-/// An error as the API answers it.
+/// An error as the API returns it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
-    /// The code.
+    /// The error code.
     pub code: ErrorCode,
-    /// One sentence for a person or a model.
+    /// The error message, one sentence for a person or a model.
     pub message: String,
-    /// More, by name: the valid names, a near miss, the limit.
+    /// Further details by name: the valid names, a similar name, the limit.
     pub details: Map<String, Value>,
 }
 
 impl ApiError {
-    /// An error without details.
+    /// Creates an error without details.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: Map::new() }
     }
 
-    /// The same error with one more detail.
+    /// Adds one more detail to the error.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.to_owned(), value.into());

@@ -1,24 +1,25 @@
-//! The version of the files that are ours alone.
+//! The format version of pitcrew's own files.
 //!
-//! A document says it as `"version": N`, and one that says none is of version 1. A line of a log says it as `"v": N`, and
-//! only from version 2 on. A file of a later version is refused by name and version. Whatever else is not known, in a
-//! file of a version that is, is kept and passed over.
+//! A document states its version as `"version": N`; without it, the version is 1. A log line states
+//! its version as `"v": N`, and only from version 2 on. A file of a later version is refused with
+//! an error that names the file and the version. In a file of a known version, unknown content is
+//! skipped and kept.
 
 use serde_json::Value;
 
-/// The version that this program writes, and the latest one that it reads.
+/// The version that this program writes, and the latest that it reads.
 pub const FORMAT_VERSION: u64 = 1;
 
 /// The key of the version in a document.
 pub const VERSION_KEY: &str = "version";
 
-/// The version of a document when it is a later one than ours.
+/// Returns the version of a document if it is later than [`FORMAT_VERSION`].
 #[must_use]
 pub fn newer_document(document: &Value) -> Option<u64> {
     newer(document, VERSION_KEY)
 }
 
-/// The version of a line of a log when it is a later one than ours.
+/// Returns the version of a log line if it is later than [`FORMAT_VERSION`].
 #[must_use]
 pub fn newer_line(line: &Value) -> Option<u64> {
     newer(line, "v")

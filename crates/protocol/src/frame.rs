@@ -1,7 +1,8 @@
 //! Protocol frames: JSON objects in the text of a message.
 //!
-//! Source: the inboxes below `fixtures/`, the wire format's table of frames, and the message system document for the
-//! older forms. A text is a frame only if it starts with `{`, parses, and its `type` is known; otherwise it is text.
+//! Source: the inboxes below `fixtures/`, the table of frames in the wire format, and the message
+//! system document for the older forms. A text is a frame only if it starts with `{`, parses as
+//! JSON, and has a known `type`. Otherwise it is plain text.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,41 +12,41 @@ use crate::wire::wire_object;
 wire_object! {
     /// A teammate has ended its turn.
     pub struct IdleNotification {
-        /// Always `idle_notification`.
+        /// The frame's type, always `idle_notification`.
         pub kind: String => "type" req,
         /// The teammate's name.
         pub from: String => "from" req,
-        /// When, ISO 8601.
+        /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
-        /// `available`, `interrupted` or `failed`.
+        /// The idle reason: `available`, `interrupted` or `failed`.
         pub idle_reason: String => "idleReason" opt,
-        /// What it did, in a few words.
+        /// The teammate's work in this turn, in a few words.
         pub summary: String => "summary" opt,
-        /// The task it completed in the turn.
+        /// The task that the teammate completed in this turn.
         pub completed_task_id: String => "completedTaskId" opt,
-        /// How that task ended.
+        /// The final status of that task.
         pub completed_status: String => "completedStatus" opt,
-        /// Why the turn failed.
+        /// The reason why the turn failed.
         pub failure_reason: String => "failureReason" opt,
-        /// Session dialect: the turn's last text.
+        /// The last text of the turn (session dialect only).
         pub result: String => "result" opt,
     }
 }
 
 wire_object! {
-    /// A task was given to the receiver.
+    /// The receiver was assigned a task.
     pub struct TaskAssignment {
-        /// Always `task_assignment`.
+        /// The frame's type, always `task_assignment`.
         pub kind: String => "type" req,
         /// The task's id.
         pub task_id: String => "taskId" req,
-        /// Its title.
+        /// The task's title.
         pub subject: String => "subject" opt,
-        /// What is to be done.
+        /// The task's description.
         pub description: String => "description" opt,
-        /// Who gave it.
+        /// The member that assigned the task.
         pub assigned_by: String => "assignedBy" opt,
-        /// When, ISO 8601.
+        /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
     }
 }
@@ -53,79 +54,80 @@ wire_object! {
 wire_object! {
     /// A task was completed.
     pub struct TaskCompleted {
-        /// Always `task_completed`.
+        /// The frame's type, always `task_completed`.
         pub kind: String => "type" req,
-        /// Who completed it.
+        /// The member that completed the task.
         pub from: String => "from" req,
         /// The task's id.
         pub task_id: String => "taskId" req,
-        /// Its title.
+        /// The task's title.
         pub task_subject: String => "taskSubject" opt,
-        /// When, ISO 8601.
+        /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
     }
 }
 
 wire_object! {
-    /// The receiver is asked to shut down.
+    /// The sender asks the receiver to shut down.
     pub struct ShutdownRequest {
-        /// Always `shutdown_request`.
+        /// The frame's type, always `shutdown_request`.
         pub kind: String => "type" req,
-        /// `shutdown-<ms>@<name>`, with a random part of ours before the `@`.
+        /// The request id, `shutdown-<ms>@<name>`. Our ids have an additional random part before
+        /// the `@`.
         pub request_id: String => "requestId" req,
-        /// Who asks.
+        /// The member that asks for the shutdown.
         pub from: String => "from" opt,
-        /// Why.
+        /// The reason for the shutdown.
         pub reason: String => "reason" opt,
-        /// When, ISO 8601.
+        /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
     }
 }
 
 wire_object! {
-    /// The sender agrees to shut down, and ends.
+    /// The sender agrees to shut down, and then ends.
     pub struct ShutdownApproved {
-        /// Always `shutdown_approved`.
+        /// The frame's type, always `shutdown_approved`.
         pub kind: String => "type" req,
-        /// The request it answers.
+        /// The id of the answered request.
         pub request_id: String => "requestId" req,
-        /// Who ends.
+        /// The member that shuts down.
         pub from: String => "from" opt,
-        /// When, ISO 8601.
+        /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
-        /// The pane to close.
+        /// The pane that the receiver closes.
         pub pane_id: String => "paneId" opt,
-        /// What runs the sender.
+        /// The backend that runs the sender.
         pub backend_type: String => "backendType" opt,
     }
 }
 
 wire_object! {
-    /// The sender goes on working.
+    /// The sender refuses to shut down and continues working.
     pub struct ShutdownRejected {
-        /// Always `shutdown_rejected`.
+        /// The frame's type, always `shutdown_rejected`.
         pub kind: String => "type" req,
-        /// The request it answers.
+        /// The id of the answered request.
         pub request_id: String => "requestId" req,
-        /// Who goes on.
+        /// The member that continues working.
         pub from: String => "from" opt,
-        /// Why.
+        /// The reason for the shutdown.
         pub reason: String => "reason" opt,
-        /// When, ISO 8601.
+        /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
     }
 }
 
 wire_object! {
-    /// The older form of the two answers to a shutdown request: read, never written.
+    /// The older form of both answers to a shutdown request. It is read, never written.
     pub struct ShutdownResponse {
-        /// Always `shutdown_response`.
+        /// The frame's type, always `shutdown_response`.
         pub kind: String => "type" req,
-        /// The request it answers.
+        /// The id of the answered request.
         pub request_id: String => "requestId" req,
-        /// Whether the sender ends.
+        /// Whether the sender shuts down.
         pub approved: bool => "approved" req,
-        /// Why not.
+        /// The reason for a refusal.
         pub content: String => "content" opt,
     }
 }
@@ -133,59 +135,60 @@ wire_object! {
 wire_object! {
     /// A teammate in plan mode asks its lead to approve a plan.
     pub struct PlanApprovalRequest {
-        /// Always `plan_approval_request`.
+        /// The frame's type, always `plan_approval_request`.
         pub kind: String => "type" req,
-        /// Who asks.
+        /// The member that asks for the shutdown.
         pub from: String => "from" req,
-        /// When, ISO 8601.
+        /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
-        /// Where the plan stands.
+        /// The path of the plan file.
         pub plan_file_path: String => "planFilePath" opt,
-        /// The plan.
+        /// The text of the plan.
         pub plan_content: String => "planContent" opt,
-        /// The older form of the two plan fields.
+        /// The plan, in the older form that had one field for it.
         pub plan: String => "plan" opt,
-        /// `plan_approval-<ms>@<agent>@<team>`, with a random part of ours before the first `@`.
+        /// The request id, `plan_approval-<ms>@<agent>@<team>`. Our ids have an additional random
+        /// part before the first `@`.
         pub request_id: String => "requestId" req,
     }
 }
 
 wire_object! {
-    /// The lead's answer to a plan.
+    /// The lead's answer to a plan approval request.
     pub struct PlanApprovalResponse {
-        /// Always `plan_approval_response`.
+        /// The frame's type, always `plan_approval_response`.
         pub kind: String => "type" req,
-        /// The request it answers.
+        /// The id of the answered request.
         pub request_id: String => "requestId" req,
-        /// Whether the plan may be carried out.
+        /// Whether the teammate may carry out the plan.
         pub approved: bool => "approved" req,
-        /// What is to be changed.
+        /// The changes that the lead wants in the plan.
         pub feedback: String => "feedback" opt,
-        /// When, ISO 8601.
+        /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
-        /// On approval: the mode to go on in.
+        /// The permission mode after an approval.
         pub permission_mode: String => "permissionMode" opt,
     }
 }
 
 wire_object! {
-    /// A teammate asks its lead for leave to call a tool.
+    /// A teammate asks its lead for permission to call a tool.
     pub struct PermissionRequest {
-        /// Always `permission_request`.
+        /// The frame's type, always `permission_request`.
         pub kind: String => "type" req,
-        /// `perm-<ms>-<7 base36>`, with more random digits of ours.
+        /// The request id, `perm-<ms>-<7 base36>`. Our ids have more random digits.
         pub request_id: String => "request_id" req,
-        /// The name of who asks.
+        /// The name of the asking teammate.
         pub agent_id: String => "agent_id" req,
-        /// The tool.
+        /// The name of the tool.
         pub tool_name: String => "tool_name" req,
-        /// The call.
+        /// The id of the tool call.
         pub tool_use_id: String => "tool_use_id" opt,
-        /// What the call is for.
+        /// The purpose of the call.
         pub description: String => "description" opt,
-        /// The call's input.
+        /// The input of the call.
         pub input: Value => "input" opt,
-        /// What would allow it from now on.
+        /// The permission updates that would allow such calls in the future.
         pub permission_suggestions: Vec<Value> => "permission_suggestions" opt,
     }
 }
@@ -193,29 +196,32 @@ wire_object! {
 wire_object! {
     /// The lead's answer to a permission request.
     pub struct PermissionResponse {
-        /// Always `permission_response`.
+        /// The frame's type, always `permission_response`.
         pub kind: String => "type" req,
-        /// The request it answers.
+        /// The id of the answered request.
         pub request_id: String => "request_id" req,
-        /// `success` or `error`.
+        /// The outcome: `success` or `error`.
         pub subtype: String => "subtype" req,
-        /// The call it is about; from 2.1.330 on (`fixtures/claude-2.1.330/session-team`).
+        /// The id of the tool call. Present from 2.1.330 on
+        /// (`fixtures/claude-2.1.330/session-team`).
         pub tool_use_id: String => "tool_use_id" opt,
-        /// What was approved: `tool_use_id`, `tool_name` and `input_digest`; from 2.1.330 on.
+        /// The approved call: `tool_use_id`, `tool_name` and `input_digest`. Present from 2.1.330
+        /// on.
         pub approved_request: Value => "approved_request" opt,
-        /// On success: `updated_input` and `permission_updates`; the latter may be left out when it is empty.
+        /// The approval, on success: `updated_input` and `permission_updates`. The latter may be
+        /// absent when it is empty.
         pub response: Value => "response" opt,
-        /// On error: why not.
+        /// The reason for the refusal, on error.
         pub error: String => "error" opt,
     }
 }
 
 wire_object! {
-    /// A teammate has ended; goes into the lead's conversation only, never into a file.
+    /// A teammate has ended. This frame enters only the lead's conversation, never a file.
     pub struct TeammateTerminated {
-        /// Always `teammate_terminated`.
+        /// The frame's type, always `teammate_terminated`.
         pub kind: String => "type" req,
-        /// What happened.
+        /// A sentence that describes the end.
         pub message: String => "message" req,
     }
 }
@@ -236,13 +242,13 @@ macro_rules! frames {
         })*
 
         impl $($variant {
-            /// The `type` of this frame on the wire.
+            /// The `type` of this frame in JSON.
             pub const TYPE: &'static str = $tag;
         } impl)* Frame {
-            /// Every kind of frame with the names of its fields, in the recorded order.
+            /// All frame types with their field names in the recorded order.
             pub(crate) const KINDS: &'static [(&'static str, &'static [&'static str])] = &[$(($tag, $variant::FIELDS)),*];
 
-            /// Tells a frame from a text: `None` is text.
+            /// Returns the frame in a message's text, or `None` for plain text.
             #[must_use]
             pub fn detect(text: &str) -> Option<Self> {
                 #[derive(Deserialize)]
@@ -250,6 +256,7 @@ macro_rules! frames {
                     #[serde(rename = "type")]
                     kind: String,
                 }
+                // Most messages are plain text, so they are not parsed as JSON.
                 if !text.starts_with('{') {
                     return None;
                 }
@@ -260,7 +267,7 @@ macro_rules! frames {
                 }
             }
 
-            /// The `type` on the wire.
+            /// Returns the frame's `type` in JSON.
             #[must_use]
             pub fn kind(&self) -> &'static str {
                 match self {
@@ -268,10 +275,11 @@ macro_rules! frames {
                 }
             }
 
-            /// The frame as the text of a message: compact JSON, fields in the recorded order.
+            /// Returns the frame as the text of a message: compact JSON, fields in the recorded
+            /// order.
             ///
             /// # Errors
-            /// When a value in it cannot be written as JSON.
+            /// When a value in the frame cannot be written as JSON.
             pub fn to_text(&self) -> Result<String, serde_json::Error> {
                 match self {
                     $(Self::$variant(frame) => serde_json::to_string(frame),)*
@@ -297,7 +305,7 @@ frames! {
 }
 
 impl Frame {
-    /// When it was made, for the kinds that say it.
+    /// Returns the frame's creation time, for the types that have one.
     #[must_use]
     pub fn timestamp(&self) -> Option<&str> {
         match self {

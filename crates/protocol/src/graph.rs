@@ -1,13 +1,14 @@
-//! The rules of the task graph: who waits for whom, what may be taken, and no circles.
+//! The rules of the task graph: which task waits for which, which tasks are ready, and no circles.
 //!
-//! Pure. An edge counts when either end names it (`blocks` of the one, `blockedBy` of the other). A blocker that does not
-//! exist blocks nobody: nothing could ever complete it. Claiming and writing is `team`'s.
+//! The module is pure. An edge counts when either of its tasks names it (the blocker in `blocks`,
+//! or the blocked task in `blockedBy`). A missing blocker blocks no task, because nobody could ever
+//! complete it. `team` claims and writes tasks.
 
 use std::collections::HashMap;
 
 use crate::{Task, TaskId, TaskStatus};
 
-/// The tasks that may be taken now, by id: pending, without owner, and every blocker completed.
+/// Returns the ready tasks, sorted by id: pending, without owner, with every blocker completed.
 #[must_use]
 pub fn ready(tasks: &[Task]) -> Vec<&Task> {
     let graph = TaskGraph::of(tasks);
@@ -16,21 +17,22 @@ pub fn ready(tasks: &[Task]) -> Vec<&Task> {
     ready
 }
 
-/// The tasks that `task` still waits for, by id.
+/// Returns the open blockers of `task`, sorted by id.
 #[must_use]
 pub fn open_blockers(task: &Task, tasks: &[Task]) -> Vec<TaskId> {
     TaskGraph::of(tasks).open_blockers(&task.id).into_iter().cloned().collect()
 }
 
-/// A dependency would close a circle.
+/// The error for a dependency that would close a circle of tasks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("task #{blocked} cannot wait for task #{blocker}: {}", told(circle))]
 pub struct CircleError {
-    /// The task that was to wait.
+    /// The task that should wait.
     pub blocked: TaskId,
-    /// The task that it was to wait for.
+    /// The task that `blocked` should wait for.
     pub blocker: TaskId,
-    /// The circle: each waits for the next, the last for the first; `blocked` is the first, `blocker` the second.
+    /// The circle: each task waits for the next, and the last waits for the first. The first is
+    /// `blocked`, the second is `blocker`.
     pub circle: Vec<TaskId>,
 }
 
@@ -40,17 +42,18 @@ fn told(circle: &[TaskId]) -> String {
     format!("{} would be a circle", steps.join(" -> "))
 }
 
-/// Task ids below this are found by their number, others by their text.
+/// Task ids below this number are looked up by number, all others by text.
 const NUMBERED_IDS: u64 = 1 << 16;
 
-/// All tasks of a team with their edges, built once, kept up with [`TaskGraph::put`], and asked often.
+/// The tasks of a team with their edges. The graph is built once, updated with [`TaskGraph::put`],
+/// and queried often.
 #[derive(Clone, Debug, Default)]
 pub struct TaskGraph {
     nodes: Vec<Node>,
     places: Places,
 }
 
-/// Where the node of each task stands.
+/// The index in `nodes` for each task id.
 #[derive(Clone, Debug, Default)]
 struct Places {
     by_number: Vec<Option<usize>>,
@@ -59,6 +62,8 @@ struct Places {
 
 impl Places {
     fn number(id: &TaskId) -> Option<usize> {
+        // `007` and `7` have the same number but are two ids, so only the plain form is looked up
+        // by number.
         let is_plain = id.as_str().starts_with(|c: char| matches!(c, '1'..='9'));
         let number = id.number();
         if is_plain && (1..NUMBERED_IDS).contains(&number) {
@@ -94,17 +99,18 @@ struct Node {
     id: TaskId,
     number: u64,
     state: State,
-    /// The places of the tasks it waits for, in order, each once.
+    /// The node indexes of this task's blockers, sorted, each once.
     blockers: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Named by another task, but not there.
+    /// Another task names this task, but it does not exist.
     Absent,
-    /// Not completed, and not to be taken: it is owned, in progress, or a client's own bookkeeping.
+    /// Open, but not claimable: it has an owner, is in progress, or belongs to a client's own
+    /// bookkeeping.
     Taken,
-    /// Not completed, and to be taken once nothing blocks it.
+    /// Open, and claimable as soon as nothing blocks it.
     Free,
     Completed,
 }
@@ -131,7 +137,7 @@ impl State {
 }
 
 impl TaskGraph {
-    /// The graph of `tasks`, in any order.
+    /// Builds the graph of `tasks`, given in any order.
     #[must_use]
     pub fn of<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Self {
         let mut graph = Self::default();
@@ -141,7 +147,7 @@ impl TaskGraph {
         graph
     }
 
-    /// Takes in a task that is new or has changed. Edges only come: none that was there is taken back.
+    /// Adds a new or changed task. Edges are only added: an existing edge is never removed.
     pub fn put(&mut self, task: &Task) {
         let place = self.place(&task.id);
         if let Some(node) = self.nodes.get_mut(place) {
@@ -157,37 +163,39 @@ impl TaskGraph {
         }
     }
 
-    /// Takes out a task; it blocks nobody any more.
+    /// Removes a task. It blocks no other task from then on.
     pub fn remove(&mut self, id: &TaskId) {
         let place = self.places.get(id);
         if let Some(node) = place.and_then(|place| self.nodes.get_mut(place)) {
             node.state = State::Absent;
+            // Other tasks may still name this id, so the node stays, but without edges.
             node.blockers.clear();
         }
     }
 
-    /// Whether the task may be taken now.
+    /// Whether the task is ready to be claimed.
     #[must_use]
     pub fn is_ready(&self, id: &TaskId) -> bool {
         self.node(id).is_some_and(|node| self.is_node_ready(node))
     }
 
-    /// The tasks that may be taken now, by id.
+    /// Returns the ids of the ready tasks, sorted.
     #[must_use]
     pub fn ready(&self) -> Vec<&TaskId> {
         by_id(self.nodes.iter().filter(|node| self.is_node_ready(node)))
     }
 
-    /// The tasks that `id` still waits for, by id.
+    /// Returns the open blockers of task `id`, sorted by id.
     #[must_use]
     pub fn open_blockers(&self, id: &TaskId) -> Vec<&TaskId> {
         self.node(id).map(|node| by_id(self.open(node))).unwrap_or_default()
     }
 
-    /// Makes `blocked` wait for `blocker`, here in the graph, so that the next question sees the edge.
+    /// Adds the edge with `blocked` waiting for `blocker` to this graph, so that later queries see
+    /// it.
     ///
     /// # Errors
-    /// [`CircleError`] when that would close a circle; the graph is as before.
+    /// [`CircleError`] when the edge would close a circle. The graph then stays unchanged.
     pub fn link(&mut self, blocker: &TaskId, blocked: &TaskId) -> Result<(), CircleError> {
         if let Some(circle) = self.circle(blocker, blocked) {
             return Err(CircleError { blocked: blocked.clone(), blocker: blocker.clone(), circle });
@@ -197,7 +205,8 @@ impl TaskGraph {
         Ok(())
     }
 
-    /// The circle that would close if `blocked` had to wait for `blocker`: each waits for the next, the last for the first.
+    /// Returns the circle that would close if `blocked` waited for `blocker`. Each task in it waits
+    /// for the next, and the last waits for the first.
     #[must_use]
     pub fn circle(&self, blocker: &TaskId, blocked: &TaskId) -> Option<Vec<TaskId>> {
         if blocker == blocked {
@@ -210,6 +219,8 @@ impl TaskGraph {
             for &next in
                 self.nodes.get(place).map(|node| node.blockers.as_slice()).unwrap_or_default()
             {
+                // Tasks from other clients can already form a circle, so each task is visited only
+                // once.
                 if next == start || reached_from.contains_key(&next) {
                     continue;
                 }
@@ -223,7 +234,7 @@ impl TaskGraph {
         None
     }
 
-    /// The way to `goal`, with `goal` put in front.
+    /// Returns the path to `goal`, with `goal` moved to the front.
     fn way(&self, goal: usize, reached_from: &HashMap<usize, usize>) -> Vec<TaskId> {
         let back = std::iter::successors(Some(goal), |place| reached_from.get(place).copied());
         let mut way: Vec<TaskId> =
@@ -432,7 +443,7 @@ mod tests {
         }
     }
 
-    /// How long it takes is measured by the benchmark `ready_set` of the store.
+    /// This test checks correctness only. The store's benchmark `ready_set` measures the time.
     #[test]
     fn of_ten_thousand_tasks_those_are_ready_whose_blockers_are_completed() {
         let is_completed = |n: u64| n.is_multiple_of(3);

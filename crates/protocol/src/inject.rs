@@ -1,32 +1,34 @@
-//! The form in which messages enter a conversation, so that no text of one agent can pass for anything else.
+//! The form in which messages enter a conversation, so that no agent's text can look like anything
+//! else.
 //!
-//! Source: the wire format, "Injection". The reference escapes nothing; we do, as little as is safe: a `<` is rewritten
-//! only where a reserved tag's name follows, so code in messages stays as it is. Texts come back exactly by [`parse`].
+//! Source: the wire format, "Injection". The reference client escapes nothing. We escape as little
+//! as is safe: a `<` is rewritten only before the name of a reserved tag, so code in messages stays
+//! unchanged. [`parse`] returns the exact original texts.
 
 use std::borrow::Cow;
 
 use crate::Message;
 
-/// The tag that is written.
+/// The tag around a message that we write.
 const TAG: &str = "teammate-message";
 
-/// The tag of the older documents, read only.
+/// The tag of the older documents. It is read, never written.
 const OLDER_TAG: &str = "teammate_message";
 
-/// The tags that mean something in a conversation: lower case, without what separates their words.
+/// The reserved tags of a conversation: lower case, without the separators between their words.
 const RESERVED: [&str; 4] =
     ["crosssessionmessage", "teammatemessage", "systemreminder", "tasknotification"];
 
-/// A message as it stands in a conversation.
+/// A message as it appears in a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injected {
-    /// Who sent it.
+    /// The sender's name.
     pub from: String,
     /// The sender's color.
     pub color: Option<String>,
-    /// The preview.
+    /// The preview of the message.
     pub summary: Option<String>,
-    /// The text.
+    /// The text of the message.
     pub text: String,
 }
 
@@ -41,7 +43,7 @@ impl From<&Message> for Injected {
     }
 }
 
-/// The messages of one turn as one text, separated by an empty line.
+/// Joins the messages of one turn into one text, separated by empty lines.
 #[must_use]
 pub fn render(messages: &[Injected]) -> String {
     messages.iter().map(one).collect::<Vec<_>>().join("\n\n")
@@ -57,15 +59,17 @@ fn one(message: &Injected) -> String {
     format!("{head}>\n{}\n</{TAG}>", neutralised(&message.text))
 }
 
-/// The messages in a text of a conversation, whatever stands around them; the older tag is read too.
+/// Returns the messages in a text of a conversation, and ignores all text around them. The older
+/// tag is read too.
 ///
-/// What [`render`] wrote comes back exactly. A client that does not escape can be made to say anything, so what it wrote
-/// is fit for showing only.
+/// Output of [`render`] is restored exactly. A client that does not escape can be made to write any
+/// message, so its output is only good for display.
 #[must_use]
 pub fn parse(text: &str) -> Vec<Injected> {
     let mut messages = Vec::new();
     let mut rest = text;
     loop {
+        // A message counts only at the start of a line.
         if let Some((message, after)) = head_of(rest) {
             messages.push(message);
             rest = after;
@@ -77,7 +81,7 @@ pub fn parse(text: &str) -> Vec<Injected> {
     }
 }
 
-/// Reads the message that `text` begins with, and gives what follows it.
+/// Reads the message at the start of `text`, and returns it with the rest of the text.
 fn head_of(text: &str) -> Option<(Injected, &str)> {
     let open = text.strip_prefix('<')?;
     let tag = [TAG, OLDER_TAG].into_iter().find(|tag| open.starts_with(tag))?;
@@ -99,18 +103,20 @@ fn head_of(text: &str) -> Option<(Injected, &str)> {
     Some((Injected { from: from?, color, summary, text }, after))
 }
 
-/// The text with every `<` rewritten that could begin a reserved tag, in any case and however its words are separated.
+/// Rewrites every `<` that could begin a reserved tag, in any case and with any separators between
+/// the tag's words.
 ///
-/// For whatever goes into a conversation and was written by somebody else.
+/// Use this for every foreign text that enters a conversation.
 #[must_use]
 pub fn neutralised(text: &str) -> Cow<'_, str> {
     rewritten(text, |sign| match sign {
         "<" => Cow::Borrowed("&lt;"),
+        // A text that is already escaped gets one more `&amp;`, so that it can be restored exactly.
         escaped => Cow::Owned(escaped.replacen('&', "&amp;", 1)),
     })
 }
 
-/// Undoes [`neutralised`].
+/// Restores a text that [`neutralised`] has escaped.
 fn restored(text: &str) -> String {
     let lowered = rewritten(text, |sign| match sign {
         "&lt;" => Cow::Borrowed("<"),
@@ -119,7 +125,7 @@ fn restored(text: &str) -> String {
     lowered.into_owned()
 }
 
-/// Rewrites each `<`, `&lt;`, `&amp;lt;`, ... after which a reserved name follows.
+/// Rewrites each `<`, `&lt;`, `&amp;lt;`, ... that precedes a reserved name.
 fn rewritten<'a>(text: &'a str, rewrite: impl Fn(&'a str) -> Cow<'a, str>) -> Cow<'a, str> {
     let mut out = String::new();
     let mut kept = text;
@@ -145,7 +151,7 @@ fn rewritten<'a>(text: &'a str, rewrite: impl Fn(&'a str) -> Cow<'a, str>) -> Co
     Cow::Owned(out)
 }
 
-/// How long the `<`, `&lt;`, `&amp;lt;`, ... is that `text` begins with.
+/// Returns the length of the `<`, `&lt;`, `&amp;lt;`, ... at the start of `text`.
 fn sign(text: &str) -> Option<usize> {
     if text.starts_with('<') {
         return Some(1);
@@ -158,8 +164,11 @@ fn sign(text: &str) -> Option<usize> {
     Some(text.len() - after.len())
 }
 
-/// Whether a reserved name comes next; what a reader could overlook between its letters does not count.
+/// Whether `text` starts with a reserved name. Characters that a reader could overlook between its
+/// letters are ignored.
 fn names_reserved(text: &str) -> bool {
+    // A model can read `<Team message` or `<teammate_message` as the reserved tag too, so case and
+    // separators are ignored.
     let letters = || text.chars().filter(|c| !is_overlooked(*c)).flat_map(char::to_lowercase);
     RESERVED.iter().any(|name| letters().take(name.len()).eq(name.chars()))
 }
@@ -169,8 +178,8 @@ fn is_overlooked(c: char) -> bool {
     is_hyphen || c.is_whitespace() || c.is_control() || is_invisible(c)
 }
 
-/// Whether nothing is seen of a character, it looks like a blank, or it only says how others are written: all of Unicode's
-/// general category Cf, and its look-alikes.
+/// Whether a character is invisible, looks like a blank, or only controls how others are displayed:
+/// Unicode's general category Cf, and similar characters.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
     let is_joiner = matches!(c, '\u{180B}'..='\u{180F}' | '\u{FE00}'..='\u{FE0F}');
@@ -193,7 +202,7 @@ pub fn is_invisible(c: char) -> bool {
     is_joiner || is_filler || is_format(c)
 }
 
-/// The general category Cf of Unicode 17.
+/// Whether a character is in the general category Cf of Unicode 17.
 fn is_format(c: char) -> bool {
     matches!(
         c,
@@ -221,23 +230,25 @@ fn is_format(c: char) -> bool {
     )
 }
 
-/// Whether a reader would take the character for another one, or for none: what is invisible, steers a terminal, or is a
-/// blank other than the usual one. Whoever shows text of others writes these out, line breaks and tabs apart.
+/// Whether a reader would mistake the character for another one, or not see it: an invisible
+/// character, a terminal control, or a blank other than the usual one. Code that displays foreign
+/// text escapes these, except line breaks and tabs.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     c != ' ' && (c.is_control() || c.is_whitespace() || is_invisible(c))
 }
 
-/// Whether an invisible character stands where it joins the parts of an emoji, after one.
+/// Whether an invisible character joins the parts of an emoji, that is, follows one.
 pub(crate) fn joins_emoji(before: Option<char>, c: char) -> bool {
     let is_joiner = matches!(c, '\u{200D}' | '\u{FE0F}');
     is_joiner && before.is_some_and(|before| !before.is_ascii() && !before.is_alphanumeric())
 }
 
-/// What an attribute holds for `text`; it has neither quotes, angle brackets nor anything that breaks a line, and what could
-/// not be seen is written as its number: a name that looks like the lead's is not to pass for it.
+/// Escapes `text` for use in an attribute. The result has no quotes, no angle brackets and no line
+/// breaks. Invisible characters become numeric entities, so that a name cannot imitate the lead's
+/// name.
 ///
-/// For the summary of a message to a client that escapes nothing itself.
+/// It is also used for a message's summary to a client that escapes nothing itself.
 #[must_use]
 pub fn attribute(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -258,7 +269,7 @@ pub fn attribute(text: &str) -> String {
     out
 }
 
-/// Undoes [`attribute`].
+/// Restores a text that [`attribute`] has escaped.
 fn plain(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let mut rest = value;
@@ -273,7 +284,7 @@ fn plain(value: &str) -> String {
     out
 }
 
-/// The character that `text` begins with an entity of, and how long that is.
+/// Returns the character of the entity at the start of `text`, and the entity's length.
 fn entity(text: &str) -> Option<(char, usize)> {
     let (name, _) = text.strip_prefix('&')?.split_once(';')?;
     let c = match name {
@@ -384,7 +395,7 @@ mod tests {
         );
     }
 
-    /// Texts made of what an attack is made of.
+    /// Generates texts from the pieces of an attack.
     fn hostile() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             proptest::sample::select(vec![

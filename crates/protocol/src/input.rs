@@ -1,52 +1,53 @@
 //! Reading a tool's input: every fault is collected, so that a model can mend its call in one go.
 //!
-//! Source of the texts: the refused call in `fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`; it shows a
-//! missing parameter, the other faults are worded alike. Which parameters a team tool has is `tools`'; the plain tools are
-//! checked against their schemas.
+//! Source of the texts: the refused call in
+//! `fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`; it shows a missing parameter,
+//! the other faults are worded alike. Which parameters a team tool has is `tools`'; the plain tools
+//! are checked against their schemas.
 
 use std::fmt;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// A tool cannot be called with this input.
+/// The input is not valid for the tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
-    /// The tool, by the name it was called with.
+    /// The tool's name, as used in the call.
     pub tool: String,
-    /// What is wrong, at least one fault.
+    /// The faults in the input, at least one.
     pub faults: Vec<InputFault>,
 }
 
-/// One thing that is wrong with a tool's input.
+/// One fault in a tool's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputFault {
-    /// A parameter that must be there is not.
+    /// A required parameter is missing.
     Missing {
-        /// Its name.
+        /// The parameter's name.
         parameter: String,
-        /// The JSON type it should have.
+        /// The expected JSON type.
         expected: &'static str,
     },
-    /// A parameter has another JSON type than it should.
+    /// A parameter has the wrong JSON type.
     WrongType {
-        /// Its name.
+        /// The parameter's name.
         parameter: String,
-        /// The JSON type it should have.
+        /// The expected JSON type.
         expected: &'static str,
-        /// The JSON type it has.
+        /// The received JSON type.
         received: &'static str,
     },
-    /// A parameter has a value that it cannot have.
+    /// A parameter has a value that is not allowed.
     Invalid {
-        /// Its name.
+        /// The parameter's name.
         parameter: String,
-        /// What it should be.
+        /// A description of the allowed values.
         expected: String,
     },
-    /// The tool has no such parameter.
+    /// The input has a parameter that the tool does not have.
     Unknown {
-        /// Its name.
+        /// The parameter's name.
         parameter: String,
     },
     /// The input as a whole cannot be read.
@@ -57,7 +58,7 @@ pub enum InputFault {
 }
 
 impl InputFault {
-    /// The name of the parameter; empty when the input as a whole is meant.
+    /// Returns the parameter's name. It is empty when the fault concerns the whole input.
     #[must_use]
     pub fn parameter(&self) -> &str {
         match self {
@@ -137,13 +138,13 @@ impl fmt::Display for InputError {
 impl std::error::Error for InputError {}
 
 impl InputError {
-    /// The text of the tool's result, for the model.
+    /// Returns the text of the tool's result, for the model.
     #[must_use]
     pub fn text(&self) -> String {
         format!("<tool_use_error>InputValidationError: {self}</tool_use_error>")
     }
 
-    /// The data of the tool's result, for readers of the stream: a text, as recorded.
+    /// Returns the data of the tool's result, for readers of the stream. It is a text, as recorded.
     #[must_use]
     pub fn data(&self) -> String {
         let faults = Value::Array(self.faults.iter().map(InputFault::data).collect());
@@ -152,7 +153,7 @@ impl InputError {
 }
 
 impl InputError {
-    /// The same error with parameters called as `name_of` says; `None` leaves a name as it is.
+    /// Renames the parameters in the error as `name_of` tells. `None` keeps a name.
     pub(crate) fn renamed(mut self, name_of: impl Fn(&str) -> Option<&'static str>) -> Self {
         for fault in &mut self.faults {
             let parameter = match fault {
@@ -176,7 +177,8 @@ impl Serialize for InputError {
     }
 }
 
-/// Checks an input against the schema of a tool: its parameters, their types and choices, at the top.
+/// Checks an input against the schema of a tool: its parameters, their types and choices, at the
+/// top.
 ///
 /// # Errors
 /// [`InputError`] with every fault.
@@ -236,7 +238,7 @@ fn expected_type(property: &Value) -> &'static str {
     }
 }
 
-/// The parameters of one call, taken one by one; `null` counts as absent.
+/// The parameters of one call. The reader takes them one by one; `null` counts as absent.
 pub(crate) struct Parameters {
     tool: String,
     left: Map<String, Value>,
@@ -257,7 +259,8 @@ impl Parameters {
         self.faults.push(fault);
     }
 
-    /// Notes that a parameter is missing; of an input that is no object, they all are.
+    /// Records that a parameter is missing. It records nothing if the input is not an object,
+    /// because then all are missing.
     pub(crate) fn missing(&mut self, parameter: &str, expected: &'static str) {
         if self.faults.iter().any(|fault| fault.parameter().is_empty()) {
             return;
@@ -274,7 +277,8 @@ impl Parameters {
         self.left.get(parameter).filter(|value| !value.is_null())
     }
 
-    /// Gives a value for `parameter` that the caller gave as `said`; two different ones are a fault.
+    /// Sets `parameter` to a value that the caller gave under the name `said`. Two different values
+    /// are a fault.
     pub(crate) fn put(&mut self, parameter: &str, value: Value, said: &str) {
         if self.peek(parameter).is_some_and(|other| *other != value) {
             self.fault(invalid(said, &format!("the same as `{parameter}`")));
@@ -283,7 +287,7 @@ impl Parameters {
         }
     }
 
-    /// Takes the parameter as it stands.
+    /// Takes the parameter's value without checking its type.
     pub(crate) fn value(&mut self, parameter: &str) -> Option<Value> {
         self.left.shift_remove(parameter).filter(|value| !value.is_null())
     }
@@ -302,7 +306,7 @@ impl Parameters {
         }
     }
 
-    /// Takes a whole number from 1 up.
+    /// Takes a whole number of at least 1.
     pub(crate) fn count(&mut self, parameter: &str) -> Option<u32> {
         let value = self.value(parameter)?;
         match value.as_u64().map(u32::try_from) {
@@ -334,7 +338,8 @@ impl Parameters {
         }
     }
 
-    /// Takes a text that must be there; what stands in for a missing one never leaves [`Parameters::finish`].
+    /// Takes a required text. If it is missing, the returned placeholder is discarded, because
+    /// [`Parameters::finish`] then fails.
     pub(crate) fn required_text(&mut self, parameter: &str) -> String {
         if self.peek(parameter).is_none() {
             self.missing(parameter, "string");
@@ -342,7 +347,7 @@ impl Parameters {
         self.text(parameter).unwrap_or_default()
     }
 
-    /// Takes a yes or no that must be there, as [`Parameters::required_text`] does.
+    /// Takes a required boolean, in the same way as [`Parameters::required_text`].
     pub(crate) fn required_flag(&mut self, parameter: &str) -> bool {
         if self.peek(parameter).is_none() {
             self.missing(parameter, "boolean");
@@ -350,17 +355,17 @@ impl Parameters {
         self.flag(parameter).unwrap_or_default()
     }
 
-    /// The parameters that nobody took, for a tool that takes any.
+    /// Takes all remaining parameters, for a tool that accepts any.
     pub(crate) fn rest(&mut self) -> Map<String, Value> {
         std::mem::take(&mut self.left)
     }
 
-    /// The error, when the faults found leave no sense in reading on.
+    /// Returns the error at once, when the faults so far make further reading useless.
     pub(crate) fn fail(self) -> InputError {
         InputError { tool: self.tool, faults: self.faults }
     }
 
-    /// `read`, unless there was a fault or a parameter is left that nobody took.
+    /// Returns `read`, or the error if there was a fault or an unknown parameter is left.
     pub(crate) fn finish<T>(mut self, read: T) -> Result<T, InputError> {
         let unknown = self.left.keys().map(|key| InputFault::Unknown { parameter: key.clone() });
         self.faults.extend(unknown);

@@ -1,8 +1,9 @@
-//! The wire of agent teams as types: names, config, messages, frames, tasks, tools, stream events, errors and limits.
+//! The wire format of agent teams as types: names, config, messages, frames, tasks, tools, stream
+//! events, errors and limits.
 //!
-//! Everything here is pure: no I/O, no async, no clock, no randomness. What is read keeps the fields it does not know
-//! ([`Foreign`]), so that a file written back has lost nothing. Where files live and how they are locked is `store`'s;
-//! who may do what is `team`'s.
+//! Everything here is pure: no I/O, no async, no clock, no randomness. The types keep unknown
+//! fields ([`Foreign`]), so that a rewritten file loses nothing. `store` knows where files are and
+//! how they are locked. `team` decides which actions are allowed.
 
 mod answer;
 mod chain;

@@ -1,46 +1,47 @@
-//! The limits of the API reference, as one table of defaults that settings can raise.
+//! The limits of the API reference, as one table of defaults. Settings can raise them.
 
 use serde::{Deserialize, Serialize};
 
-/// How much of everything there may be. A rate is a count and the seconds it is counted over.
+/// The limits for all resources. A rate is a count within a number of seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
-    /// Teams under one root.
+    /// Maximum number of teams under one root.
     pub teams: u32,
-    /// Agents in one team, the lead included.
+    /// Maximum number of agents in one team, including the lead.
     pub agents: u32,
-    /// Tasks in one team.
+    /// Maximum number of tasks in one team.
     pub tasks: u32,
-    /// Unread messages in one inbox. It is ours, not the API reference's: each send writes the whole inbox anew. A text past
-    /// it is refused; for the user's texts only the user's unread ones count. Frames have no limit.
+    /// Maximum number of unread messages in one inbox. This limit is ours, because each send
+    /// rewrites the whole inbox. A text beyond it is refused. For the user's texts, only the user's
+    /// own unread messages count. Frames have no limit.
     pub unread_messages: u32,
-    /// Characters of a message's content.
+    /// Maximum length of a message's content, in characters.
     pub content_chars: u32,
-    /// Characters of a message's summary.
+    /// Maximum length of a message's summary, in characters.
     pub summary_chars: u32,
-    /// Characters of a task's subject.
+    /// Maximum length of a task's subject, in characters.
     pub subject_chars: u32,
-    /// Characters of a task's description.
+    /// Maximum length of a task's description, in characters.
     pub description_chars: u32,
-    /// Teams made under one root.
+    /// Rate limit for creating teams under one root.
     pub team_rate: Rate,
-    /// Agents spawned into one team.
+    /// Rate limit for spawning agents into one team.
     pub spawn_rate: Rate,
-    /// Tasks made in one team.
+    /// Rate limit for creating tasks in one team.
     pub task_rate: Rate,
-    /// Broadcasts in one team.
+    /// Rate limit for broadcasts in one team.
     pub broadcast_rate: Rate,
-    /// Calls of the API under one root.
+    /// Rate limit for API calls under one root.
     pub call_rate: Rate,
 }
 
-/// At most `count` in any `seconds` seconds.
+/// A rate limit: at most `count` in any `seconds` seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
-    /// How many.
+    /// The maximum count.
     pub count: u32,
-    /// In how long.
+    /// The length of the time window, in seconds.
     pub seconds: u32,
 }
 

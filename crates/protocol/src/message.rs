@@ -1,7 +1,7 @@
 //! Inbox messages, in both dialects.
 //!
-//! Source: `fixtures/*/teams/*/inboxes/*.json`. The session dialect adds `msgV`, `msg_id`, `type` and `lead_sig`; what is
-//! ours stands under `metadata.pitcrew`.
+//! Source: `fixtures/*/teams/*/inboxes/*.json`. The session dialect adds `msgV`, `msg_id`, `type`
+//! and `lead_sig`. Our own fields are stored under `metadata.pitcrew`.
 
 use std::fmt;
 
@@ -11,32 +11,32 @@ use serde_json::{Map, Value};
 use crate::wire::wire_object;
 
 wire_object! {
-    /// One entry of an inbox.
+    /// One message in an inbox.
     pub struct Message {
-        /// Who sent it: a member's name, or what an outside writer calls itself.
+        /// The sender: a member's name, or the name that an outside writer gives itself.
         pub from: String => "from" req,
-        /// Plain text, or a frame as JSON in a string.
+        /// The message text: plain text, or a frame as JSON in a string.
         pub text: String => "text" req,
-        /// A preview of 5 to 10 words; frames carry none.
+        /// A preview of 5 to 10 words. Frames have none.
         pub summary: String => "summary" opt,
-        /// ISO 8601, UTC, milliseconds, `Z`.
+        /// The time of sending: ISO 8601, UTC, milliseconds, `Z`.
         pub timestamp: String => "timestamp" opt,
-        /// The sender's color; the lead's messages carry none.
+        /// The sender's color. The lead's messages have none.
         pub color: String => "color" opt,
-        /// Session dialect: 1.
+        /// The message version of the session dialect, always 1.
         pub msg_v: i64 => "msgV" opt,
-        /// Session dialect: a UUID.
+        /// The message id of the session dialect, a UUID.
         pub msg_id: String => "msg_id" opt,
-        /// Session dialect: `message`.
+        /// The message type of the session dialect, always `message`.
         pub kind: String => "type" opt,
-        /// Whether the receiver has taken it.
+        /// Whether the receiver has read the message.
         pub read: bool => "read" opt,
-        /// Ours stands under `pitcrew`; others' is kept.
+        /// Additional data. Ours is stored under `pitcrew`; other clients' data is kept.
         pub metadata: Map<String, Value> => "metadata" opt,
     }
 }
 
-/// The id of a message: ours, the session dialect's, or one made from what the message says.
+/// The id of a message: ours, the session dialect's, or one computed from the message's content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MessageId(pub String);
@@ -48,7 +48,7 @@ impl fmt::Display for MessageId {
 }
 
 impl Message {
-    /// A message of the named dialect, unread and with no id yet.
+    /// Creates an unread message of the named dialect, without an id.
     #[must_use]
     pub fn new(from: &str, text: String, timestamp: String) -> Self {
         Self {
@@ -66,19 +66,19 @@ impl Message {
         }
     }
 
-    /// Whether the receiver has taken it; an entry that does not say is unread.
+    /// Whether the receiver has read the message. A message without the field counts as unread.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.read == Some(true)
     }
 
-    /// The same message carrying `id` as ours, under `metadata.pitcrew.id`.
+    /// Adds our id to the message, under `metadata.pitcrew.id`.
     #[must_use]
     pub fn with_id(self, id: &MessageId) -> Self {
         self.with_ours("id", &id.0)
     }
 
-    /// The same message with the lead's signature, under `metadata.pitcrew.sig`.
+    /// Adds the lead's signature to the message, under `metadata.pitcrew.sig`.
     #[must_use]
     pub fn with_signature(self, signature: &str) -> Self {
         self.with_ours("sig", signature)
@@ -89,18 +89,21 @@ impl Message {
         let given = Value::String(given.to_owned());
         match metadata.get_mut("pitcrew").and_then(Value::as_object_mut) {
             Some(ours) => drop(ours.insert(key.to_owned(), given)),
+            // Without a record of ours, or with a value that is not an object, a new record is
+            // written.
             None => drop(metadata.insert("pitcrew".to_owned(), serde_json::json!({key: given}))),
         }
         self
     }
 
-    /// The id it carries: ours under `metadata.pitcrew.id`, else the session dialect's `msg_id`.
+    /// Returns the message's id: ours under `metadata.pitcrew.id`, otherwise the session dialect's
+    /// `msg_id`.
     #[must_use]
     pub fn id(&self) -> Option<MessageId> {
         self.ours("id").or(self.msg_id.as_deref()).map(|id| MessageId(id.to_owned()))
     }
 
-    /// The lead's signature, when it carries one of ours.
+    /// Returns the lead's signature, if the message has one in our form.
     #[must_use]
     pub fn signature(&self) -> Option<&str> {
         self.ours("sig")
@@ -111,8 +114,9 @@ impl Message {
     }
 }
 
-/// The ids of an inbox's messages in order: the one each carries, else one made from sender, time and text, and from how
-/// many equal ones came before it, so that it stays the same while the inbox only grows.
+/// Returns the ids of an inbox's messages, in order. A message without an id gets one from its
+/// sender, time, text and the number of equal messages before it. So its id stays the same while
+/// the inbox only grows.
 #[must_use]
 pub fn message_ids<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<MessageId> {
     let mut seen = std::collections::HashMap::<uuid::Uuid, u32>::new();
@@ -120,6 +124,7 @@ pub fn message_ids<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<M
         let says =
             format!("{}\n{}\n{}", m.from, m.timestamp.as_deref().unwrap_or_default(), m.text);
         let key = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, says.as_bytes());
+        // Equal messages need different ids, so the id includes their number.
         let nth = seen.entry(key).and_modify(|n| *n += 1).or_insert(1);
         MessageId(format!("{key}-{nth}"))
     };

@@ -5,32 +5,34 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The smallest window that settings may name: what the instructions and tools of an agent take alone.
+/// The smallest window that settings may have. An agent's instructions and tools alone need this
+/// much.
 const SMALLEST_WINDOW: u64 = 1_000;
 
 /// Prices of one model, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Input that the cache has no part in.
+    /// Price of input that was neither written to nor read from the cache.
     pub input: f64,
     /// Output.
     pub output: f64,
     /// Input written to the cache.
     #[serde(default)]
     pub cache_write: f64,
-    /// Input read from the cache.
+    /// Price of input that was read from the cache.
     #[serde(default)]
     pub cache_read: f64,
 }
 
-/// A price table cannot be used.
+/// The reason why a price table is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum PriceError {
-    /// It has not the form `{"MODEL": {"input": 1.0, "output": 2.0, "cache_write": 1.25, "cache_read": 0.1}}`.
+    /// The table does not have the form `{"MODEL": {"input": 1.0, "output": 2.0, "cache_write":
+    /// 1.25, "cache_read": 0.1}}`.
     #[error("the price table cannot be read")]
     Form(#[source] serde_json::Error),
-    /// A price is negative or no number.
+    /// A price is negative or not a number.
     #[error("the price of {model:?} is not a positive number")]
     Number {
         /// The model.
@@ -54,20 +56,20 @@ pub fn prices_from(json: &Value) -> Result<BTreeMap<String, Price>, PriceError> 
     }
 }
 
-/// What the settings say about windows: one for all models, or one by name.
+/// The windows in the settings: one for all models, or one per model name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextWindows {
     all: Option<u64>,
     named: BTreeMap<String, u64>,
 }
 
-/// The settings name a window that is none.
+/// The reason why a window setting is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum WindowError {
-    /// It has neither form, `100000` or `{"MODEL": 100000}`.
+    /// The setting has neither form, `100000` or `{"MODEL": 100000}`.
     #[error("a context window is a number of tokens, or such a number for each model")]
     Form(#[source] serde_json::Error),
-    /// It is too small to work in.
+    /// The window is too small to work with.
     #[error("a context window of {tokens} tokens is too small; {SMALLEST_WINDOW} is the least")]
     TooSmall {
         /// What was named.
@@ -76,10 +78,10 @@ pub enum WindowError {
 }
 
 impl ContextWindows {
-    /// Reads the setting: a number, or an object of numbers by the names that begin those of models.
+    /// Reads the setting: a number, or an object of numbers by the beginnings of model names.
     ///
     /// # Errors
-    /// When it is neither, or a window is too small to work in.
+    /// When it has neither form, or when a window is too small to work with.
     pub fn from_setting(setting: &Value) -> Result<Self, WindowError> {
         let windows = if setting.is_object() {
             Self { all: None, named: BTreeMap::deserialize(setting).map_err(WindowError::Form)? }
@@ -100,7 +102,7 @@ impl ContextWindows {
         }
     }
 
-    /// Returns the window that the settings name for a model.
+    /// Returns the window in the settings for a model.
     #[must_use]
     pub fn named(&self, model: &str) -> Option<u64> {
         let named =
@@ -109,7 +111,8 @@ impl ContextWindows {
     }
 }
 
-/// Finds the entry of a table that a model's name means: the longest name that begins it, tried with its vendor first.
+/// Finds the table entry for a model: the longest entry that the model's name begins with, first
+/// tried with its vendor.
 pub fn longest_named<'a, T>(
     table: impl Iterator<Item = (&'a str, T)> + Clone,
     model: &str,

@@ -1,7 +1,8 @@
-//! Names of teams and agents, and the forms they take in paths and ids.
+//! Names of teams and agents, and their forms in paths and ids.
 //!
-//! A folder form replaces what a path must not hold, counted as the reference client counts: by UTF-16 unit, so that an
-//! emoji becomes two dashes. Two names can share one form; refusing that is `team`'s.
+//! A folder form replaces each character that a path must not contain with a dash. It counts in
+//! UTF-16 units, as the reference client does, so an emoji becomes two dashes. Two names can have
+//! the same form; `team` refuses the second one.
 
 use std::fmt;
 
@@ -9,31 +10,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::inject::{is_invisible, joins_emoji};
 
-/// The longest team or agent name, in characters. Longer ones make file names that not every file system takes.
+/// Maximum length of a team or agent name, in characters. Longer names produce file names that some
+/// file systems reject.
 const NAME_MAX_CHARS: usize = 100;
 
-/// A name cannot be given to a team or an agent.
+/// The reason why a name is not allowed for a team or an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// The name has no characters.
+    /// The name is empty.
     #[error("a name cannot be empty")]
     Empty,
-    /// The name is longer than a file name can carry.
+    /// The name is too long for a file name.
     #[error("the name has {chars} characters; at most {NAME_MAX_CHARS} are allowed")]
     TooLong {
-        /// How many characters it has.
+        /// The name's length in characters.
         chars: usize,
     },
-    /// The name has a character that nobody sees: a control character, such as NUL or a line break, or an invisible one.
+    /// The name contains a character that is not visible: a control character, such as NUL or a
+    /// line break, or an invisible one.
     #[error("the name {name:?} has a control or an invisible character")]
     Hidden {
-        /// The name as given.
+        /// The refused name.
         name: String,
     },
-    /// The name has no ASCII letter or digit, so its folder form would be dashes only.
+    /// The name has no ASCII letter or digit, so its folder form would contain only dashes.
     #[error("the name {name:?} has no letter a-z and no digit")]
     NothingToKeep {
-        /// The name as given.
+        /// The refused name.
         name: String,
     },
 }
@@ -49,6 +52,7 @@ fn check(name: &str) -> Result<(), NameError> {
     let mut before = None;
     let is_hidden = |c: char| {
         let last = before.replace(c);
+        // Invisible characters that join an emoji are allowed, because the reader sees the emoji.
         c.is_control() || (is_invisible(c) && !joins_emoji(last, c))
     };
     if name.chars().any(is_hidden) {
@@ -60,21 +64,22 @@ fn check(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Whether two names are one: upper and lower case do not tell names apart.
+/// Whether two names are equal, ignoring case.
 ///
-/// Teams compare names all the time, so names in ASCII, nearly all, are compared where they are.
+/// Teams compare names very often. Most names are ASCII, so those are compared without allocating.
 #[must_use]
 pub fn same_name(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
         || (!(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase())
 }
 
-/// Replaces every UTF-16 unit that `keep` refuses by a dash.
+/// Replaces every UTF-16 unit for which `keep` is false with a dash.
 fn dashed(name: &str, keep: impl Fn(char) -> bool) -> String {
     name.chars().fold(String::with_capacity(name.len()), |mut out, c| {
         if keep(c) {
             out.push(c);
         } else {
+            // One dash per UTF-16 unit, as JavaScript counts in the reference client.
             out.extend(std::iter::repeat_n('-', c.len_utf16()));
         }
         out
@@ -89,7 +94,7 @@ macro_rules! text_type {
         pub struct $name(String);
 
         impl $name {
-            /// The text of it.
+            /// Returns the text as a string slice.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -111,23 +116,23 @@ macro_rules! text_type {
 }
 
 text_type! {
-    /// A team's name as given, such as `My Team.x`.
+    /// A team's name as given by its creator, such as `My Team.x`.
     #[derive(Deserialize)]
     TeamName
 }
 text_type! {
-    /// The folder of a team below `teams/` and `tasks/`: lower case ASCII letters, digits and dashes only. It is made by
-    /// [`TeamDir::of`] and never read from a file.
+    /// The folder name of a team below `teams/` and `tasks/`: only lower case ASCII letters, digits
+    /// and dashes. It is made by [`TeamDir::of`] and never read from a file.
     TeamDir
 }
 text_type! {
-    /// An agent's name, unique in its team; never holds `@`.
+    /// An agent's name, unique in its team. It never contains `@`.
     #[derive(Deserialize)]
     AgentName
 }
 text_type! {
-    /// The stem of an agent's inbox file: ASCII letters, digits, `_` and `-` only. It is made by
-    /// [`AgentName::inbox_file`] and never read from a file.
+    /// The name of an agent's inbox file without its extension: only ASCII letters, digits, `_` and
+    /// `-`. It is made by [`AgentName::inbox_file`] and never read from a file.
     InboxFile
 }
 text_type! {
@@ -137,16 +142,17 @@ text_type! {
 }
 
 impl TeamName {
-    /// Accepts a name for a new team.
+    /// Checks a name for a new team.
     ///
     /// # Errors
-    /// [`NameError`] for a name that is empty, too long, has control characters, or nothing a folder form would keep.
+    /// [`NameError`] if the name is empty or too long, contains control or invisible characters, or
+    /// has no letter or digit for its folder form.
     pub fn new(name: &str) -> Result<Self, NameError> {
         check(name)?;
         Ok(Self(name.to_owned()))
     }
 
-    /// The folder of the team.
+    /// Returns the folder name of the team.
     #[must_use]
     pub fn dir(&self) -> TeamDir {
         TeamDir::of(&self.0)
@@ -154,7 +160,7 @@ impl TeamName {
 }
 
 impl TeamDir {
-    /// The folder form of any text; what reads with it never leaves the root.
+    /// Returns the folder form of any text. A path made with it never leaves the root.
     #[must_use]
     pub fn of(name: &str) -> Self {
         Self(dashed(name, |c| c.is_ascii_alphanumeric()).to_ascii_lowercase())
@@ -162,40 +168,41 @@ impl TeamDir {
 }
 
 impl AgentName {
-    /// Accepts a name for a new agent; `@` becomes `-`, as the reference does at spawn.
+    /// Checks a name for a new agent. `@` becomes `-`, as the reference client does at spawn.
     ///
     /// # Errors
-    /// [`NameError`], as for teams.
+    /// [`NameError`], for the same reasons as for a team.
     pub fn new(name: &str) -> Result<Self, NameError> {
         check(name)?;
         Ok(Self(name.replace('@', "-")))
     }
 
-    /// The name of an agent that somebody else named, whatever it holds; for members read from a config.
+    /// Wraps an agent's name from another source without checks. It is for members read from a
+    /// config.
     #[must_use]
     pub fn foreign(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// The lead's name, `team-lead`.
+    /// Returns the lead's name, `team-lead`.
     #[must_use]
     pub fn lead() -> Self {
         Self(crate::LEAD_NAME.to_owned())
     }
 
-    /// The stem of the agent's inbox file.
+    /// Returns the name of the agent's inbox file, without its extension.
     #[must_use]
     pub fn inbox_file(&self) -> InboxFile {
         InboxFile(dashed(&self.0, |c| c.is_ascii_alphanumeric() || c == '_' || c == '-'))
     }
 
-    /// The agent's id in `team`.
+    /// Returns the agent's id in `team`.
     #[must_use]
     pub fn id_in(&self, team: &TeamName) -> AgentId {
         AgentId(format!("{}@{team}", self.0))
     }
 
-    /// The name itself, or `name-2`, `name-3`, ... when `taken` says that it is taken.
+    /// Returns the name itself, or `name-2`, `name-3`, ... if `taken` returns true for it.
     #[must_use]
     pub fn deduplicated(&self, taken: impl Fn(&Self) -> bool) -> Self {
         if !taken(self) {
@@ -207,27 +214,27 @@ impl AgentName {
 }
 
 impl AgentId {
-    /// The id as found on the wire.
+    /// Wraps an agent id from the wire without checks.
     #[must_use]
     pub fn foreign(id: &str) -> Self {
         Self(id.to_owned())
     }
 
-    /// The agent's and the team's name in an id: they meet at the first `@`, since an agent's name never holds one and a
-    /// team's may. None for a text without an `@`.
+    /// Splits an id into the agent's name and the team's name at the first `@`. An agent's name
+    /// never contains `@`, but a team's name may. Returns `None` for a text without `@`.
     #[must_use]
     pub fn split(id: &str) -> Option<(&str, &str)> {
         id.split_once('@')
     }
 
-    /// The agent's name: what stands before the first `@`, or all of it.
+    /// Returns the agent's name: the part before the first `@`, or the whole text.
     #[must_use]
     pub fn name(&self) -> AgentName {
         AgentName(Self::split(&self.0).map_or(self.0.as_str(), |(name, _)| name).to_owned())
     }
 }
 
-/// The colors in the order in which they are handed out.
+/// The colors of teammates, in the order of their assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names are the colors")]
@@ -243,7 +250,7 @@ pub enum Color {
 }
 
 impl Color {
-    /// All colors, in the order of the reference.
+    /// All colors, in the order of the reference client.
     pub const ALL: [Self; 8] = [
         Self::Blue,
         Self::Green,
@@ -255,13 +262,14 @@ impl Color {
         Self::Red,
     ];
 
-    /// The color of the `n`th teammate of a team, from 0, around again after the eighth.
+    /// Returns the color of the `n`th teammate of a team, counted from 0. The colors repeat after
+    /// the eighth teammate.
     #[must_use]
     pub fn of_teammate(n: usize) -> Self {
         Self::ALL.get(n % Self::ALL.len()).copied().unwrap_or(Self::Blue)
     }
 
-    /// The name on the wire.
+    /// Returns the color's name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

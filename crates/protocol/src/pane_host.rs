@@ -5,18 +5,19 @@ use serde::{Deserialize, Serialize};
 /// What keeps panes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneHost {
-    /// Its kind, as in a member's `backendType`.
+    /// The kind of host, as in a member's `backendType`.
     pub backend: String,
-    /// The socket of the server, when it is not the default one.
+    /// The socket of the host's server, if it is not the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
-    /// The program that speaks the pane protocol, with its arguments; empty for every other kind.
+    /// The program that implements the pane protocol, with its arguments. Empty for every other
+    /// kind of host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
 }
 
 impl PaneHost {
-    /// The default host of a kind.
+    /// Returns the default host of a kind.
     #[must_use]
     pub fn of(backend: &str) -> Self {
         Self { backend: backend.to_owned(), ..Self::default() }

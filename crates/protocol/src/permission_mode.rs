@@ -4,22 +4,22 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Names how freely an agent may act (founding guide section 12).
+/// How freely an agent may act (founding guide section 12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionMode {
-    /// Reads in the working folder are free, anything that changes something asks.
+    /// Reads in the working folder are allowed. Any change is asked about.
     #[default]
     Default,
-    /// Edits in the working folder are free too.
+    /// Like `Default`, and edits in the working folder are allowed too.
     AcceptEdits,
-    /// Nothing changes but the plan file.
+    /// The agent may change only its plan file.
     Plan,
-    /// Team and task tools only.
+    /// The agent may use only team and task tools.
     Delegate,
-    /// What would ask is denied.
+    /// Like `Default`, but every call that would be asked about is denied.
     DontAsk,
-    /// Everything is allowed that no deny rule forbids.
+    /// Every call is allowed unless a deny rule matches it.
     BypassPermissions,
 }
 
@@ -34,7 +34,7 @@ impl PermissionMode {
         Self::BypassPermissions,
     ];
 
-    /// The mode's name on the wire and in settings.
+    /// Returns the mode's name on the wire and in settings.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl PermissionMode {
         Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
 
-    /// How much happens in the mode without a question: a higher number is freer.
+    /// Ranks the modes by how much they allow without asking. A higher number is freer.
     #[must_use]
     pub fn freedom(self) -> u8 {
         match self {
@@ -63,7 +63,8 @@ impl PermissionMode {
         }
     }
 
-    /// The mode of agents that are spawned in a run of this mode: planning and delegating are not handed down.
+    /// Returns the mode that spawned agents get in a run of this mode. Plan and delegate mode are
+    /// not inherited.
     #[must_use]
     pub fn handed_down(self) -> Self {
         match self {

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A process, told from a later one with the same number.
+/// A process id with its start time, which distinguishes it from a later process with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessRef {
     /// Its process id.
     pub pid: u32,
-    /// Its start in clock ticks since boot.
+    /// The start time of the process, in clock ticks since boot.
     pub start_ticks: u64,
 }

@@ -17,7 +17,7 @@ impl Program {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Pitcrew, Self::Claude];
 
-    /// Its name, as flags and files spell it.
+    /// Returns the program's name, as flags and files spell it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Program {
         }
     }
 
-    /// Finds the program of that name.
+    /// Finds the program with that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|program| program.as_str() == name)

@@ -1,7 +1,9 @@
-//! What the team tools answer: data for readers of the stream (`tool_use_result`), and a text for the model.
+//! The results of the team tools: data for readers of the stream (`tool_use_result`), and a text
+//! for the model.
 //!
-//! Source: `fixtures/claude-2.1.39/stream-json/*.ndjson`, the hooks' `tool_response` beside them, and for what was not
-//! recorded the founding guide and the stream document. What is refused is an [`ApiError`](crate::ApiError) or an
+//! Source: `fixtures/claude-2.1.39/stream-json/*.ndjson`, and the `tool_response` of the hooks
+//! recorded there. Where nothing was recorded, the source is the founding guide and the stream
+//! document. A refused call returns an [`ApiError`](crate::ApiError) or an
 //! [`InputError`](crate::InputError).
 
 use serde::{Deserialize, Serialize};
@@ -9,38 +11,38 @@ use serde_json::{Map, Value};
 
 use crate::{Task, TaskGraph, TaskId, TaskStatus};
 
-/// The answer of TeamCreate.
+/// The result of TeamCreate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamCreated {
-    /// The team's name as given.
+    /// The team's name, as given.
     pub team_name: String,
-    /// The path of its `config.json`.
+    /// The path of the team's `config.json`.
     pub team_file_path: String,
-    /// The agent id of its lead.
+    /// The agent id of the team's lead.
     pub lead_agent_id: String,
 }
 
-/// The answer of TeamDelete.
+/// The result of TeamDelete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamDeleted {
-    /// Whether the team is gone.
+    /// Whether the team was deleted.
     pub success: bool,
-    /// What was done, or why not.
+    /// A sentence about the deletion, or the reason for a refusal.
     pub message: String,
-    /// The team; none where there was none.
+    /// The name of the team, or `None` if there was no team.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team_name: Option<String>,
 }
 
 impl TeamDeleted {
-    /// The team is gone.
+    /// Creates the result for a deleted team.
     #[must_use]
     pub fn done(team_name: &str) -> Self {
         let message = format!("Cleaned up directories and worktrees for team \"{team_name}\"");
         Self { success: true, message, team_name: Some(team_name.to_owned()) }
     }
 
-    /// There is no team any more.
+    /// Creates the result for a caller that has no team.
     #[must_use]
     pub fn nothing() -> Self {
         Self {
@@ -50,7 +52,7 @@ impl TeamDeleted {
         }
     }
 
-    /// The same answer, with what became of the worktrees that were not cleaned up: each with the reason.
+    /// Adds the worktrees that were not cleaned up, each with the reason.
     #[must_use]
     pub fn keeping(mut self, worktrees: &[String]) -> Self {
         if !worktrees.is_empty() {
@@ -59,7 +61,8 @@ impl TeamDeleted {
         self
     }
 
-    /// The team stays, since these teammates have not shut down; `how` says how they do.
+    /// Creates the refusal for a team whose teammates `active` have not shut down. `how` explains
+    /// how to shut them down.
     #[must_use]
     pub fn refused(team_name: &str, active: &[String], how: &str) -> Self {
         let message = format!(
@@ -70,7 +73,8 @@ impl TeamDeleted {
         Self { success: false, message, team_name: Some(team_name.to_owned()) }
     }
 
-    /// The team stays, since its lead may have forgotten what is open. Ours: the reference client deletes it.
+    /// Creates the refusal for a team with open work that its lead may have forgotten. This is
+    /// ours: the reference client deletes the team.
     #[must_use]
     pub fn refused_for_open_work(team_name: &str, open: &str) -> Self {
         let message = format!(
@@ -81,56 +85,57 @@ impl TeamDeleted {
     }
 }
 
-/// What the API reference answers of a task beside what was recorded; only what is set is written.
+/// The fields of a task that the API reference adds to the recorded ones. Only set fields are
+/// written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskFacts {
-    /// The title.
+    /// The task's title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What is to be done.
+    /// The task's description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Where it stands; `deleted` for a task that is gone.
+    /// The task's status, or `deleted` for a removed task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Who works on it.
+    /// The name of the task's owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The title while it is being done.
+    /// The task's title while somebody works on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_form: Option<String>,
-    /// The tasks it waits for.
+    /// The tasks that block this task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<Vec<TaskId>>,
-    /// The tasks that wait for it.
+    /// The tasks that this task blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Vec<TaskId>>,
-    /// Free fields.
+    /// Free metadata of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// When it was made and last changed.
+    /// The times of the task's creation and last change.
     #[serde(flatten)]
     pub times: TaskTimes,
 }
 
-/// When a task was made and last changed: ISO 8601, UTC.
+/// The times of a task's creation and last change, in ISO 8601, UTC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskTimes {
-    /// When it was made.
+    /// The time of the task's creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// When it was last changed.
+    /// The time of the task's last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<String>,
 }
 
 impl TaskFacts {
-    /// What is set of `task`; its times are told by whoever knows them.
+    /// Returns the set fields of `task`. The caller supplies the times.
     #[must_use]
     pub fn of(task: &Task, times: TaskTimes) -> Self {
         let mut metadata = task.metadata.clone().unwrap_or_default();
-        // Under this key stands what we note for ourselves.
+        // `pitcrew` contains our internal notes, which are not part of a result.
         metadata.shift_remove("pitcrew");
         Self {
             subject: Some(task.subject.clone()),
@@ -146,48 +151,49 @@ impl TaskFacts {
     }
 }
 
-/// The answer of TaskCreate.
+/// The result of TaskCreate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCreated {
     /// The new task.
     pub task: TaskTitle,
 }
 
-/// A task by id and title.
+/// A task's id and title, with its other fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskTitle {
-    /// The id.
+    /// The task's id.
     pub id: TaskId,
-    /// The title.
+    /// The task's title.
     pub subject: String,
-    /// The rest of it.
+    /// The task's other fields.
     #[serde(flatten)]
     pub facts: TaskFacts,
 }
 
 impl TaskCreated {
-    /// The answer for a task that was just made.
+    /// Creates the result for a new task.
     #[must_use]
     pub fn of(task: &Task, times: TaskTimes) -> Self {
+        // The title has its own field here, so it must not be written twice.
         let facts = TaskFacts { subject: None, ..TaskFacts::of(task, times) };
         Self { task: TaskTitle { id: task.id.clone(), subject: task.subject.clone(), facts } }
     }
 }
 
-/// The answer of TaskUpdate.
+/// The result of TaskUpdate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskUpdated {
-    /// Whether the task was there.
+    /// Whether the task existed.
     pub success: bool,
-    /// The task.
+    /// The id of the task.
     pub task_id: TaskId,
-    /// The wire names of the fields that have changed; what was set to what it is already is not among them.
+    /// The wire names of the changed fields. A field set to its current value is not included.
     pub updated_fields: Vec<String>,
-    /// The change of status, when there was one.
+    /// The change of status, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_change: Option<StatusChanged>,
-    /// The task as it is now.
+    /// The task's current fields.
     #[serde(flatten)]
     pub facts: TaskFacts,
 }
@@ -195,38 +201,38 @@ pub struct TaskUpdated {
 /// A change of status; `to` can be `deleted`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusChanged {
-    /// The status before.
+    /// The task's status before the change.
     pub from: String,
-    /// The status after.
+    /// The task's status after the change.
     pub to: String,
 }
 
-/// The answer of TaskList.
+/// The result of TaskList.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskListed {
-    /// The tasks, by id.
+    /// The tasks, sorted by id.
     pub tasks: Vec<TaskRow>,
 }
 
-/// A row of the task list.
+/// One row of the task list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRow {
-    /// The id.
+    /// The task's id.
     pub id: TaskId,
-    /// The title.
+    /// The task's title.
     pub subject: String,
-    /// Where it stands.
+    /// The task's status.
     pub status: TaskStatus,
-    /// Who works on it.
+    /// The name of the task's owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The blockers that are not completed.
+    /// The task's blockers that are not completed.
     pub blocked_by: Vec<TaskId>,
 }
 
 impl TaskListed {
-    /// The list of `tasks`, without a client's own bookkeeping.
+    /// Creates the list of `tasks`, without the tasks of a client's own bookkeeping.
     #[must_use]
     pub fn of(tasks: &[Task]) -> Self {
         let graph = TaskGraph::of(tasks);
@@ -243,42 +249,42 @@ impl TaskListed {
     }
 }
 
-/// The answer of TaskGet.
+/// The result of TaskGet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskShown {
-    /// The task.
+    /// The id of the task.
     pub task: TaskDetail,
 }
 
-/// A task as TaskGet shows it.
+/// A task in the result of TaskGet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskDetail {
-    /// The id.
+    /// The task's id.
     pub id: TaskId,
-    /// The title.
+    /// The task's title.
     pub subject: String,
-    /// What is to be done.
+    /// The task's description.
     pub description: String,
-    /// Where it stands.
+    /// The task's status.
     pub status: TaskStatus,
-    /// The tasks that wait for it.
+    /// The tasks that this task blocks.
     pub blocks: Vec<TaskId>,
-    /// The tasks it waits for.
+    /// The tasks that block this task.
     pub blocked_by: Vec<TaskId>,
-    /// The rest of it.
+    /// The task's other fields.
     #[serde(flatten)]
     pub facts: TaskFacts,
 }
 
 impl TaskShown {
-    /// The answer for `task`, its edges as its file has them.
+    /// Creates the result for `task`, with the edges from its file.
     #[must_use]
     pub fn of(task: &Task) -> Self {
         Self::at(task, TaskTimes::default())
     }
 
-    /// The same, with the task's times.
+    /// Creates the result for `task`, with its times.
     #[must_use]
     pub fn at(task: &Task, times: TaskTimes) -> Self {
         let task = task.clone();
@@ -304,24 +310,24 @@ impl TaskShown {
     }
 }
 
-/// The answer of Task (Agent): a teammate was spawned.
+/// The result of Task (Agent) after spawning a teammate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawned {
-    /// Always [`Spawned::STATUS`].
+    /// The status, always [`Spawned::STATUS`].
     pub status: String,
-    /// What it was spawned with.
+    /// The prompt that the teammate was spawned with.
     pub prompt: String,
-    /// Its agent id.
+    /// The teammate's agent id.
     pub teammate_id: String,
-    /// Its agent id.
+    /// The teammate's agent id.
     pub agent_id: String,
-    /// The agent definition it runs.
+    /// The agent definition that the teammate runs.
     pub agent_type: String,
-    /// Its model.
+    /// The teammate's model.
     pub model: String,
-    /// Its name.
+    /// The teammate's name.
     pub name: String,
-    /// Its color.
+    /// The teammate's color.
     pub color: String,
     /// The tmux session, or `in-process`.
     pub tmux_session_name: String,
@@ -329,53 +335,53 @@ pub struct Spawned {
     pub tmux_window_name: String,
     /// The tmux pane, or `in-process`.
     pub tmux_pane_id: String,
-    /// Its team.
+    /// The name of the teammate's team.
     pub team_name: String,
-    /// Whether its pane stands beside its lead's.
+    /// Whether the teammate's pane is next to its lead's pane.
     pub is_splitpane: bool,
-    /// Whether it must have a plan approved first.
+    /// Whether the teammate needs an approved plan before it may change anything.
     pub plan_mode_required: bool,
 }
 
 impl Spawned {
-    /// What `status` always is.
+    /// The value of `status`.
     pub const STATUS: &str = "teammate_spawned";
 }
 
-/// The way of a message: who, to whom, what.
+/// The sender, receiver and content of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Routing {
     /// The sender's name.
     pub sender: String,
-    /// The sender's color; the lead has none.
+    /// The sender's color. The lead has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_color: Option<String>,
-    /// `@name`, or `@team` for a broadcast.
+    /// The receiver: `@name`, or `@team` for a broadcast.
     pub target: String,
     /// The receiver's color.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_color: Option<String>,
-    /// The preview.
+    /// The preview of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// The text.
+    /// The text of the message.
     pub content: String,
 }
 
-/// The answer of SendMessage for a message.
+/// The result of SendMessage for a message to one member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageSent {
-    /// Whether it stands in the receiver's inbox.
+    /// Whether the message is in the receiver's inbox.
     pub success: bool,
-    /// What was done.
+    /// A sentence about the result.
     pub message: String,
-    /// The way it took.
+    /// The sender, receiver and content of the message.
     pub routing: Routing,
 }
 
 impl MessageSent {
-    /// The answer for a message that stands in the inbox of `recipient`; sets the routing's target.
+    /// Creates the result for a message in the inbox of `recipient`, and sets the routing's target.
     #[must_use]
     pub fn to(recipient: &str, routing: Routing) -> Self {
         let routing = Routing { target: format!("@{recipient}"), ..routing };
@@ -383,22 +389,23 @@ impl MessageSent {
     }
 }
 
-/// The answer of SendMessage for a broadcast.
+/// The result of SendMessage for a broadcast.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BroadcastSent {
-    /// Whether it stands in every receiver's inbox.
+    /// Whether the message is in every receiver's inbox.
     pub success: bool,
-    /// What was done.
+    /// A sentence about the result.
     pub message: String,
-    /// The names of the receivers.
+    /// The names of the members that received the broadcast.
     pub recipients: Vec<String>,
-    /// The way it took; absent when there was nobody to write to.
+    /// The sender, receivers and content of the message. Absent when there was no receiver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
 }
 
 impl BroadcastSent {
-    /// The answer for a text that stands in the inboxes of `recipients`; sets the routing's target.
+    /// Creates the result for a message in the inboxes of `recipients`, and sets the routing's
+    /// target.
     #[must_use]
     pub fn to(recipients: Vec<String>, routing: Routing) -> Self {
         if recipients.is_empty() {
@@ -415,21 +422,21 @@ impl BroadcastSent {
     }
 }
 
-/// The answer of SendMessage for a request that waits for its own answer.
+/// The result of SendMessage for a request that the receiver answers later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSent {
-    /// Whether it stands in the receiver's inbox.
+    /// Whether the message is in the receiver's inbox.
     pub success: bool,
-    /// What was done.
+    /// A sentence about the result.
     pub message: String,
-    /// The id of the request.
+    /// The id of the answered request.
     pub request_id: String,
-    /// Who was asked.
+    /// The member that received the request.
     pub target: String,
 }
 
 impl RequestSent {
-    /// The answer for a shutdown request.
+    /// Creates the result for a shutdown request.
     #[must_use]
     pub fn shutdown(target: &str, request_id: &str) -> Self {
         let message = format!("Shutdown request sent to {target}. Request ID: {request_id}");
@@ -442,31 +449,31 @@ impl RequestSent {
     }
 }
 
-/// The answer of SendMessage for an answer to a request.
+/// The result of SendMessage for a response to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responded {
-    /// Whether it stands in the receiver's inbox.
+    /// Whether the message is in the receiver's inbox.
     pub success: bool,
-    /// What was done.
+    /// A sentence about the result.
     pub message: String,
-    /// The id of the request.
+    /// The id of the answered request.
     pub request_id: String,
 }
 
 impl Responded {
-    /// The answer for `message`, one sentence on what was answered to `request_id`.
+    /// Creates the result from `message`, one sentence about the response to `request_id`.
     #[must_use]
     pub fn with(message: String, request_id: &str) -> Self {
         Self { success: true, message, request_id: request_id.to_owned() }
     }
 
-    /// The answer of an agent that agrees to shut down.
+    /// Creates the result for an agent that agrees to shut down.
     #[must_use]
     pub fn shutdown_approved(agent: &str, request_id: &str) -> Self {
         Self::with(format!("Shutdown approved. Agent {agent} is now exiting."), request_id)
     }
 
-    /// The answer of an agent that goes on working.
+    /// Creates the result for an agent that refuses to shut down.
     #[must_use]
     pub fn shutdown_rejected(agent: &str, reason: &str, request_id: &str) -> Self {
         Self::with(
@@ -475,13 +482,13 @@ impl Responded {
         )
     }
 
-    /// The answer of a lead that approved the plan of `agent`.
+    /// Creates the result for a lead that approved the plan of `agent`.
     #[must_use]
     pub fn plan_approved(agent: &str, request_id: &str) -> Self {
         Self::with(format!("Plan approved. Agent {agent} can now carry it out."), request_id)
     }
 
-    /// The answer of a lead that rejected the plan of `agent`.
+    /// Creates the result for a lead that rejected the plan of `agent`.
     #[must_use]
     pub fn plan_rejected(agent: &str, feedback: Option<&str>, request_id: &str) -> Self {
         let feedback = feedback.map(|text| format!(" Feedback: {text}")).unwrap_or_default();

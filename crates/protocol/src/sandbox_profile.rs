@@ -2,22 +2,24 @@
 
 use std::fmt;
 
-/// What a command can do, by the kernel, whatever its text was taken for.
+/// The limits on a command. The kernel enforces them, whatever the command's text looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SandboxProfile {
-    /// Nothing but reading the working folder, system folders and toolchains, and writing a private temporary folder.
+    /// The command may only read the working folder, system folders and toolchains, and write a
+    /// private temporary folder.
     Read,
-    /// Besides, writing below the working folder, but for what decides rights or runs by itself; a network of its own.
+    /// Like `Read`, and the command may also write below the working folder, except files that
+    /// control permissions or run automatically. It has its own network.
     Work,
-    /// All but changing the team's files and the user's settings.
+    /// The command may do everything except change the team's files and the user's settings.
     Free,
 }
 
 impl SandboxProfile {
-    /// All of them, the tightest first.
+    /// All profiles, the strictest first.
     pub const ALL: [Self; 3] = [Self::Read, Self::Work, Self::Free];
 
-    /// The profile's name, in texts.
+    /// Returns the profile's name for use in texts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

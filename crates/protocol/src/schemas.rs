@@ -1,16 +1,19 @@
 //! The schemas of the tools' inputs, as a model is shown them.
 //!
-//! Source of the team tools': `fixtures/claude-2.1.39/tool-input-schemas.json`: the same properties, types and required ones, but for these. The
-//! words of the descriptions are ours. Task has three properties more: `isolation`, of the later versions, and our `backend`
-//! and `program`; its `model` names no vendor's. TeamDelete has the `team_name` of the API reference. ExitPlanMode has the `plan`
-//! that is read, and none of those that speak of remote sessions and of what a plan wants leave for: nothing reads them. A model is
-//! shown the named dialect only; what is accepted is wider, see `tools` and `send`.
+//! Source of the team tools': `fixtures/claude-2.1.39/tool-input-schemas.json`: the same
+//! properties, types and required ones, but for these. The words of the descriptions are ours. Task
+//! has three properties more: `isolation`, of the later versions, and our `backend` and `program`;
+//! its `model` names no vendor's. TeamDelete has the `team_name` of the API reference. ExitPlanMode
+//! has the `plan` that is read, and none of those that speak of remote sessions and of what a plan
+//! wants leave for: nothing reads them. A model is shown the named dialect only; what is accepted
+//! is wider, see `tools` and `send`.
 
 use serde_json::{Value, json};
 
 use crate::{PermissionMode, Program, ToolDescriptor};
 
-/// The JSON schema of a tool's input: an object on top, without `oneOf`. `None` for a tool that is not ours.
+/// The JSON schema of a tool's input: an object on top, without `oneOf`. `None` for a tool that is
+/// not ours.
 #[must_use]
 pub fn tool_schema(name: &str) -> Option<Value> {
     ToolDescriptor::find(name)?.schema.map(|schema| schema())
@@ -103,7 +106,7 @@ fn task_properties() -> Value {
     })
 }
 
-/// The JSON schema of Task for a teammate, which spawns no teammates.
+/// Returns the JSON schema of Task for a teammate, which may spawn only subagents.
 #[must_use]
 pub fn subagent_schema() -> Value {
     let mut properties = task_properties();
@@ -113,7 +116,8 @@ pub fn subagent_schema() -> Value {
     strict(properties, &TASK_REQUIRED)
 }
 
-/// The parameters of Task that speak of subagents; of those in the background only a lead has any.
+/// The parameters of Task for subagents. The parameter for background work is missing, because only
+/// a lead has background subagents.
 const SUBAGENT_FIELDS: [&str; 7] =
     ["description", "prompt", "subagent_type", "model", "resume", "max_turns", "mode"];
 

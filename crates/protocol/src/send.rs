@@ -1,13 +1,15 @@
 //! The input of SendMessage, in both dialects.
 //!
-//! Source: `fixtures/claude-2.1.39/tool-input-schemas.json` and the founding guide's union (named dialect: `type`, `recipient`,
-//! `content`), and the wire format (session dialect: `to`, `message`). Who may send what to whom is `team`'s.
+//! Source for the named dialect (`type`, `recipient`, `content`):
+//! `fixtures/claude-2.1.39/tool-input-schemas.json` and the founding guide's union. Source for the
+//! session dialect (`to`, `message`): the wire format. `team` decides which messages a sender may
+//! send.
 
 use serde_json::Value;
 
 use crate::input::{InputError, Parameters, invalid};
 
-/// The recipient that stands for everybody.
+/// The recipient name that means all members.
 const EVERYBODY: &str = "*";
 
 const KINDS: &str = "one of `message`, `broadcast`, `shutdown_request`, `shutdown_response`, `plan_approval_response`";
@@ -15,57 +17,59 @@ const KINDS: &str = "one of `message`, `broadcast`, `shutdown_request`, `shutdow
 /// SendMessage: writes to a teammate, or answers a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendMessageInput {
-    /// A text to one member.
+    /// A message to one member.
     Message {
-        /// The member's name, or its id.
+        /// The recipient's name or agent id.
         recipient: String,
-        /// The text.
+        /// The text of the message.
         content: String,
-        /// A preview of 5 to 10 words; [`SendMessageInput::parse`] demands it, a person may leave it out.
+        /// A preview of 5 to 10 words. [`SendMessageInput::parse`] requires it; a person may omit
+        /// it.
         summary: Option<String>,
     },
-    /// A text to every member but the sender.
+    /// A message to every member except the sender.
     Broadcast {
-        /// The text.
+        /// The text of the message.
         content: String,
-        /// A preview, as for a message.
+        /// A preview of the message, required as in `Message`.
         summary: Option<String>,
     },
     /// Asks a member to shut down.
     ShutdownRequest {
-        /// The member's name, or its id.
+        /// The recipient's name or agent id.
         recipient: String,
-        /// Why.
+        /// The reason for the shutdown.
         content: Option<String>,
     },
-    /// Answers such a request.
+    /// Answers a shutdown request.
     ShutdownResponse {
-        /// The request.
+        /// The id of the shutdown request.
         request_id: String,
-        /// Whether the sender ends.
+        /// Whether the sender agrees to shut down.
         approve: bool,
-        /// Why not; always there when `approve` is false.
+        /// The reason for a refusal. It is always set when `approve` is false.
         content: Option<String>,
     },
-    /// Answers a plan that was handed in.
+    /// Answers a plan approval request.
     PlanApprovalResponse {
-        /// The request.
+        /// The id of the shutdown request.
         request_id: String,
-        /// Who handed the plan in.
+        /// The name of the teammate that sent the plan.
         recipient: String,
-        /// Whether it may be carried out.
+        /// Whether the teammate may carry out the plan.
         approve: bool,
-        /// What is to be changed.
+        /// The changes that the lead wants in the plan.
         content: Option<String>,
     },
 }
 
 impl SendMessageInput {
-    /// Reads the input of a call: `{type, recipient, content, ...}`, or `{to, message, summary}` where `message` is a text
-    /// or an object with a `type`, or any mixture that does not contradict itself.
+    /// Reads the input of a call. Accepted are `{type, recipient, content, ...}`, and `{to,
+    /// message, summary}` where `message` is a text or an object with a `type`. A mixture of both
+    /// is accepted if it has no contradiction.
     ///
     /// # Errors
-    /// [`InputError`] with every fault; it names a parameter as the dialect of the call does.
+    /// [`InputError`] with every fault. It names the parameters as the call's dialect does.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(crate::tool_name::SEND_MESSAGE, input);
         let form = Form::merge(&mut given);
@@ -88,6 +92,7 @@ impl SendMessageInput {
             },
             Kind::ShutdownResponse => {
                 let request_id = given.required_text("request_id");
+                // A refusal needs a reason, an approval does not.
                 let refuses = given.peek("approve") == Some(&Value::Bool(false));
                 let approve = given.required_flag("approve");
                 let content = if refuses {
@@ -104,6 +109,7 @@ impl SendMessageInput {
                 content: given.text("content"),
             },
         };
+        // A parameter that belongs to another message type is ignored, not refused as unknown.
         for allowed in ["recipient", "content", "summary", "request_id", "approve"] {
             given.value(allowed);
         }
@@ -128,7 +134,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Takes the `type`; a call of the session dialect has none for a text.
+    /// Takes the `type`. In the session dialect, a plain text has no `type`.
     fn take(given: &mut Parameters, form: Form) -> Option<Self> {
         let to_everybody = given.peek("recipient").and_then(Value::as_str) == Some(EVERYBODY);
         let text = if to_everybody { Self::Broadcast } else { Self::Message };
@@ -149,7 +155,7 @@ impl Kind {
     }
 }
 
-/// How a call was written.
+/// The form in which a call was written.
 #[derive(Clone, Copy)]
 enum Form {
     Named,
@@ -158,7 +164,7 @@ enum Form {
 }
 
 impl Form {
-    /// Puts the parameters of the session dialect where the named dialect has them.
+    /// Renames the parameters of the session dialect to those of the named dialect.
     fn merge(given: &mut Parameters) -> Self {
         let to = given.value("to");
         let message = given.value("message");
@@ -188,7 +194,7 @@ impl Form {
         form
     }
 
-    /// What the caller calls the parameter that the named dialect calls `name`.
+    /// Returns the caller's name for the parameter that the named dialect calls `name`.
     fn name_of(self, name: &str) -> Option<&'static str> {
         match (self, name) {
             (Self::SessionText | Self::SessionObject, "recipient") => Some("to"),

@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Made, not started.
+    /// Created but not started.
     #[default]
     Pending,
     /// In a turn. Its word is that of the journal; earlier versions wrote `active` in places.
     #[serde(rename = "running", alias = "active")]
     Active,
-    /// Between turns; costs nothing.
+    /// Between turns. An idle agent costs nothing.
     Idle,
-    /// Between turns, its plan with the lead.
+    /// Between turns, while its plan waits for the lead's answer.
     AwaitingPlanApproval,
-    /// A teammate between turns that nobody leads: it takes no mail until somebody does. Or a lead whose model was
-    /// unavailable for too long: it goes on in the next run.
+    /// Either a teammate between turns whose team has no lead. It takes no mail until there is one.
+    /// Or a lead whose model was unavailable for too long. It continues in the next run.
     Parked,
-    /// Asked to shut down, and not gone yet.
+    /// Asked to shut down, but not ended yet.
     ShutdownRequested,
-    /// Ended as it should.
+    /// Ended normally.
     Completed,
-    /// Could not go on.
+    /// Ended because it could not continue.
     Failed,
-    /// Stopped by somebody.
+    /// Ended from outside.
     Killed,
 }
 
@@ -67,7 +67,7 @@ impl Status {
         Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 
-    /// Whether the agent is no more.
+    /// Whether the agent has ended.
     #[must_use]
     pub fn is_over(self) -> bool {
         match self {

@@ -1,7 +1,8 @@
-//! The events of stream-json: one JSON object a line, of a client's run.
+//! The stream-json events of a client's run: one JSON object per line.
 //!
-//! Source: `fixtures/claude-2.1.39/stream-json/*.ndjson` and the stream document, whose older `Teammate` tool is, like any
-//! tool, a name and an input here. Unknown fields, blocks and events are kept. Writing ours is `stream_ours`'.
+//! Source: `fixtures/claude-2.1.39/stream-json/*.ndjson` and the stream document. That document's
+//! older `Teammate` tool is read like any other tool, as a name and an input. Unknown fields,
+//! blocks and events are kept. `stream_ours` writes our events.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -10,61 +11,61 @@ use serde_json::{Map, Value};
 use crate::wire::wire_object;
 
 wire_object! {
-    /// The run begins.
+    /// The first event of a run.
     pub struct SystemInit {
-        /// Always `system`.
+        /// The event's type, always `system`.
         pub kind: String => "type" req,
-        /// Always `init`.
+        /// The event's subtype, always `init`.
         pub subtype: String => "subtype" req,
-        /// The working folder.
+        /// The working folder of the run.
         pub cwd: String => "cwd" opt,
-        /// The session, a UUID.
+        /// The session's id, a UUID.
         pub session_id: String => "session_id" opt,
-        /// The names of the tools.
+        /// The names of the available tools.
         pub tools: Vec<String> => "tools" opt,
-        /// The model.
+        /// The name of the model.
         pub model: String => "model" opt,
-        /// The permission mode.
+        /// The permission mode of the run.
         pub permission_mode: String => "permissionMode" opt,
-        /// The event's own id.
+        /// The event's id.
         pub uuid: String => "uuid" opt,
     }
 }
 
 wire_object! {
-    /// Something happened in the team; ours, among the system events that other readers skip.
+    /// An event in the team. It is ours, and is a system event so that other readers skip it.
     pub struct TeamEvent {
-        /// Always `system`.
+        /// The event's type, always `system`.
         pub kind: String => "type" req,
-        /// Always [`TeamEvent::SUBTYPE`].
+        /// The event's subtype, always [`TeamEvent::SUBTYPE`].
         pub subtype: String => "subtype" req,
-        /// What happened, such as `message_injected`.
+        /// The name of the event, such as `message_injected`.
         pub event: String => "event" req,
-        /// The team.
+        /// The name of the team.
         pub team_name: String => "team_name" req,
-        /// The agent id of the teammate it is about.
+        /// The agent id of the teammate that the event concerns.
         pub teammate_id: String => "teammate_id" opt,
-        /// More, by name.
+        /// Further data, by name.
         pub data: Map<String, Value> => "data" opt,
-        /// The session, a UUID.
+        /// The session's id, a UUID.
         pub session_id: String => "session_id" opt,
-        /// The event's own id.
+        /// The event's id.
         pub uuid: String => "uuid" opt,
     }
 }
 
 wire_object! {
-    /// The model said something, or called a tool; a turn with several blocks is several events.
+    /// The model wrote a text or called a tool. A turn with several blocks becomes several events.
     pub struct AssistantEvent {
-        /// Always `assistant`.
+        /// The event's type, always `assistant`.
         pub kind: String => "type" req,
-        /// What it said.
+        /// The model's message.
         pub message: AssistantMessage => "message" req,
-        /// The call that the speaker runs in; absent for the lead.
+        /// The tool call that started this agent. Absent for the lead.
         pub parent_tool_use_id: String => "parent_tool_use_id" opt,
-        /// The session, a UUID.
+        /// The session's id, a UUID.
         pub session_id: String => "session_id" opt,
-        /// The event's own id.
+        /// The event's id.
         pub uuid: String => "uuid" opt,
     }
 }
@@ -72,39 +73,39 @@ wire_object! {
 wire_object! {
     /// A message of the model.
     pub struct AssistantMessage {
-        /// The message's id, one for all events of a turn.
+        /// The message's id, the same for all events of a turn.
         pub id: String => "id" opt,
-        /// Always `message`, where it is given.
+        /// Always `message`, if present.
         pub kind: String => "type" opt,
-        /// Always `assistant`.
+        /// The event's type, always `assistant`.
         pub role: String => "role" req,
-        /// The model.
+        /// The name of the model.
         pub model: String => "model" opt,
-        /// What it says.
+        /// The content of the message.
         pub content: Content => "content" req,
-        /// Why it stopped, once it has.
+        /// The reason why the model stopped, once it has stopped.
         pub stop_reason: String => "stop_reason" opt,
-        /// The sequence it stopped at.
+        /// The stop sequence that ended the message.
         pub stop_sequence: String => "stop_sequence" opt,
-        /// The tokens of the call so far.
+        /// The tokens that the model call has used so far.
         pub usage: StreamUsage => "usage" opt,
     }
 }
 
 wire_object! {
-    /// Something was said to the model: a prompt, or the result of a tool.
+    /// An input to the model: a prompt, or the result of a tool.
     pub struct UserEvent {
-        /// Always `user`.
+        /// The event's type, always `user`.
         pub kind: String => "type" req,
-        /// What was said.
+        /// The message to the model.
         pub message: UserMessage => "message" req,
-        /// The call that the hearer runs in; absent for the lead.
+        /// The tool call that started the receiving agent. Absent for the lead.
         pub parent_tool_use_id: String => "parent_tool_use_id" opt,
-        /// The session, a UUID.
+        /// The session's id, a UUID.
         pub session_id: String => "session_id" opt,
-        /// The event's own id.
+        /// The event's id.
         pub uuid: String => "uuid" opt,
-        /// The data of the tool's result; a text for a refused input.
+        /// The data of the tool's result. It is a text if the input was refused.
         pub tool_use_result: Value => "tool_use_result" opt,
     }
 }
@@ -112,45 +113,46 @@ wire_object! {
 wire_object! {
     /// A message to the model.
     pub struct UserMessage {
-        /// Always `user`.
+        /// The event's type, always `user`.
         pub role: String => "role" req,
-        /// What it says.
+        /// The content of the message.
         pub content: Content => "content" req,
     }
 }
 
 wire_object! {
-    /// The run has ended.
+    /// The last event of a run.
     pub struct ResultEvent {
-        /// Always `result`.
+        /// The event's type, always `result`.
         pub kind: String => "type" req,
-        /// `success`, or how it failed, such as `error_max_turns`.
+        /// `success`, or the kind of failure, such as `error_max_turns`.
         pub subtype: String => "subtype" req,
-        /// Whether it failed.
+        /// Whether the run failed.
         pub is_error: bool => "is_error" opt,
-        /// How long it took.
+        /// The duration of the run, in milliseconds.
         pub duration_ms: u64 => "duration_ms" opt,
-        /// How long the model took of that.
+        /// The part of the duration that was spent in model calls, in milliseconds.
         pub duration_api_ms: u64 => "duration_api_ms" opt,
-        /// How many turns it took.
+        /// The number of turns.
         pub num_turns: u64 => "num_turns" opt,
-        /// The last text.
+        /// The model's last text.
         pub result: String => "result" opt,
-        /// Why the model stopped.
+        /// The reason why the model stopped.
         pub stop_reason: String => "stop_reason" opt,
-        /// The session, a UUID.
+        /// The session's id, a UUID.
         pub session_id: String => "session_id" opt,
-        /// What it cost.
+        /// The cost of the run, in US dollars.
         pub total_cost_usd: f64 => "total_cost_usd" opt,
-        /// The tokens of the session.
+        /// The tokens that the session used.
         pub usage: StreamUsage => "usage" opt,
         /// The tokens and cost of each model.
         pub model_usage: Map<String, Value> => "modelUsage" opt,
-        /// The calls that were denied.
+        /// The tool calls that were denied.
         pub permission_denials: Vec<Value> => "permission_denials" opt,
-        /// Teammates and subagents that failed, with the reasons; ours, and absent when none did.
+        /// The teammates and subagents that failed, with the reasons. This field is ours, and
+        /// absent when none failed.
         pub failed_agents: Vec<FailedAgent> => "failed_agents" opt,
-        /// The event's own id.
+        /// The event's id.
         pub uuid: String => "uuid" opt,
     }
 }
@@ -158,104 +160,104 @@ wire_object! {
 wire_object! {
     /// An agent that failed in the run.
     pub struct FailedAgent {
-        /// Its name.
+        /// The agent's name.
         pub name: String => "name" req,
-        /// Its agent id; a subagent has none.
+        /// The agent's id. A subagent has none.
         pub teammate_id: String => "teammate_id" opt,
-        /// Why, where that is known.
+        /// The reason for the failure, if known.
         pub reason: String => "reason" opt,
     }
 }
 
 wire_object! {
-    /// A count of tokens.
+    /// Token counts of a model call or of a run.
     pub struct StreamUsage {
-        /// Tokens read that were not in the cache.
+        /// Number of input tokens that were not in the cache.
         pub input_tokens: u64 => "input_tokens" opt,
-        /// Tokens written to the cache.
+        /// Number of tokens written to the cache.
         pub cache_creation_input_tokens: u64 => "cache_creation_input_tokens" opt,
-        /// Tokens read from the cache.
+        /// Number of tokens read from the cache.
         pub cache_read_input_tokens: u64 => "cache_read_input_tokens" opt,
-        /// Tokens said.
+        /// Number of output tokens.
         pub output_tokens: u64 => "output_tokens" opt,
-        /// What the vendor's own tools did; told at the end of a run.
+        /// Calls of the vendor's own tools. Written at the end of a run.
         pub server_tool_use: ServerToolUse => "server_tool_use" opt,
-        /// The tier of the vendor's service; told at the end of a run.
+        /// The vendor's service tier. Written at the end of a run.
         pub service_tier: String => "service_tier" opt,
-        /// For how long what was written to the cache is kept; told at the end of a run.
+        /// Tokens written to the cache, by lifetime. Written at the end of a run.
         pub cache_creation: CacheCreation => "cache_creation" opt,
     }
 }
 
 wire_object! {
-    /// Calls of tools that run at the vendor.
+    /// Calls of tools that run on the vendor's servers.
     pub struct ServerToolUse {
-        /// Searches in the web.
+        /// Number of web searches.
         pub web_search_requests: u64 => "web_search_requests" opt,
-        /// Pages that were fetched.
+        /// Number of web pages fetched.
         pub web_fetch_requests: u64 => "web_fetch_requests" opt,
     }
 }
 
 wire_object! {
-    /// Tokens written to the cache, by how long it keeps them.
+    /// Tokens written to the cache, by cache lifetime.
     pub struct CacheCreation {
-        /// For an hour.
+        /// Tokens cached for one hour.
         pub one_hour: u64 => "ephemeral_1h_input_tokens" opt,
-        /// For five minutes.
+        /// Tokens cached for five minutes.
         pub five_minutes: u64 => "ephemeral_5m_input_tokens" opt,
     }
 }
 
 wire_object! {
-    /// A text.
+    /// A text block.
     pub struct TextBlock {
-        /// Always `text`.
+        /// The block's type, always `text`.
         pub kind: String => "type" req,
-        /// The text.
+        /// The text of the block.
         pub text: String => "text" req,
     }
 }
 
 wire_object! {
-    /// A call of a tool, whatever its name.
+    /// A tool call, for any tool.
     pub struct ToolUseBlock {
-        /// Always `tool_use`.
+        /// The block's type, always `tool_use`.
         pub kind: String => "type" req,
-        /// The call's id.
+        /// The id of the call.
         pub id: String => "id" req,
-        /// The tool.
+        /// The name of the tool.
         pub name: String => "name" req,
-        /// Its input.
+        /// The input of the call.
         pub input: Value => "input" req,
     }
 }
 
 wire_object! {
-    /// The result of a call.
+    /// The result of a tool call.
     pub struct ToolResultBlock {
-        /// The call's id.
+        /// The id of the call.
         pub tool_use_id: String => "tool_use_id" req,
-        /// Always `tool_result`.
+        /// The block's type, always `tool_result`.
         pub kind: String => "type" req,
-        /// What it says to the model.
+        /// The result's content for the model.
         pub content: Content => "content" opt,
-        /// Whether the call failed.
+        /// Whether the tool call failed.
         pub is_error: bool => "is_error" opt,
     }
 }
 
-/// What a message or a tool's result says.
+/// The content of a message or of a tool's result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// One text.
+    /// A single text.
     Text(String),
-    /// Blocks.
+    /// A list of blocks.
     Blocks(Vec<Block>),
 }
 
 impl Content {
-    /// All its texts, one a line.
+    /// Returns all texts of the content, one per line.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -270,7 +272,7 @@ impl Content {
         }
     }
 
-    /// Its blocks; none for a text.
+    /// Returns the blocks of the content. A single text has none.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         match self {
@@ -301,33 +303,33 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// A part of a message.
+/// A block of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
-    /// A text.
+    /// A text block.
     Text(TextBlock),
-    /// A call of a tool.
+    /// A tool call.
     ToolUse(ToolUseBlock),
-    /// The result of a call.
+    /// The result of a tool call.
     ToolResult(ToolResultBlock),
-    /// Anything else, such as thinking or an image.
+    /// Any other block, such as thinking or an image.
     Other(Map<String, Value>),
 }
 
-/// An event of the stream.
+/// One event of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
-    /// The run begins.
+    /// The first event of a run.
     Init(SystemInit),
-    /// Something happened in the team.
+    /// An event in the team.
     Team(TeamEvent),
-    /// The model said something.
+    /// The model wrote a text or called a tool.
     Assistant(AssistantEvent),
-    /// Something was said to the model.
+    /// An input to the model.
     User(UserEvent),
-    /// The run has ended.
+    /// The last event of a run.
     Result(ResultEvent),
-    /// Anything else.
+    /// Any other event.
     Other(Map<String, Value>),
 }
 
@@ -339,7 +341,8 @@ struct Tag {
     subtype: Option<Value>,
 }
 
-/// Reads and writes an enum by the `type`, and `subtype` where given, of the object.
+/// Implements reading and writing of an enum. The object's `type`, and `subtype` if given, selects
+/// the variant.
 macro_rules! tagged {
     ($name:ident { $($kind:pat, $subtype:pat => $variant:ident;)* }) => {
         impl Serialize for $name {
@@ -358,6 +361,7 @@ macro_rules! tagged {
                 let text = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
                 let read = match (text(&tag.kind).as_str(), text(&tag.subtype).as_str()) {
                     $(($kind, $subtype) => crate::tolerant::from_raw(&raw).map(Self::$variant),)*
+                    // An unknown type is kept completely, so that it can be written back.
                     _ => crate::tolerant::from_raw(&raw).map(Self::Other),
                 };
                 read.map_err(serde::de::Error::custom)
@@ -384,9 +388,10 @@ tagged! {
     }
 }
 
-/// The id of the agent that `object` speaks of: `teammate_id`, else `agent_id`, else `agentId`, else `name`.
+/// Returns the agent's id in `object`: `teammate_id`, else `agent_id`, else `agentId`, else `name`.
 ///
-/// Source: the stream document, "Normalization Rules". What is empty or no text counts as absent.
+/// Source: the stream document, "Normalization Rules". A value that is empty or not a text counts
+/// as absent.
 #[must_use]
 pub fn normalised_id(object: &Map<String, Value>) -> Option<&str> {
     let text =

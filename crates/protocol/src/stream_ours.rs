@@ -1,6 +1,6 @@
-//! Writing events of stream-json: ours have the fields of the recordings, in their order.
+//! Writes our stream-json events, with the fields of the recordings in the recorded order.
 //!
-//! Source: as for `stream`. Ids, times and costs come from the caller.
+//! The source is the same as for `stream`. The caller supplies ids, times and costs.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -12,18 +12,18 @@ use crate::stream::{
 };
 use crate::{Foreign, InputError, ToolAnswer};
 
-/// What every event of a run carries.
+/// The ids that every event of a run has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventIds {
-    /// The session, a UUID.
+    /// The session's id, a UUID.
     pub session_id: String,
-    /// The event's own id, a UUID.
+    /// The event's id, a UUID.
     pub uuid: String,
-    /// The call that the agent runs in; `None` for the lead.
+    /// The tool call that started the agent. `None` for the lead.
     pub parent_tool_use_id: Option<String>,
 }
 
-/// Fields that are written as `null` while they have no value.
+/// Returns fields that are written as `null` while they have no value.
 fn nulls(keys: &[&str]) -> Foreign {
     let mut foreign = Foreign::default();
     for key in keys {
@@ -33,7 +33,7 @@ fn nulls(keys: &[&str]) -> Foreign {
 }
 
 impl SystemInit {
-    /// The first event of a run.
+    /// Creates the first event of a run.
     #[must_use]
     pub fn new(
         ids: EventIds,
@@ -57,10 +57,11 @@ impl SystemInit {
 }
 
 impl TeamEvent {
-    /// The `subtype` by which our own events are told from others'.
+    /// The `subtype` that distinguishes our events from other clients' events.
     pub const SUBTYPE: &str = "pitcrew_team_event";
 
-    /// Something that happened in `team_name`, to `teammate_id` where it is about one.
+    /// Creates an event of team `team_name`. `teammate_id` is the teammate that it concerns, if
+    /// any.
     #[must_use]
     pub fn new(
         ids: EventIds,
@@ -84,7 +85,7 @@ impl TeamEvent {
 }
 
 impl StreamUsage {
-    /// A count of tokens.
+    /// Creates a token count.
     #[must_use]
     pub fn new(input: u64, cache_creation: u64, cache_read: u64, output: u64) -> Self {
         Self {
@@ -99,8 +100,8 @@ impl StreamUsage {
         }
     }
 
-    /// The same with what the last event of a run tells besides. No tool of ours runs at the vendor, and what we have cached
-    /// is kept for five minutes.
+    /// Adds the fields that only the last event of a run has. We run no tools at the vendor, and
+    /// our cache entries live five minutes.
     #[must_use]
     pub fn of_run(self) -> Self {
         let no_tools = ServerToolUse {
@@ -123,7 +124,7 @@ impl StreamUsage {
 }
 
 impl FailedAgent {
-    /// An agent that failed; `team_name` for a teammate of that team.
+    /// Creates the entry for a failed agent. `team_name` is set for a teammate of that team.
     #[must_use]
     pub fn new(name: &str, team_name: Option<&str>, reason: Option<&str>) -> Self {
         Self {
@@ -136,7 +137,7 @@ impl FailedAgent {
 }
 
 impl Block {
-    /// A text.
+    /// Creates a text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextBlock {
@@ -146,7 +147,7 @@ impl Block {
         })
     }
 
-    /// A call of a tool.
+    /// Creates a tool call.
     #[must_use]
     pub fn tool_use(id: &str, name: &str, input: Value) -> Self {
         let foreign = Foreign::default();
@@ -161,7 +162,7 @@ impl Block {
 }
 
 impl AssistantEvent {
-    /// One block of the message `message_id` of `model`.
+    /// Creates the event for one block of message `message_id` from `model`.
     #[must_use]
     pub fn new(
         ids: EventIds,
@@ -204,13 +205,14 @@ impl UserEvent {
         }
     }
 
-    /// A prompt, or messages that were injected.
+    /// Creates the event for a prompt or for injected messages.
     #[must_use]
     pub fn prompt(ids: EventIds, text: impl Into<String>) -> Self {
         Self::new(ids, Content::Text(text.into()), None)
     }
 
-    /// The result of any call: what the model is told, and the data for readers of the stream.
+    /// Creates the event for the result of any call: the content for the model, and the data for
+    /// readers of the stream.
     #[must_use]
     pub fn result(
         ids: EventIds,
@@ -229,7 +231,7 @@ impl UserEvent {
         Self::new(ids, Content::Blocks(vec![Block::ToolResult(block)]), data)
     }
 
-    /// The result of a team tool.
+    /// Creates the event for the result of a team tool.
     #[must_use]
     pub fn answer(ids: EventIds, tool_use_id: &str, answer: &ToolAnswer) -> Self {
         let text = answer.text();
@@ -241,42 +243,42 @@ impl UserEvent {
         Self::result(ids, tool_use_id, content, false, serde_json::to_value(answer).ok())
     }
 
-    /// The result of a call that was refused for its input.
+    /// Creates the event for a call whose input was refused.
     #[must_use]
     pub fn refusal(ids: EventIds, tool_use_id: &str, error: &InputError) -> Self {
         Self::result(ids, tool_use_id, Content::Text(error.text()), true, Some(error.data().into()))
     }
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
-    /// `success`, or how it failed, such as `error_max_turns`.
+    /// `success`, or the kind of failure, such as `error_max_turns`.
     pub subtype: String,
-    /// Whether it failed.
+    /// Whether the run failed.
     pub is_error: bool,
-    /// How long it took.
+    /// The duration of the run, in milliseconds.
     pub duration_ms: u64,
-    /// How long the model took of that.
+    /// The part of the duration that was spent in model calls, in milliseconds.
     pub duration_api_ms: u64,
-    /// How many turns it took.
+    /// The number of turns.
     pub num_turns: u64,
-    /// The last text.
+    /// The model's last text.
     pub result: String,
-    /// What it cost.
+    /// The cost of the run, in US dollars.
     pub total_cost_usd: f64,
-    /// The tokens of the session.
+    /// The tokens that the session used.
     pub usage: StreamUsage,
-    /// The tokens and cost of each model, by its name.
+    /// The tokens and cost of each model, by model name.
     pub model_usage: Map<String, Value>,
-    /// The calls that were denied.
+    /// The tool calls that were denied.
     pub permission_denials: Vec<Value>,
-    /// The agents that failed, the lead not among them.
+    /// The agents that failed, without the lead.
     pub failed_agents: Vec<FailedAgent>,
 }
 
 impl ResultEvent {
-    /// The last event of a run.
+    /// Creates the last event of a run.
     #[must_use]
     pub fn new(ids: EventIds, run: RunSummary) -> Self {
         Self {
@@ -301,10 +303,10 @@ impl ResultEvent {
 }
 
 impl StreamEvent {
-    /// The event as one line, without its line break.
+    /// Returns the event as one line, without a line break.
     ///
     /// # Errors
-    /// When a value in it cannot be written as JSON.
+    /// When a value in the event cannot be written as JSON.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }

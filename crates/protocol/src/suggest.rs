@@ -1,9 +1,12 @@
-//! Which of the known names was meant by one that is not known.
+//! Suggests the known name that an unknown name probably means.
 
-/// The known name nearest to `given`, if one is near enough to be what was meant; upper and lower case are one.
+/// Returns the known name that is most similar to `given`, if it is similar enough. Letter case
+/// does not count.
 #[must_use]
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let given = given.to_lowercase();
+    // A third of the characters may be wrong. With more, the suggestion would often be an unrelated
+    // name.
     let most = (given.chars().count() / 3).max(1);
     let best = known
         .into_iter()

@@ -1,8 +1,8 @@
-//! Tasks, as `tasks/<dir>/<id>.json` holds them.
+//! Tasks, as stored in `tasks/<dir>/<id>.json`.
 //!
-//! Source: `fixtures/*/*/tasks/*/*.json`. The API reference shows other names (`taskId`, `created_at`): `taskId` is read as
-//! the id and written back as it was, `created_at` is kept like any field that we do not know, and an `updated_at` that is
-//! there is brought up to date by `team`.
+//! Source: `fixtures/*/*/tasks/*/*.json`. The API reference uses other names (`taskId`,
+//! `created_at`). `taskId` is read as the id and written back under that name. `created_at` is kept
+//! like any unknown field. `team` updates an existing `updated_at`.
 
 use std::fmt;
 
@@ -11,33 +11,36 @@ use serde_json::{Map, Value};
 
 use crate::wire::wire_object;
 
-/// A task's id: a decimal number from 1 up, as a string; never used again after its task is deleted.
+/// A task's id: a decimal number from 1 up, as a string. It is never reused after its task is
+/// deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskId(String);
 
 impl TaskId {
-    /// The `n`th id.
+    /// Returns the id with number `n`.
     #[must_use]
     pub fn from_number(n: u64) -> Self {
         Self(n.to_string())
     }
 
-    /// Reads an id; `#3` is accepted for `3`, as people and models write it. `None` for anything but a number from 1 up.
+    /// Reads an id. `#3` is accepted for `3`, because people and models write it. `None` for
+    /// anything except a number from 1 up.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('#').unwrap_or(text);
         let number: u64 = digits.parse().ok()?;
+        // Only the plain form is an id: `03` or `+3` would name a file of another task.
         (number > 0 && number.to_string() == digits).then(|| Self(digits.to_owned()))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The id as a number; 0 for an id some other tool made up.
+    /// Returns the id as a number, or 0 for an id that another tool invented.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.0.parse().unwrap_or(0)
@@ -62,21 +65,21 @@ impl Ord for TaskId {
     }
 }
 
-/// Where a task stands. `deleted` is none of these: it removes the file. A file that another program left with it holds no
-/// task, and its id stays taken.
+/// The status of a task. `deleted` is not included: it removes the file. If another program leaves
+/// a file with status `deleted`, the file holds no task, and its id stays taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Nobody works on it.
+    /// Nobody works on the task.
     Pending,
-    /// Its owner works on it.
+    /// The owner works on the task.
     InProgress,
-    /// It is done.
+    /// The task is completed.
     Completed,
 }
 
 impl TaskStatus {
-    /// The name on the wire.
+    /// Returns the status's name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,29 +93,31 @@ impl TaskStatus {
 wire_object! {
     /// A task of a team.
     pub struct Task {
-        /// The id, also the file's stem; `taskId` in the API reference.
+        /// The task's id, also the file's name without extension. The API reference calls it
+        /// `taskId`.
         pub id: TaskId => "id" req or "taskId",
-        /// A short imperative title.
+        /// The task's title, short and imperative.
         pub subject: String => "subject" req,
-        /// What is to be done.
+        /// The task's description.
         pub description: String => "description" req,
-        /// The title while it is being done ("Fixing ...").
+        /// The task's title while somebody works on it ("Fixing ...").
         pub active_form: String => "activeForm" opt,
-        /// The name of the member that works on it.
+        /// The name of the member that works on the task.
         pub owner: String => "owner" opt,
-        /// Where it stands.
+        /// The task's status.
         pub status: TaskStatus => "status" req,
-        /// The tasks that wait for this one.
+        /// The tasks that this task blocks.
         pub blocks: Vec<TaskId> => "blocks" req,
-        /// The tasks this one waits for, completed ones included.
+        /// The tasks that block this task, including completed ones.
         pub blocked_by: Vec<TaskId> => "blockedBy" req,
-        /// Free fields; ours stand under `pitcrew`.
+        /// Free metadata of the task. Ours is stored under `pitcrew`.
         pub metadata: Map<String, Value> => "metadata" opt,
     }
 }
 
 impl Task {
-    /// Whether it is the reference client's own bookkeeping of a running teammate, kept out of every list.
+    /// Whether the task is the reference client's own record of a running teammate. Such tasks
+    /// appear in no list.
     #[must_use]
     pub fn is_internal(&self) -> bool {
         self.metadata.as_ref().and_then(|m| m.get("_internal")) == Some(&Value::Bool(true))

@@ -1,24 +1,26 @@
-//! Reading JSON the way JavaScript wrote it: lone surrogates are mended, and an error says at which path it stands.
+//! Reads JSON that JavaScript wrote. Lone surrogates are replaced, and an error tells the path of
+//! the fault.
 
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// A text from outside is not what it should be.
+/// A text from outside is not valid.
 #[derive(Debug, thiserror::Error)]
 #[error("not valid at {path}")]
 pub struct ParseError {
     /// The JSON path of the first fault, `.` for the document itself.
     pub path: String,
-    /// What the JSON reader said.
+    /// The error of the JSON reader.
     #[source]
     pub source: serde_json::Error,
 }
 
-/// Reads `text` as `T`; a `\uD800`-`\uDFFF` escape without its partner is read as U+FFFD.
+/// Reads `text` as `T`. A `\uD800`-`\uDFFF` escape without its partner is read as U+FFFD.
 ///
-/// JavaScript cuts strings inside a surrogate pair and writes the half; a strict reader refuses the whole file for it.
+/// JavaScript can cut a string inside a surrogate pair and write one half. A strict reader would
+/// refuse the whole file for it.
 ///
 /// # Errors
 /// [`ParseError`] with the path of the first fault.
@@ -31,7 +33,8 @@ pub fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
     Ok(value)
 }
 
-/// Reads one value kept as text; used for every known field, so that one bad optional field spoils nothing else.
+/// Reads one value from its raw text. Every known field is read this way, so that one invalid
+/// optional field does not spoil the others.
 pub(crate) fn from_raw<T: DeserializeOwned>(raw: &RawValue) -> Result<T, serde_json::Error> {
     serde_json::from_str(raw.get()).or_else(|e| match mend_surrogates(raw.get()) {
         Cow::Borrowed(_) => Err(e),
@@ -39,8 +42,9 @@ pub(crate) fn from_raw<T: DeserializeOwned>(raw: &RawValue) -> Result<T, serde_j
     })
 }
 
-/// Replaces each escaped surrogate that has no partner by an escaped U+FFFD.
+/// Replaces each escaped surrogate without a partner with an escaped U+FFFD.
 fn mend_surrogates(text: &str) -> Cow<'_, str> {
+    // Most texts contain no surrogate escape, and need no copy.
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);
     }
@@ -51,6 +55,7 @@ fn mend_surrogates(text: &str) -> Cow<'_, str> {
         let (before, escape) = rest.split_at(at);
         out.push_str(before);
         let taken = match (surrogate(escape), escape.get(6..).and_then(surrogate)) {
+            // A complete pair is kept: two escapes of six characters each.
             (Some(Half::High), Some(Half::Low)) => 12,
             (Some(_), _) => {
                 changed = true;
@@ -58,6 +63,8 @@ fn mend_surrogates(text: &str) -> Cow<'_, str> {
                 rest = escape.get(6..).unwrap_or_default();
                 continue;
             }
+            // Any other escape is copied as a whole, so that `\\ud800`, an escaped backslash, is
+            // not taken for a surrogate.
             (None, _) => 1 + escape.chars().nth(1).map_or(0, char::len_utf8),
         };
         out.push_str(escape.get(..taken).unwrap_or(escape));

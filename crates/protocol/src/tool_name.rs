@@ -1,7 +1,7 @@
 //! The names by which models call the tools, each written once.
 //!
-//! A tool of an MCP server has a name that is known at run time only (`mcp__server__tool`); what is known of it is said by
-//! [`ToolTraits`](crate::ToolTraits) all the same.
+//! A tool of an MCP server has a name that is known at run time only (`mcp__server__tool`); what is
+//! known of it is said by [`ToolTraits`](crate::ToolTraits) all the same.
 
 /// Runs a shell command.
 pub const BASH: &str = "Bash";

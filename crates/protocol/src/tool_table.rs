@@ -1,8 +1,8 @@
 //! The table of tools: one descriptor each, and what is assumed of a tool that is not in it.
 //!
-//! Whoever must know something of a tool reads its [`ToolTraits`] and compares no names. Traits can also be made at run time,
-//! for the tools of an MCP server; [`ToolSet`] holds those of one agent. What is allowed is the gate's to decide, and how a
-//! tool works is its implementation's.
+//! Whoever must know something of a tool reads its [`ToolTraits`] and compares no names. Traits can
+//! also be made at run time, for the tools of an MCP server; [`ToolSet`] holds those of one agent.
+//! What is allowed is the gate's to decide, and how a tool works is its implementation's.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::tool_name as name;
 /// What is known of a tool before it is called.
 #[derive(Clone, Debug)]
 pub struct ToolDescriptor {
-    /// The name by which models call it.
+    /// Returns the tool's name, as models use it.
     pub name: &'static str,
     /// Another name of the same tool, of another dialect.
     pub alias: Option<&'static str>,
@@ -41,7 +41,8 @@ pub struct ToolTraits {
     pub result: ResultForm,
     /// Whether its calls change nothing, so that several of one turn may run at the same time.
     pub is_read_only: bool,
-    /// Whether a call that a crash interrupted may be made again: the team knows by its key what is done already.
+    /// Whether a call that a crash interrupted may be made again: the team knows by its key what is
+    /// done already.
     pub is_repeatable: bool,
 }
 
@@ -56,9 +57,9 @@ pub enum ToolKind {
     Writer,
     /// Starts an agent.
     Spawn,
-    /// Makes the team, talks to it or to its task list, and changes nothing else.
+    /// Creates the team, sends messages or uses the task list, and changes nothing else.
     Talk,
-    /// Ends a team, or stops an agent.
+    /// Deletes a team or stops an agent.
     TeamControl,
     /// Asks to leave plan mode.
     ExitPlan,
@@ -200,8 +201,9 @@ impl ToolDescriptor {
         &OWN
     }
 
-    /// Tools of the reference client that are not ours. Its users have rules for them, which are read, and some of these
-    /// bound our tools too: what a rule for MultiEdit denies, Edit does not do.
+    /// Tools of the reference client that are not ours. Its users have rules for them, which are
+    /// read, and some of these bound our tools too: what a rule for MultiEdit denies, Edit does not
+    /// do.
     #[must_use]
     pub fn of_client() -> &'static [Self] {
         &OF_CLIENT
@@ -222,7 +224,8 @@ pub fn canonical_tool(tool: &str) -> &str {
     ToolDescriptor::find(tool).map_or(tool, |found| found.name)
 }
 
-/// The tools of one agent by name, with those that came at run time. Of a tool that it does not have, the table tells.
+/// The tools of one agent by name, with those that came at run time. Of a tool that it does not
+/// have, the table tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolSet(BTreeMap<String, ToolTraits>);
 

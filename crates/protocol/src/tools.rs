@@ -1,7 +1,8 @@
 //! The inputs of the team tools, in both dialects.
 //!
-//! Source: `fixtures/claude-2.1.39/tool-input-schemas.json` (named dialect) and the wire format (session dialect: `Agent`
-//! for `Task`, `{to, message, summary}` for SendMessage). Whether a recipient exists, and who may call what, is `team`'s.
+//! Source for the named dialect: `fixtures/claude-2.1.39/tool-input-schemas.json`. Source for the
+//! session dialect (`Agent` for `Task`, `{to, message, summary}` for SendMessage): the wire format.
+//! `team` checks whether a recipient exists and whether the caller may call the tool.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +10,7 @@ use crate::input::{InputError, Parameters, invalid};
 use crate::tool_name as name;
 use crate::{SendMessageInput, TaskStatus};
 
-/// A call of a team tool.
+/// The input of a team tool's call.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each variant is named after the input that documents it")]
 pub enum TeamCall {
@@ -26,7 +27,7 @@ pub enum TeamCall {
 }
 
 impl TeamCall {
-    /// Reads a call of `tool`; `None` when that is no team tool.
+    /// Reads a call of `tool`, or returns `None` if it is not a team tool.
     ///
     /// # Errors
     /// [`InputError`] with every fault of the input.
@@ -51,22 +52,22 @@ impl TeamCall {
     }
 }
 
-/// TeamCreate: makes a team with the caller as its lead.
+/// TeamCreate: creates a team with the caller as its lead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TeamCreateInput {
     /// The name of the team.
     pub team_name: String,
-    /// What it is for.
+    /// The purpose of the team.
     pub description: Option<String>,
-    /// The role of its lead.
+    /// The role of the team's lead.
     pub agent_type: Option<String>,
 }
 
 impl TeamCreateInput {
-    /// Reads the input of a call.
+    /// Reads the input of a TeamCreate call.
     ///
     /// # Errors
-    /// [`InputError`] with every fault.
+    /// [`InputError`] with every fault in the input.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(name::TEAM_CREATE, input);
         let read = Self {
@@ -78,18 +79,18 @@ impl TeamCreateInput {
     }
 }
 
-/// TeamDelete: ends the caller's team.
+/// TeamDelete: deletes the caller's team.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TeamDeleteInput {
-    /// The team; the caller's own, which it is also when absent.
+    /// The name of the team. Only the caller's own team is allowed, which is also the default.
     pub team_name: Option<String>,
 }
 
 impl TeamDeleteInput {
-    /// Reads the input of a call.
+    /// Reads the input of a TeamCreate call.
     ///
     /// # Errors
-    /// [`InputError`] with every fault.
+    /// [`InputError`] with every fault in the input.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(name::TEAM_DELETE, input);
         let read = Self { team_name: given.text("team_name") };
@@ -97,42 +98,44 @@ impl TeamDeleteInput {
     }
 }
 
-/// Task, or Agent: spawns a teammate.
+/// Task, or Agent: spawns a teammate or a subagent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpawnInput {
-    /// The errand in 3 to 5 words.
+    /// A description of the job in 3 to 5 words.
     pub description: String,
-    /// What it is to do.
+    /// The prompt for the new agent.
     pub prompt: String,
-    /// The agent definition to run; optional in the session dialect.
+    /// The agent definition to run. Optional in the session dialect.
     pub subagent_type: Option<String>,
-    /// The name it is to have.
+    /// The name for the new agent.
     pub name: Option<String>,
-    /// The team to spawn into; the caller's own when absent.
+    /// The team to spawn into. The default is the caller's own team.
     pub team_name: Option<String>,
-    /// The model to run it on.
+    /// The model for the new agent.
     pub model: Option<String>,
-    /// The permission mode to start in; `plan` asks for a plan first.
+    /// The initial permission mode. `plan` requires an approved plan first.
     pub mode: Option<String>,
-    /// Whether the caller goes on at once; a teammate always runs in the background.
+    /// Whether the caller continues at once. A teammate always runs in the background.
     pub run_in_background: Option<bool>,
-    /// After how many turns it is stopped.
+    /// The number of turns after which the agent is stopped.
     pub max_turns: Option<u32>,
-    /// `worktree` for a git worktree of its own.
+    /// `worktree` gives the agent its own git worktree.
     pub isolation: Option<String>,
-    /// Where it is to run: `in-process`, or the kind of panes the run has; as the run says when absent.
+    /// The place to run the agent: `in-process`, or the run's kind of panes. The run decides when
+    /// absent.
     pub backend: Option<String>,
-    /// What is to run it: `pitcrew` or `claude`; as its definition or the run says when absent.
+    /// The program that runs the agent: `pitcrew` or `claude`. The agent definition or the run
+    /// decides when absent.
     pub program: Option<String>,
-    /// The id of an agent to go on with.
+    /// The id of an agent to continue.
     pub resume: Option<String>,
 }
 
 impl SpawnInput {
-    /// Reads the input of a call.
+    /// Reads the input of a TeamCreate call.
     ///
     /// # Errors
-    /// [`InputError`] with every fault.
+    /// [`InputError`] with every fault in the input.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(name::TASK, input);
         let read = Self {
@@ -160,21 +163,21 @@ impl SpawnInput {
 /// TaskCreate: adds a task to the team's list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskCreateInput {
-    /// A short imperative title.
+    /// The task's title, short and imperative.
     pub subject: String,
-    /// What is to be done.
+    /// The task's description.
     pub description: String,
-    /// The title while it is being done.
+    /// The task's title while somebody works on it.
     pub active_form: Option<String>,
-    /// Free fields.
+    /// Free metadata of the task.
     pub metadata: Option<Map<String, Value>>,
 }
 
 impl TaskCreateInput {
-    /// Reads the input of a call.
+    /// Reads the input of a TeamCreate call.
     ///
     /// # Errors
-    /// [`InputError`] with every fault.
+    /// [`InputError`] with every fault in the input.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(name::TASK_CREATE, input);
         let read = Self {
@@ -190,15 +193,15 @@ impl TaskCreateInput {
 /// TaskGet: shows one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskGetInput {
-    /// The task.
+    /// The id of the task.
     pub task_id: String,
 }
 
 impl TaskGetInput {
-    /// Reads the input of a call.
+    /// Reads the input of a TeamCreate call.
     ///
     /// # Errors
-    /// [`InputError`] with every fault.
+    /// [`InputError`] with every fault in the input.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(name::TASK_GET, input);
         let read = Self { task_id: given.required_text("taskId") };
@@ -206,17 +209,17 @@ impl TaskGetInput {
     }
 }
 
-/// What a TaskUpdate makes of a task's status.
+/// The change that a TaskUpdate makes to a task's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusChange {
     /// The task gets this status.
     To(TaskStatus),
-    /// The task is removed, with every reference to it.
+    /// The task is removed, together with every reference to it.
     Deleted,
 }
 
 impl StatusChange {
-    /// Reads the name on the wire.
+    /// Reads the change from its name on the wire.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -228,7 +231,7 @@ impl StatusChange {
         }
     }
 
-    /// The name on the wire.
+    /// Returns the change's name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -238,34 +241,34 @@ impl StatusChange {
     }
 }
 
-/// TaskUpdate: changes a task; what is absent stays as it is.
+/// TaskUpdate: changes a task. Absent fields keep their values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskUpdateInput {
-    /// The task.
+    /// The id of the task.
     pub task_id: String,
-    /// The new title.
+    /// The new title of the task.
     pub subject: Option<String>,
-    /// What is to be done from now on.
+    /// The new description.
     pub description: Option<String>,
-    /// The new title while it is being done.
+    /// The new title for the time while somebody works on the task.
     pub active_form: Option<String>,
-    /// The new status.
+    /// The new status of the task.
     pub status: Option<StatusChange>,
-    /// Tasks that are to wait for this one.
+    /// Tasks that this task shall block.
     pub add_blocks: Vec<String>,
-    /// Tasks that this one is to wait for.
+    /// Tasks that shall block this task.
     pub add_blocked_by: Vec<String>,
-    /// The name of the new owner.
+    /// The name of the task's new owner.
     pub owner: Option<String>,
-    /// Free fields, merged key by key; null deletes a key.
+    /// Metadata to merge key by key. A null deletes a key.
     pub metadata: Option<Map<String, Value>>,
 }
 
 impl TaskUpdateInput {
-    /// Reads the input of a call.
+    /// Reads the input of a TeamCreate call.
     ///
     /// # Errors
-    /// [`InputError`] with every fault.
+    /// [`InputError`] with every fault in the input.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(name::TASK_UPDATE, input);
         let status = given.text("status").and_then(|name| {
@@ -287,20 +290,20 @@ impl TaskUpdateInput {
     }
 }
 
-/// ExitPlanMode: hands in a plan.
+/// ExitPlanMode: submits a plan for approval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExitPlanModeInput {
-    /// The plan, when the caller gives it here and not in its plan file.
+    /// The text of the plan, if the caller passes it here instead of writing it to its plan file.
     pub plan: Option<String>,
-    /// Everything else; this tool takes any parameter.
+    /// All other parameters. This tool accepts any.
     pub rest: Map<String, Value>,
 }
 
 impl ExitPlanModeInput {
-    /// Reads the input of a call.
+    /// Reads the input of a TeamCreate call.
     ///
     /// # Errors
-    /// [`InputError`] with every fault.
+    /// [`InputError`] with every fault in the input.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(name::EXIT_PLAN_MODE, input);
         let read = Self { plan: given.text("plan"), rest: given.rest() };
@@ -308,20 +311,21 @@ impl ExitPlanModeInput {
     }
 }
 
-/// TaskStop: stops what runs in the background.
+/// TaskStop: stops background work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskStopInput {
-    /// What to stop; `shell_id` is its older name.
+    /// The id of the background work to stop. Its older name is `shell_id`.
     pub task_id: String,
 }
 
 impl TaskStopInput {
-    /// Reads the input of a call.
+    /// Reads the input of a TeamCreate call.
     ///
     /// # Errors
-    /// [`InputError`] with every fault.
+    /// [`InputError`] with every fault in the input.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(name::TASK_STOP, input);
+        // Both names are read, so that neither counts as unknown.
         let (new, old) = (given.text("task_id"), given.text("shell_id"));
         if new.is_none() && old.is_none() {
             given.missing("task_id", "string");

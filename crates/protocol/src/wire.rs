@@ -1,7 +1,9 @@
-//! Objects of the wire: typed fields, in the recorded order, beside everything else that stood in the object.
+//! JSON objects of the wire: typed fields in the recorded order, together with all unknown fields
+//! of the object.
 //!
-//! [`wire_object!`] makes a struct whose reader keeps what it does not know, and whose writer puts each field back where
-//! it was. An optional field that is `null`, or of a type we do not expect, is read as absent and kept as it stands.
+//! [`wire_object!`] defines a struct whose reader keeps unknown fields, and whose writer puts each
+//! field back in its place. An optional field that is `null` or has an unexpected type is read as
+//! absent and kept unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,45 +14,46 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The fields of an object that its type does not name, with the order in which all its fields were read.
+/// The unknown fields of an object, with the order in which all its fields were read.
 #[derive(Clone, Default)]
 pub struct Foreign {
     slots: Vec<(Cow<'static, str>, Option<Box<RawValue>>)>,
 }
 
 impl Foreign {
-    /// Room for so many fields.
+    /// Creates an empty value with capacity for `fields` fields.
     pub(crate) fn with_capacity(fields: usize) -> Self {
         Self { slots: Vec::with_capacity(fields) }
     }
 
-    /// The text of the unknown field `key`, as it was read.
+    /// Returns the raw text of the unknown field `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&RawValue> {
         self.slots.iter().find(|(k, _)| k == key).and_then(|(_, raw)| raw.as_deref())
     }
 
-    /// Puts the field `key`, in place where it stands already, else at the end.
+    /// Sets the field `key`, in its place if it exists, otherwise at the end.
     pub fn put(&mut self, key: &str, value: Box<RawValue>) {
         self.keep(key.to_owned().into(), Some(value));
     }
 
-    /// The unknown fields, in the order read.
+    /// Returns the unknown fields, in the order read.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.slots.iter().filter_map(|(key, raw)| Some((key.as_ref(), raw.as_deref()?)))
     }
 
-    /// The unknown field `key`, to be written.
+    /// Returns the unknown field `key`, for writing.
     pub(crate) fn written(&self, key: &str) -> Option<Written<'_>> {
         self.get(key).map(Written)
     }
 
-    /// Takes the text of the unknown field `key`, which becomes a known one.
+    /// Takes the raw text of the unknown field `key`, which becomes a known field.
     pub(crate) fn take(&mut self, key: &str) -> Option<Box<RawValue>> {
         self.slots.iter_mut().find(|(k, _)| k == key).and_then(|(_, raw)| raw.take())
     }
 
-    /// How a known field was spelled: `older`, where it stood in place of `key`.
+    /// Returns the name that a known field had in the text: `older` if it was read under that name,
+    /// otherwise `key`.
     pub(crate) fn spelled<'a>(&self, key: &'a str, older: Option<&'a str>) -> &'a str {
         older
             .filter(|older| self.slots.iter().any(|(k, raw)| k == older && raw.is_none()))
@@ -64,7 +67,8 @@ impl Foreign {
         }
     }
 
-    /// The keys to write: those read, in their order, and each known key that came since after the one it follows.
+    /// Returns the keys to write: the keys read, in their order. A known key that was added later
+    /// follows the known key before it.
     pub(crate) fn order<'a>(&'a self, known: &[&'a str]) -> Vec<&'a str> {
         let mut order: Vec<&str> = self.slots.iter().map(|(key, _)| key.as_ref()).collect();
         let mut after = 0;
@@ -81,7 +85,8 @@ impl Foreign {
     }
 }
 
-/// A kept value on its way out: as it was read, but laid out anew if it spans lines, since the writer may want one line.
+/// A kept value for writing. Its text is unchanged, except that a value with line breaks is
+/// compacted, because the writer may need a single line.
 pub(crate) struct Written<'a>(&'a RawValue);
 
 impl Serialize for Written<'_> {
@@ -102,7 +107,7 @@ impl Serialize for Written<'_> {
     }
 }
 
-/// The JSON text without the white space between its tokens; every token stays as it is.
+/// Returns the JSON text without white space between its tokens. Every token is unchanged.
 fn without_layout(text: &str) -> String {
     let (mut in_string, mut escaped) = (false, false);
     let is_kept = |c: &char| {
@@ -129,7 +134,7 @@ impl PartialEq for Foreign {
     }
 }
 
-/// The key of a field: one of these, or an unknown one. Only an unknown one is copied.
+/// The key of a field: a known key or an unknown one. Only an unknown key is copied.
 pub(crate) struct Key(pub(crate) &'static [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for Key {
@@ -153,9 +158,10 @@ impl Visitor<'_> for Key {
     }
 }
 
-/// The text of a field while its object is read: of its own, or, where all the JSON is one text, a part of that.
+/// The raw text of a field during reading. It is owned, or borrowed from the JSON text if that is
+/// one string.
 pub(crate) trait FieldText<'de>: Deserialize<'de> + Deref<Target = RawValue> {
-    /// The text, to be kept.
+    /// Returns the text as an owned value.
     fn kept(self) -> Box<RawValue>;
 }
 
@@ -171,10 +177,12 @@ impl<'de> FieldText<'de> for &'de RawValue {
     }
 }
 
-/// Declares a wire object: `name: Type => "wireName" req` for a required field, `opt` for an optional one, and
-/// `req or "olderName"` for one that is also read, and then written back, by an older name.
+/// Declares a wire object. `name: Type => "wireName" req` declares a required field, `opt` an
+/// optional one. `req or "olderName"` declares a field that is also read under an older name, and
+/// then written back under it.
 ///
-/// The struct gets a `foreign` field; `Default` is not derived, `new`-like constructors are the type's own.
+/// The struct gets a `foreign` field. `Default` is not derived; each type defines its own
+/// constructors.
 macro_rules! wire_object {
     (@type $ty:ty, req) => { $ty };
     (@type $ty:ty, opt) => { Option<$ty> };
@@ -211,7 +219,7 @@ macro_rules! wire_object {
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
             $($(#[$fmeta])* pub $field: wire_object!(@type $ty, $kind),)*
-            /// The fields we do not know, kept as read.
+            /// The unknown fields, kept as read.
             pub foreign: $crate::wire::Foreign,
         }
 
@@ -238,13 +246,14 @@ macro_rules! wire_object {
         }
 
         impl $name {
-            /// The names of its fields on the wire, in the recorded order; an older name follows the one it stands for.
+            /// The names of the object's fields on the wire, in the recorded order. An older name
+            /// follows the name that it replaces.
             pub const FIELDS: &'static [&'static str] = &[$($key, $($older,)?)*];
 
-            /// Reads a JSON text: as `Deserialize` does, at less cost.
+            /// Reads a JSON text. It does the same as `Deserialize`, but faster.
             ///
             /// # Errors
-            /// What the JSON reader says.
+            /// The error of the JSON reader.
             pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
                 let mut reader = serde_json::Deserializer::from_str(text);
                 let read = Self::read::<_, &serde_json::value::RawValue>(&mut reader)?;

@@ -1,4 +1,5 @@
-//! What runs inside of bubblewrap in the tests and benchmarks of this crate, as `pitcrew sandbox-exec` does in the product.
+//! What runs inside of bubblewrap in the tests and benchmarks of this crate, as `pitcrew
+//! sandbox-exec` does in the product.
 
 use std::process::ExitCode;
 

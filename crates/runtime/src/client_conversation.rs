@@ -1,12 +1,16 @@
-//! A conversation as the reference client keeps it: which mail its model has, and whether it can be gone on with.
+//! Reads a conversation file of the reference client: which mail the model has received, and
+//! whether a later process can resume the conversation.
 //!
-//! The client writes a conversation as lines of JSON to `<root>/projects/<folder>/<id>.jsonl`, each entry when it is in the
-//! conversation. The id is given at the start (`--session-id`), and a later process goes on with it (`--resume`). That form
-//! is not public, so only what was recorded with 2.1.39 and 2.1.330 is looked for, and a file without it counts as none.
-//! Mail is there as a `user` entry, and what came by the socket in the middle of a turn as an attachment `queued_command`.
-//! That attachment follows on the request of the model that the message was in, so a client that ends with this request, as by
-//! its agreement to shut down, has only noted that the turn absorbed the message (a `queue-operation`).
-//! Source: `docs/interop.md`, "Conversations".
+//! The client appends JSON lines to `<root>/projects/<folder>/<id>.jsonl`, one for each entry of
+//! the conversation. The id is set with `--session-id`, and a later process resumes it with
+//! `--resume`. The format is not public. So this module accepts only the forms recorded with 2.1.39
+//! and 2.1.330, and treats any other file as no conversation.
+//!
+//! Mail appears as a `user` entry. A message that came by the socket during a turn appears as a
+//! `queued_command` attachment. The client writes that attachment only after the model request that
+//! contained the message. A client that ends with this request, for example because it agreed to
+//! shut down, has only written a `queue-operation` that says the turn absorbed the message. Source:
+//! `docs/interop.md`, "Conversations".
 
 use std::path::{Path, PathBuf};
 
@@ -17,35 +21,39 @@ use serde_json::Value;
 
 use crate::given_file::Given;
 
-/// The most that is read of a conversation, from its end. One of a day's work has some ten megabytes.
+/// Maximum number of bytes read from the end of a conversation file. One day of work makes about
+/// ten megabytes.
 const READ_MOST: u64 = 256 * 1024 * 1024;
 
-/// The most that is read of it before each message to its socket.
+/// Maximum number of bytes read from the end of a conversation file before each message to the
+/// client's socket.
 const LATEST_MOST: u64 = 16 * 1024 * 1024;
 
-/// How the client tags mail of a file, and of a socket; and the attribute that names its sender.
+/// The tags in which the client wraps mail from an inbox file and mail from a socket, each with the
+/// attribute that names the sender.
 const TAGS: [(&str, &str); 2] =
     [("teammate-message", "teammate_id=\""), ("cross-session-message", "from=\"")];
 
-/// Why a message left the queue that a turn took into a request of the model.
+/// The reason that the client records when a turn takes a queued message into a model request.
 const ABSORBED: &str = "absorbed_mid_turn";
 
-/// What of a conversation matters here.
+/// The mail found in one conversation of the reference client.
 #[derive(Debug, Default)]
 pub(crate) struct ClientConversation {
     mail: Vec<Told>,
-    /// What was in a request of the model and is not in the conversation: a process that goes on with it does not have it.
+    /// Messages that were part of a model request but are not in the conversation. A process that
+    /// resumes the conversation does not have them.
     absorbed: Vec<Told>,
 }
 
-/// A message in a conversation.
+/// One message found in a conversation.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     from: String,
     text: String,
 }
 
-/// A line of the file.
+/// One line of the conversation file.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -57,18 +65,19 @@ struct Line {
     uuid: Option<String>,
     message: Option<Value>,
     attachment: Option<Value>,
-    /// Why a message left the queue, and what it says.
+    /// Why a message left the queue. The message's text is in `content`.
     reason: Option<String>,
     content: Option<Value>,
 }
 
 impl ClientConversation {
-    /// Reads all of a conversation; `None` when there is none that could be gone on with.
+    /// Reads a whole conversation. Returns `None` if no conversation exists that a process could
+    /// resume.
     pub(crate) fn read(root: &Path, id: &str) -> Option<Self> {
         Self::read_end(root, id, READ_MOST)
     }
 
-    /// Reads the end of a conversation.
+    /// Reads only the end of a conversation (`LATEST_MOST` bytes), for use before each message.
     pub(crate) fn read_latest(root: &Path, id: &str) -> Option<Self> {
         Self::read_end(root, id, LATEST_MOST)
     }
@@ -82,18 +91,23 @@ impl ClientConversation {
         let (mut mail, mut absorbed) = (Vec::new(), Vec::new());
         let mut has_begun = false;
         for line in text.lines() {
+            // Search the raw text first, because parsing every line of a large file would be slow.
             let is_of_interest = has_mail(line) || (!has_begun && line.contains("\"message\""));
-            // The first line may be cut, and the last one not be whole yet.
+            // The first line may be cut off, and the last line may be incomplete. Such lines do not
+            // parse and are skipped.
             let Some(line) =
                 is_of_interest.then(|| serde_json::from_str::<Line>(line).ok()).flatten()
             else {
                 continue;
             };
+            // Subagents' entries are not part of the main conversation.
             if line.is_sidechain {
                 continue;
             }
             has_begun |= line.begins(id);
             for told in line.told().iter().flat_map(|text| messages_in(text)) {
+                // The message has now entered the conversation, so it no longer counts as only
+                // absorbed.
                 if let Some(at) = absorbed.iter().position(|it| *it == told) {
                     absorbed.remove(at);
                 }
@@ -104,20 +118,23 @@ impl ClientConversation {
         has_begun.then_some(Self { mail, absorbed })
     }
 
-    /// The same for a conversation that nobody goes on with: what was in a request of the model has reached it.
+    /// Counts absorbed messages as received. For a conversation that no process resumes: its model
+    /// has read them in a request.
     pub(crate) fn ended(mut self) -> Self {
         self.mail.append(&mut self.absorbed);
         self
     }
 
-    /// Which of these messages, in the order in which they were sent, are not in the conversation. Frames that the client acts
-    /// on by itself are never in one, and are left out.
+    /// Returns the messages of `mail` that are not in the conversation. `mail` is in sending order.
+    /// Frames that the client handles itself never enter a conversation, so they are left out.
     pub(crate) fn lacks<'a>(&self, mail: &[&'a Mail]) -> Vec<&'a Mail> {
         let mut told: Vec<Option<&Told>> = self.mail.iter().map(Some).collect();
         let mut lacking = Vec::new();
-        // From the latest: of a message that was sent again, the first sending is the one that never arrived.
+        // Start with the latest message. If a message was sent twice, the first copy is the one
+        // that never arrived.
         for mail in mail.iter().rev().filter(|mail| enters_conversations(mail)) {
-            // The same text may have been sent twice: each is one message in the conversation.
+            // Two messages may have the same text. Each one matches one message in the
+            // conversation.
             match told.iter_mut().find(|told| told.is_some_and(|told| told.is(mail))) {
                 Some(found) => *found = None,
                 None => lacking.push(*mail),
@@ -129,13 +146,13 @@ impl ClientConversation {
 }
 
 impl Line {
-    /// Whether the client finds the conversation by such an entry.
+    /// Returns true if the client can find the conversation through this entry.
     fn begins(&self, id: &str) -> bool {
         let is_entry = matches!(self.kind.as_str(), "user" | "assistant") && self.uuid.is_some();
         is_entry && self.session_id.as_deref() == Some(id)
     }
 
-    /// The texts by which mail enters a conversation.
+    /// Returns the texts of this entry that can contain mail.
     fn told(&self) -> Vec<String> {
         match self.kind.as_str() {
             "user" => self
@@ -156,7 +173,7 @@ impl Line {
 }
 
 impl Line {
-    /// The texts that a turn took out of the queue into a request of the model.
+    /// Returns the queued texts that a turn took into a model request.
     fn absorbed(&self) -> Vec<String> {
         let is_absorbed =
             self.kind == "queue-operation" && self.reason.as_deref() == Some(ABSORBED);
@@ -167,13 +184,13 @@ impl Line {
 impl Told {
     fn is(&self, mail: &Mail) -> bool {
         let (told, sent) = (trimmed(&self.text), trimmed(&mail.message.text));
-        // The client adds words of its own to some frames.
+        // The client appends its own text to some frames, so a frame matches by its beginning.
         let is_text = told == sent || (mail.frame.is_some() && told.starts_with(sent));
         is_text && self.from == attribute(&mail.message.from)
     }
 }
 
-/// Whether the client gives it to its model as it is.
+/// Returns true if the client passes this message to its model unchanged.
 pub(crate) fn enters_conversations(mail: &Mail) -> bool {
     match &mail.frame {
         None | Some(Frame::TaskAssignment(_) | Frame::ShutdownRequest(_)) => true,
@@ -192,7 +209,7 @@ pub(crate) fn enters_conversations(mail: &Mail) -> bool {
     }
 }
 
-/// The file of a conversation, in whichever project's folder.
+/// Finds the file of a conversation in any project's folder.
 pub(crate) fn file_of(root: &Path, id: &str) -> Option<PathBuf> {
     let is_id = id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     let projects =
@@ -205,7 +222,8 @@ fn has_mail(line: &str) -> bool {
     TAGS.iter().any(|(tag, _)| line.contains(tag))
 }
 
-/// The texts of a content: it is a text, or a list of blocks. Results of calls are no mail, whatever they say.
+/// Returns the texts of a `content` value, which is a string or a list of blocks. Tool results are
+/// never mail and are left out.
 fn texts(content: Option<&Value>) -> Vec<String> {
     match content {
         Some(Value::String(text)) => vec![text.clone()],
@@ -221,7 +239,8 @@ fn texts(content: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// The messages in a text: `<TAG ... ATTRIBUTE="FROM" ...>`, a line break, the message, a line break, and the closing tag.
+/// Finds the messages in a text. Each has the form `<TAG ... ATTRIBUTE="FROM" ...>`, line break,
+/// message, line break, closing tag.
 fn messages_in(text: &str) -> Vec<Told> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -242,7 +261,7 @@ fn messages_in(text: &str) -> Vec<Told> {
     found
 }
 
-/// The next opening tag: its name, the attribute with its sender, and what follows on the name.
+/// Finds the next opening tag. Returns its name, its sender attribute, and the text after the name.
 fn next_tag(text: &str) -> Option<(&'static str, &'static str, &str)> {
     let found = TAGS.iter().filter_map(|(tag, attribute)| {
         let (before, after) = text.split_once(&format!("<{tag} "))?;
@@ -251,7 +270,7 @@ fn next_tag(text: &str) -> Option<(&'static str, &'static str, &str)> {
     found.min_by_key(|(at, ..)| *at).map(|(_, tag, attribute, after)| (tag, attribute, after))
 }
 
-/// A text without what the client takes off its ends.
+/// Removes the characters that the client trims from both ends of a text.
 fn trimmed(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
 }
@@ -268,7 +287,7 @@ mod tests {
         Mail { id: MessageId(format!("{from}-{text}")), message, frame: Frame::detect(text) }
     }
 
-    /// What a conversation with these lines lacks of these messages.
+    /// Returns the texts of those messages that a conversation with these lines does not contain.
     fn lacking(lines: &[Value], mail: &[Mail]) -> Option<Vec<String>> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let mail: Vec<&Mail> = mail.iter().collect();

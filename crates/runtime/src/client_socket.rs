@@ -1,14 +1,19 @@
-//! The message socket of the reference client (2.1.224 and later), by which mail reaches it in the middle of a turn.
+//! The message socket of the reference client (2.1.224 and later). Through it, mail reaches the
+//! client during a turn.
 //!
-//! A session writes `<root>/sessions/<pid>.json` with the path of its socket; a teammate writes only a key there, and listens at
-//! `cc-socks/<pid>.sock`. That protocol is not public, so a socket is used only when everything is as known: the record is of
-//! the receiver's process, by number and start, its protocol is 1, and the peer of the connection is this very process.
-//! A message is in the receiver's inbox first; whoever marks it as read there brings it (`Team::claim_mail`).
+//! A session writes the path of its socket to `<root>/sessions/<pid>.json`. A teammate writes only
+//! a key there and listens at `cc-socks/<pid>.sock`. The protocol is not public, so a socket is
+//! used only if three checks pass: the record belongs to the receiver's process (number and start
+//! time), the protocol version is 1, and the peer of the connection is that process. A message is
+//! always in the receiver's inbox first. The process that marks it as read there
+//! (`Team::claim_mail`) delivers it.
 //!
-//! The client begins a new turn with what came through its socket before it looks at what it took out of its inbox. So a
-//! message goes through the socket only when all older mail of its receiver went there too or is in the conversation, and
-//! never more than eight at a time. Otherwise mail in the inbox would be overtaken, and never be its turn.
-//! Without a socket everything is as with an inbox alone. Source: `docs/interop.md`, "The message socket".
+//! The client starts a new turn with the socket's messages before it reads the messages that it
+//! took from its inbox. So a message uses the socket only if all older mail of its receiver went
+//! through the socket too or is in the conversation. At most eight messages wait there at a time.
+//! Otherwise, socket messages would overtake inbox mail again and again, and the inbox mail would
+//! never be read. Without a socket, mail arrives through the inbox alone. Source:
+//! `docs/interop.md`, "The message socket".
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,25 +35,28 @@ use crate::client_conversation::{ClientConversation, enters_conversations};
 use crate::given_file::Given;
 use crate::identity::ProcessIdentity;
 
-/// The protocol of the socket that is known.
+/// The only version of the socket protocol that this module supports.
 const PROTOCOL: u64 = 1;
 
-/// How long the socket may take to accept a connection or a message; the client answers within milliseconds.
+/// Time limit for the socket to accept a connection or a message. The client normally answers
+/// within milliseconds.
 const SOCKET_TIME: Duration = Duration::from_secs(2);
 
-/// The most that is read of a session's record, which is below 2 KiB.
+/// Maximum number of bytes read from a session's record. Real records are smaller than 2 KiB.
 const RECORD_MOST: u64 = 64 * 1024;
 
-/// What a session in a pause between turns says of itself. It looks into its inbox then.
+/// The status that a session writes while it is between turns. The session reads its inbox at that
+/// time.
 const IDLE: &str = "idle";
 
-/// The most key files that are looked at; each client that was killed leaves one.
+/// Maximum number of key files that are checked. Each client that was killed leaves one behind.
 const KEYS_MOST: usize = 10_000;
 
-/// How many messages may wait in a client for the next pause between two calls of its tools.
+/// Maximum number of messages that may wait inside a client until its next pause between two tool
+/// calls.
 const BROUGHT_MOST: usize = 8;
 
-/// Where the system lists the sockets that are listened at, and the most that is read of it.
+/// The kernel's list of listening sockets, and the maximum number of bytes read from it.
 const LISTENING: &str = "/proc/net/unix";
 const LISTENING_MOST: u64 = 8 * 1024 * 1024;
 
@@ -59,7 +67,7 @@ pub struct ClientSockets {
     sessions: PathBuf,
 }
 
-/// What a client writes of its session; the fields that matter here.
+/// The fields used from the record that a client writes for its session.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SessionRecord {
@@ -70,40 +78,42 @@ struct SessionRecord {
     status: Option<String>,
 }
 
-/// What a client writes beside it, also as a teammate.
+/// The key file that a client writes beside the session record. A teammate writes only this file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct KeyRecord {
     proc_start: Option<String>,
 }
 
-/// Where a socket should be, and whether its client says that it is between two turns.
+/// The path where a client's socket should be, and whether the client reports that it is between
+/// two turns.
 struct Offer {
     path: PathBuf,
     is_idle: bool,
 }
 
-/// A receiver that is the reference client.
+/// A receiver of mail that runs the reference client.
 struct Receiver {
     process: ProcessIdentity,
-    /// Whether it is between two turns, as the team's config has it.
+    /// Whether the team's config says that the receiver is between two turns.
     is_idle: bool,
-    /// Whether it looks into its inbox between turns.
+    /// Whether the receiver reads its inbox between turns.
     reads_inbox: bool,
-    /// Its conversation, when that is known.
+    /// The receiver's conversation, if it is known.
     conversation: Option<Known>,
 }
 
 impl ClientSockets {
-    /// The sockets of clients that use this root.
+    /// Creates the finder for clients that use this root.
     #[must_use]
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), sessions: root.join("sessions") }
     }
 
-    /// Brings messages that were just sent to receivers in the middle of a turn, where they offer a socket. What cannot be
-    /// brought so stays in the inbox.
+    /// Delivers new messages through the sockets of receivers that are in the middle of a turn. A
+    /// message that cannot be delivered this way stays in the inbox.
     pub async fn push(&self, team: &Team, receipts: &mut [Receipt]) {
+        // Ignore errors, because the messages are in the inboxes already and arrive that way.
         let Ok(config) = team.config().await else { return };
         for receipt in receipts {
             let Some(receiver) = receiver(team, &config, &receipt.to).await else { continue };
@@ -126,7 +136,8 @@ impl ClientSockets {
         }
     }
 
-    /// Connects to the socket of a client that offers one, unless its inbox is as good: between two turns it looks there.
+    /// Connects to the client's socket. Returns `None` if the client offers no socket, or if it is
+    /// between two turns and reads its inbox anyway.
     async fn open(&self, receiver: &Receiver) -> Option<UnixStream> {
         let process = receiver.process;
         let offer = self.of_session(process).or_else(|| self.of_teammate(process))?;
@@ -134,13 +145,15 @@ impl ClientSockets {
             return None;
         }
         let socket = timeout(SOCKET_TIME, UnixStream::connect(offer.path)).await.ok()?.ok()?;
-        // Any process of the user can write such records, or listen at such a path.
+        // Any process of the same user can write such a record or listen at such a path, so check
+        // the peer.
         let peer = socket.peer_cred().ok()?.pid()?;
         (u32::try_from(peer) == Ok(process.pid)).then_some(socket)
     }
 
-    /// Whether a message that goes through the socket now overtakes none: nothing older waits in the inbox, and what the client
-    /// took out of it is in its conversation.
+    /// Returns true if a message sent through the socket now overtakes no older message. Nothing
+    /// older may wait in the inbox, and the messages that the client took from the inbox must be in
+    /// its conversation.
     async fn keeps_order(
         &self,
         team: &Team,
@@ -148,7 +161,8 @@ impl ClientSockets {
         receipt: &Receipt,
     ) -> Result<bool, ApiError> {
         if !receiver.reads_inbox {
-            // Its inbox is no way to it: what waits there is not overtaken, it is stuck.
+            // This client never reads its inbox. Mail there is stuck, so the socket overtakes
+            // nothing.
             return Ok(true);
         }
         let known = team.known_mail(&receipt.to).await?;
@@ -156,12 +170,13 @@ impl ClientSockets {
             return Ok(false);
         };
         let older = known.iter().take_while(|mail| mail.id != receipt.id);
+        // Mail from before this conversation is not in it and does not count.
         let older: Vec<&Mail> = older.filter(|mail| sent_at_ms(mail) >= since_ms).collect();
         if older.iter().any(|mail| !mail.message.is_read()) {
             return Ok(false);
         }
         let root = self.root.clone();
-        // A conversation is a file of some megabytes.
+        // The file has several megabytes, so read it on a blocking thread.
         let read =
             tokio::task::spawn_blocking(move || ClientConversation::read_latest(&root, &id)).await;
         let Ok(Some(conversation)) = read else { return Ok(false) };
@@ -172,7 +187,7 @@ impl ClientSockets {
         Ok(waiting.len() < BROUGHT_MOST && last)
     }
 
-    /// What a session says of itself.
+    /// Reads the socket's path from the record that a session writes.
     fn of_session(&self, process: ProcessIdentity) -> Option<Offer> {
         let text = Given::ByUser
             .read_text(&self.sessions.join(format!("{}.json", process.pid)), RECORD_MOST)
@@ -184,7 +199,8 @@ impl ClientSockets {
         (is_it && record.peer_protocol == Some(PROTOCOL)).then_some(Offer { path, is_idle })
     }
 
-    /// Where a teammate listens: its key says that it does, the system says where.
+    /// Finds a teammate's socket. The key file shows that the teammate listens, and the kernel's
+    /// list shows at which path.
     fn of_teammate(&self, process: ProcessIdentity) -> Option<Offer> {
         let (keys, _more) = Given::ByUser.list(&self.sessions, "key", KEYS_MOST).ok()?;
         let begins = format!("{}.", process.pid);
@@ -211,7 +227,8 @@ fn is_start_of(start: Option<&str>, process: ProcessIdentity) -> bool {
     start.is_some_and(|start| start == process.start_ticks.to_string())
 }
 
-/// A receiver that is the reference client: the lead of a session, or a teammate that we started.
+/// Finds the receiver if it runs the reference client: the lead of a session, or a teammate that
+/// pitcrew started.
 async fn receiver(team: &Team, config: &TeamConfig, to: &AgentName) -> Option<Receiver> {
     if to.as_str() == LEAD_NAME {
         let lead = config.lead_process.as_ref()?;
@@ -224,7 +241,8 @@ async fn receiver(team: &Team, config: &TeamConfig, to: &AgentName) -> Option<Re
         });
     }
     let member = config.member(to.as_str())?;
-    // Looking into our records would leave a folder of ours in a team that has nobody of ours.
+    // Check the spawn record first. Reading pitcrew's own records would create pitcrew's folder in
+    // a team without pitcrew members.
     SpawnRecord::of(member).filter(|record| record.program == Program::Claude)?;
     let process = team.started().await.ok()?.remove(to)?.process?;
     let conversation = team.client_conversation(to).await.ok()?;
@@ -236,14 +254,16 @@ async fn receiver(team: &Team, config: &TeamConfig, to: &AgentName) -> Option<Re
     })
 }
 
-/// The conversation of a session's lead: the session that the config names, and what went through its socket.
+/// Returns the conversation of the lead: the session named in the config, with the messages that
+/// went through its socket.
 async fn conversation_of_lead(team: &Team, config: &TeamConfig) -> Option<Known> {
     let id = config.lead_session_id.clone()?;
     let known = team.client_conversation(&AgentName::lead()).await.ok()?;
     Some(known.filter(|known| known.id == id).unwrap_or(Known { id, ..Known::default() }))
 }
 
-/// Hands one message over, unless its receiver has taken it from its inbox. One that the socket does not take is sent anew.
+/// Delivers one message through the socket, unless the receiver has already taken it from its
+/// inbox. If the socket does not accept the message, it is put back into the inbox.
 async fn hand_over(
     team: &Team,
     receiver: &Receiver,
@@ -251,9 +271,11 @@ async fn hand_over(
     mut socket: UnixStream,
 ) -> Result<Option<Receipt>, ApiError> {
     let Receipt { to, id, .. } = receipt;
+    // Claim the message first, so that the client cannot also read it from its inbox.
     let Some(mail) = team.claim_mail(to, id).await? else { return Ok(None) };
     if let Some(conversation) = &receiver.conversation {
-        // Before it is written: a message that a crash left between the two is found missing at the client's end.
+        // Record the delivery before writing. If pitcrew crashes in between, the message is found
+        // missing when the client ends.
         team.bring_by_socket(to, &conversation.id, id).await?;
     }
     let line = line_of(&mail.message.from, &mail.message.text);
@@ -267,14 +289,16 @@ async fn hand_over(
             Ok(Some(Receipt { id: id.clone(), to: to.clone(), state: DeliveryState::Acknowledged }))
         }
         Ok(Err(_)) | Err(_) => {
+            // The client did not receive the message, so return it to the inbox.
             team.forget_brought(to, std::slice::from_ref(id)).await?;
             team.put_back(to, mail).await.map(Some)
         }
     }
 }
 
-/// Which of the messages that went through the socket are not in the conversation, and whether the latest other one of `older`
-/// is. Its inbox and its socket are each read in order, so what is older than that one is there as well.
+/// Returns the socket messages that are not in the conversation, and whether the latest inbox
+/// message of `older` is. The client reads its inbox in order, so all earlier inbox messages are
+/// then in the conversation too.
 fn not_in(
     conversation: &ClientConversation,
     brought: &[MessageId],
@@ -288,8 +312,8 @@ fn not_in(
     (waiting, last.is_none_or(|mail| !lacking.contains(&&mail.id)))
 }
 
-/// A message as the socket takes it: a line of JSON, the text in the tag by which the client names its sender. In the inbox
-/// of another client the text is escaped already.
+/// Formats a message for the socket: one JSON line with the text inside the client's tag that names
+/// the sender. A text from another client's inbox is already escaped.
 fn line_of(from: &str, text: &str) -> String {
     let from = attribute(from);
     let content = format!(
@@ -339,7 +363,7 @@ mod tests {
             not_in(&conversation(&["go", "by-socket"]), &brought, &older),
             (Vec::new(), true)
         );
-        // Taken out of the inbox, and still in the memory of the client.
+        // The client has taken the message out of its inbox and still holds it only in memory.
         assert_eq!(not_in(&conversation(&["by-socket"]), &brought, &older), (Vec::new(), false));
         assert_eq!(not_in(&conversation(&["go"]), &[], &older), (Vec::new(), false));
     }

@@ -1,10 +1,12 @@
-//! The model calls of a conversation that the reference client keeps: their models, tokens and calls of tools.
+//! Reads model calls from a conversation file of the reference client: the model, the tokens and
+//! the tool calls of each.
 //!
-//! Each content block of an answer is an entry `assistant` of its own, with the id, the model and the usage of the whole
-//! answer. The conversations of subagents are files of their own, `<id>/subagents/agent-<subagent>.jsonl` beside the
-//! conversation. 2.1.330 writes an entry when the answer is whole. 2.1.39 writes it before, with the usage of the
-//! answer's beginning: what the model has written is estimated there by its length. Calls that the client makes aside,
-//! such as titles, are in no conversation. Source: `docs/interop.md`, "Model calls of a client".
+//! Each content block of an answer is an `assistant` entry of its own, with the id, model and usage
+//! of the whole answer. Each subagent has its own conversation file beside the main one,
+//! `<id>/subagents/agent-<subagent>.jsonl`. Version 2.1.330 writes an entry when the answer is
+//! complete. Version 2.1.39 writes it earlier, with the usage known at the start of the answer, so
+//! the output tokens are estimated from the length of the text. Side calls of the client, such as
+//! those for titles, are in no conversation. Source: `docs/interop.md`, "Model calls of a client".
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,22 +18,22 @@ use serde_json::Value;
 use crate::client_conversation::file_of;
 use crate::given_file::Given;
 
-/// The most that is read of a file at once.
+/// Maximum number of bytes read from a file in one step.
 const READ_MOST: u64 = 16 * 1024 * 1024;
 
-/// The most files of subagents that are read.
+/// Maximum number of subagent files that are read.
 const MOST_SUBAGENTS: usize = 1000;
 
-/// The model of entries that the client makes by itself, without a call.
+/// The model name in entries that the client writes itself, without a model call.
 const NO_MODEL: &str = "<synthetic>";
 
-/// The fields of a content block that the model has written.
+/// The fields of a content block that contain text written by the model.
 const WRITTEN: [&str; 3] = ["text", "thinking", "input"];
 
-/// How many characters of an answer are taken for a token where the client has not recorded how many there are.
+/// Number of characters counted as one token where the client has not recorded the token count.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// Reads the calls of one conversation and of its subagents, each call once.
+/// Reads the model calls of one conversation and of its subagents. Returns each call once.
 #[derive(Debug)]
 pub(crate) struct UsageReader {
     file: PathBuf,
@@ -39,7 +41,7 @@ pub(crate) struct UsageReader {
     places: BTreeMap<PathBuf, Place>,
 }
 
-/// How far a file was read.
+/// The position up to which a file was read.
 #[derive(Clone, Debug, Default)]
 struct Place {
     offset: u64,
@@ -47,22 +49,22 @@ struct Place {
     latest: String,
 }
 
-/// A model call that a client made.
+/// One model call of a reference client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientCall {
-    /// The id of the subagent that made it; none when the client itself did.
+    /// The id of the subagent that made the call. `None` if the client itself made it.
     pub(crate) subagent: Option<String>,
-    /// Which of the calls in its conversation it is, from 1.
+    /// The number of the call within its conversation, counted from 1.
     pub(crate) nth: u32,
     /// The model.
     pub(crate) model: String,
-    /// Tokens.
+    /// The tokens used.
     pub(crate) usage: Usage,
-    /// Calls of tools that the model made.
+    /// Number of tool calls that the model made.
     pub(crate) tool_calls: u32,
 }
 
-/// A line of the file.
+/// One line of the conversation file.
 #[derive(Deserialize)]
 struct Line {
     #[serde(rename = "type", default)]
@@ -90,14 +92,14 @@ struct Counts {
 }
 
 impl UsageReader {
-    /// A reader for a conversation; `None` as long as there is no file of it.
+    /// Creates a reader for a conversation. Returns `None` while its file does not exist.
     pub(crate) fn of(root: &Path, id: &str) -> Option<Self> {
         let file = file_of(root, id)?;
         let subagents = file.with_extension("").join("subagents");
         Some(Self { file, subagents, places: BTreeMap::new() })
     }
 
-    /// The calls that were not read before, in the order of each file.
+    /// Returns the calls added since the last read, in the order of each file.
     pub(crate) fn read_on(&mut self) -> Vec<ClientCall> {
         let mut calls = self.read_file(&self.file.clone(), None);
         let (files, _) =
@@ -117,9 +119,11 @@ impl UsageReader {
         let place = self.places.entry(file.to_owned()).or_default();
         let mut messages = Vec::new();
         while let Ok(Some(bytes)) = Given::ByUser.read_from(file, place.offset, READ_MOST) {
+            // Leave an incomplete last line for the next read, because the client may still be
+            // writing it.
             let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             let is_full = bytes.len() as u64 == READ_MOST;
-            // A line longer than a whole read holds no answer of a model.
+            // Skip a line that is longer than one whole read. It cannot be a model's answer.
             let read = if whole == 0 && is_full { bytes.len() } else { whole };
             place.offset = place.offset.saturating_add(read as u64);
             let lines = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
@@ -133,7 +137,8 @@ impl UsageReader {
 }
 
 impl Place {
-    /// The calls that these entries are of, but for the one that was counted last.
+    /// Groups these entries into calls. Leaves out the call that an earlier read has already
+    /// counted.
     fn count(&mut self, messages: Vec<Message>, subagent: Option<&str>) -> Vec<ClientCall> {
         let mut calls: Vec<ClientCall> = Vec::new();
         for message in messages {
@@ -144,7 +149,7 @@ impl Place {
                     call.usage.output_tokens = message.written_with(call.usage.output_tokens);
                     call.tool_calls = call.tool_calls.saturating_add(tool_calls);
                 }
-                // The rest of an answer that was counted by its beginning.
+                // A later part of an answer that an earlier read has already counted.
                 None if is_same => {}
                 Some(_) | None => {
                     self.calls = self.calls.saturating_add(1);
@@ -176,10 +181,11 @@ impl Message {
         }
     }
 
-    /// The tokens of the answer up to this entry, when those before it had so many.
+    /// Returns the output tokens up to this entry. `before` is the count up to the previous entry
+    /// of the answer.
     fn written_with(&self, before: u64) -> u64 {
         let recorded = self.usage.as_ref().map_or(0, |counts| counts.output_tokens).max(before);
-        // Without a reason to stop, the usage is of the answer's beginning.
+        // An entry without a stop reason holds only the usage known at the start of the answer.
         if self.stop_reason.is_some() {
             recorded
         } else {
@@ -205,13 +211,14 @@ impl Message {
     }
 }
 
-/// The answer of a model that a line is of.
+/// Parses a line as a model's answer. Returns `None` for other lines.
 fn message_of(line: &str) -> Option<Message> {
     if !line.contains("\"assistant\"") {
         return None;
     }
     let line: Line = serde_json::from_str(line).ok()?;
     let is_answer = line.kind == "assistant";
+    // Entries that the client writes itself cost nothing and are not calls.
     line.message.filter(|message| is_answer && message.model != NO_MODEL && message.usage.is_some())
 }
 
@@ -226,7 +233,7 @@ mod tests {
 
     const ID: &str = "3bacbbef-0790-4d04-a603-4427723f5762";
 
-    /// An entry of an answer, with the tokens that it is recorded to have.
+    /// Builds one entry of an answer with the given recorded output tokens.
     fn entry(id: &str, block: &Value, output_tokens: u64, stop_reason: Option<&str>) -> Value {
         json!({"type": "assistant", "sessionId": ID, "uuid": "u", "message": {
             "id": id, "model": "claude-x", "content": [block], "stop_reason": stop_reason,
@@ -248,7 +255,7 @@ mod tests {
         lines.iter().for_each(|line| writeln!(file, "{line}").unwrap());
     }
 
-    /// The caller, the number, the written tokens and the calls of tools of each call.
+    /// Returns the subagent, the number, the output tokens and the tool calls of each call.
     fn said(calls: &[ClientCall]) -> Vec<(Option<&str>, u32, u64, u32)> {
         calls
             .iter()

@@ -1,9 +1,12 @@
-//! The door of a lead's process: where the user's other processes ask the lead for what only it can sign.
+//! The control socket of a lead's process. Other processes of the user ask the lead here for
+//! actions that only the lead can sign.
 //!
-//! A unix socket in the team's own folder; one request a connection, a JSON line each way. Who may ask is decided here,
-//! by what the kernel says of the caller: the same user, and nothing that a tool of an agent started. What a request
-//! does is the crew's. A tool's process that leaves its session and its environment behind before it asks is not found out;
-//! the gate and the sandbox of the tools are what keeps it from trying. Linux only: elsewhere a caller cannot be told.
+//! It is a unix socket in pitcrew's own folder of the team. Each connection carries one request and
+//! one answer, each a JSON line. This module decides who may ask, from the kernel's data about the
+//! caller: it must be the same user, and no tool of an agent may have started it. The code of the
+//! team's run carries out the request. A tool's process that changes its session and clears its
+//! environment before it asks is not detected. The gate and the sandbox must prevent that. Linux
+//! only: other systems do not identify the caller well enough.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -24,94 +27,99 @@ use crate::identity::ProcessIdentity;
 use crate::process::started_by_a_tool;
 use crate::question::Digest;
 
-/// The name of the socket.
+/// The file name of the socket.
 const NAME: &str = "door";
 
-/// The detail of a refusal that names the version of the lead that does not know such a request.
+/// The detail of an error that holds the lead's version. The lead adds it when it does not know the
+/// request.
 pub const LEAD_VERSION: &str = "lead_version";
 
-/// The longest request or answer, its line break included.
+/// Maximum length in bytes of a request or an answer, including the line break.
 pub const LINE_MOST: u64 = 64 * 1024;
 
-/// Callers that are listened to at one time; others wait in the kernel's queue. A person asks one thing at a time.
+/// Maximum number of callers served at one time. Others wait in the kernel's queue. A person sends
+/// one request at a time.
 const CALLERS_MOST: usize = 8;
 
-/// How long a caller may take to say what it wants, and the lead to answer.
+/// Time limit for a caller to send its request, and for the lead to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The same for a spawn: a process in a pane has to come up and take its prompt.
+/// Time limit for the answer to a spawn request. A process in a pane must start and take its prompt
+/// first.
 const SPAWN_PATIENCE: Duration = Duration::from_secs(180);
 
-/// The pause after the system could not give us a caller, such as for want of file descriptors.
+/// Pause after a failed `accept`, for example because no file descriptors are free.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The field of the answer to [`ControlRequest::EndTeam`] that says why the run was ending already, in words; null when it was not.
+/// The field of the answer to [`ControlRequest::EndTeam`] that says why the run was already ending.
+/// It is null if it was not.
 pub const ENDING: &str = "ending";
 
-/// What the lead can be asked for.
+/// A request to the lead.
 ///
-/// Lead and caller may be of two versions. A reader passes over fields that it does not know, so a new field may only say
-/// more about a request that an older lead does in its own way. A field that limits what is done (as `digest` does) comes
-/// with a new op: a lead refuses an op that it does not know, and names its version ([`LEAD_VERSION`]).
+/// The lead and the caller may have different versions. A reader ignores unknown fields, so a new
+/// field may only add details to a request that an older lead can still carry out its own way. A
+/// field that limits the action (as `digest` does) needs a new op, because a lead refuses an op
+/// that it does not know and names its version ([`LEAD_VERSION`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum ControlRequest {
-    /// To end the team: every member is asked to leave, and then the run ends.
+    /// Ends the team: asks every member to shut down, then ends the run.
     EndTeam {
-        /// How long the caller waits for the end.
+        /// Seconds that the caller waits for the end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait_seconds: Option<u32>,
     },
-    /// To ask one member to shut down.
+    /// Asks one member to shut down.
     Shutdown {
         /// The member.
         member: String,
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// To change a member's permission mode.
+    /// Changes a member's permission mode.
     Mode {
         /// The member.
         member: String,
         /// The mode.
         mode: String,
     },
-    /// To answer a permission request.
+    /// Answers a permission request.
     Permission {
         /// The request.
         request: String,
         /// Whether the call may be made.
         allow: bool,
-        /// Why not.
+        /// The reason if the call is not allowed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// The digest of the tool and the input that were shown ([`Digest::of_call`]); one that is not the request's is
-        /// refused.
+        /// The digest of the tool and the input that the user saw ([`Digest::of_call`]). The lead
+        /// refuses a digest that does not match the request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
     },
-    /// To answer the plan of a teammate.
+    /// Answers a teammate's plan.
     Plan {
         /// The request.
         request: String,
-        /// Who handed it in.
+        /// The member that submitted the plan.
         member: String,
-        /// Whether it may be carried out.
+        /// Whether the plan is approved.
         approve: bool,
-        /// What is to change.
+        /// The changes that the plan needs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         feedback: Option<String>,
     },
-    /// To spawn a teammate. The answer comes when it has been started, or that came to nothing.
+    /// Spawns a teammate. The answer comes when the teammate has started or its start has failed.
     Spawn {
-        /// The input of the lead's own tool for it.
+        /// The input, in the form of the lead's own spawn tool.
         input: Value,
     },
 }
 
 impl ControlRequest {
-    /// How long the lead may take with its answer.
+    /// Returns the time limit for the lead's answer.
     fn patience(&self) -> Duration {
         match self {
             Self::Spawn { .. } => SPAWN_PATIENCE,
@@ -123,8 +131,8 @@ impl ControlRequest {
         }
     }
 
-    /// The same request without what a lead may pass over; `None` when there is nothing to leave out. Leads of
-    /// before this rule refused fields that they did not know.
+    /// Returns the request without its optional fields, or `None` if it has none set. Older leads
+    /// refuse fields that they do not know.
     fn plain(&self) -> Option<Self> {
         match self {
             Self::EndTeam { wait_seconds: Some(_) } => Some(Self::EndTeam { wait_seconds: None }),
@@ -138,38 +146,40 @@ impl ControlRequest {
     }
 }
 
-/// Why asking came to nothing.
+/// Why a request to the lead failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KnockError {
-    /// Nobody is behind the door.
+    /// No process listens at the socket.
     #[error("nobody opens {}", path.display())]
     Closed {
         /// The socket.
         path: PathBuf,
     },
-    /// The lead said no.
+    /// The lead refused the request.
     #[error(transparent)]
     Refused(#[from] ApiError),
-    /// The lead did not answer, or not in words we know.
+    /// The lead gave no answer, or an answer that cannot be parsed.
     #[error("the lead behind {} gave no answer", path.display())]
     Silent {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: io::Error,
     },
 }
 
-/// Asks the lead whose team has this own folder.
+/// Sends a request to the lead of the team that has this folder.
 ///
 /// # Errors
-/// [`KnockError`]; what was refused has changed nothing.
+/// If no lead listens, the lead refuses or it gives no valid answer. A refused request has changed
+/// nothing.
 pub async fn control_request(
     folder: &Path,
     control_request: &ControlRequest,
 ) -> Result<Value, KnockError> {
     match (ask(folder, control_request).await, control_request.plain()) {
+        // An older lead may refuse a field that it does not know, so try once more without it.
         (Err(KnockError::Refused(error)), Some(plain))
             if error.code == ErrorCode::InvalidRequest =>
         {
@@ -185,7 +195,8 @@ async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, K
     let said = async {
         let folder = open_folder(folder)?;
         let mut stream = UnixStream::connect(place_in(&folder)).await?;
-        // Who is not let in is told so before its request is read.
+        // A lead that rejects the caller answers before it reads the request. So a failed write may
+        // still be followed by an answer.
         let written = write_line(&mut stream, control_request).await;
         let read = read_line(&mut stream).await;
         read.map_err(|error| written.err().unwrap_or(error))
@@ -210,7 +221,7 @@ async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, K
     Ok(answer)
 }
 
-/// A refusal; one with a code that a newer lead made up is kept with its words.
+/// Parses a refusal. If its code is unknown, because the lead is newer, the message is kept.
 fn refusal(answer: Value) -> ApiError {
     let said = answer
         .get("message")
@@ -220,17 +231,17 @@ fn refusal(answer: Value) -> ApiError {
         .unwrap_or_else(|_unknown_code| ApiError::new(ErrorCode::InternalError, said))
 }
 
-/// The lead's side. Dropping it takes the socket away.
+/// The server of the control socket. Dropping it removes the socket file.
 #[derive(Debug)]
 pub(crate) struct ControlServer {
     folder: OwnedFd,
-    /// Where the folder was when the door was opened.
+    /// The folder's path when the socket was opened.
     path: PathBuf,
     listener: UnixListener,
     callers: FuturesUnordered<BoxFuture<'static, Option<Call>>>,
 }
 
-/// A request that may be made, and who waits for its answer.
+/// An accepted request, and the connection that waits for its answer.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) control_request: ControlRequest,
@@ -238,32 +249,37 @@ pub(crate) struct Call {
 }
 
 impl ControlServer {
-    /// Opens the door of a team that has this own folder; the caller holds the lease of its run, so that a socket that
-    /// stands there already is one that a crash left behind.
+    /// Opens the control socket of the team that has this folder. The caller holds the lease of the
+    /// team's run, so an existing socket file is left over from a crash and is removed.
     ///
     /// # Errors
-    /// What the system said.
+    /// The error of the operating system.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.to_owned();
         let folder = open_folder(folder)?;
+        // `bind` fails if a socket file from a crash still exists.
         take_away(&folder);
         let listener = UnixListener::bind(place_in(&folder))?;
-        // Who calls is looked at anyway; this keeps others from filling the queue.
+        // Each caller is checked anyway. The mode keeps other users from filling the queue.
         rustix::fs::chmodat(&folder, NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
         Ok(Self { folder, path, listener, callers: FuturesUnordered::new() })
     }
 
-    /// Whether others find the socket: it, or its folder, may have been removed or replaced.
+    /// Returns true if other processes can find the socket. The socket or its folder may have been
+    /// removed or replaced.
     pub(crate) fn is_in_place(&self) -> bool {
         let bound = rustix::fs::statat(&self.folder, NAME, AtFlags::SYMLINK_NOFOLLOW);
         let found = rustix::fs::lstat(self.path.join(NAME));
+        // Compare the inodes, because another file may have taken the same path.
         matches!((bound, found), (Ok(bound), Ok(found)) if (bound.st_dev, bound.st_ino) == (found.st_dev, found.st_ino))
     }
 
-    /// Waits for the next request that may be made; all others are answered here. Nothing is lost by not waiting on.
+    /// Waits for the next request from a permitted caller. Answers all other callers itself.
+    /// Cancel-safe: no request is lost.
     pub(crate) async fn next(&mut self) -> Call {
         loop {
             tokio::select! {
+                // Accept no more callers at the limit, so that they cannot use up file descriptors.
                 accepted = self.listener.accept(), if self.callers.len() < CALLERS_MOST => match accepted {
                     Ok((caller, _)) => self.callers.push(Box::pin(listen_to(caller))),
                     Err(error) => {
@@ -288,7 +304,7 @@ impl Drop for ControlServer {
 }
 
 impl Call {
-    /// Answers, in the time that takes a caller who listens.
+    /// Sends the answer. Gives up after the time limit if the caller does not read it.
     pub(crate) async fn answer(mut self, answer: Result<Value, ApiError>) {
         let written = match &answer {
             Ok(value) => tokio::time::timeout(PATIENCE, write_line(&mut self.caller, value)).await,
@@ -300,7 +316,8 @@ impl Call {
     }
 }
 
-/// Hears what a caller wants; nothing when it may not ask, or says nothing that can be understood: then it was told.
+/// Reads the request of one caller. Returns `None` if the caller may not ask or sends an invalid
+/// request. It has then received the error.
 async fn listen_to(mut caller: UnixStream) -> Option<Call> {
     let heard = async {
         check(&caller).await?;
@@ -308,7 +325,8 @@ async fn listen_to(mut caller: UnixStream) -> Option<Call> {
             .await
             .map_err(|error| invalid(format!("the request cannot be read: {error}")))?;
         serde_json::from_slice(&line).map_err(|error| {
-            // The request may be of a later version: whoever asks learns which one this is.
+            // The request may come from a newer version, so the error names the version of this
+            // lead.
             invalid(format!("this cannot be asked for: {error}"))
                 .with(LEAD_VERSION, env!("CARGO_PKG_VERSION"))
         })
@@ -317,7 +335,7 @@ async fn listen_to(mut caller: UnixStream) -> Option<Call> {
     match heard.unwrap_or_else(|_| Err(invalid("the request did not come in time".to_owned()))) {
         Ok(control_request) => Some(Call { control_request, caller }),
         Err(error) => {
-            // A caller that is gone already cannot be told.
+            // Ignore the result, because the caller may already be gone.
             let _gone = tokio::time::timeout(PATIENCE, write_line(&mut caller, &error)).await;
             None
         }
@@ -329,13 +347,15 @@ async fn check(caller: &UnixStream) -> Result<(), ApiError> {
     let who = caller
         .peer_cred()
         .map_err(|error| denied(format!("the system does not say who asks: {error}")))?;
+    // The file mode does not keep root out, nor another user who connected before the mode was set.
     if who.uid() != rustix::process::geteuid().as_raw() {
         return Err(denied("another user cannot ask the lead for anything".to_owned()));
     }
     let Some(pid) = who.pid().and_then(|pid| u32::try_from(pid).ok()) else {
         return Err(denied("the system does not say which process asks".to_owned()));
     };
-    // The number of one that is gone may be another's by now, but not one's that started before the caller came.
+    // The caller may have ended and another process may have its number. Such a process started
+    // later than the connection, so compare the start times.
     let came = ProcessIdentity::ticks_now();
     let look = move || {
         let process = ProcessIdentity::of(pid).filter(|process| process.start_ticks <= came);
@@ -368,7 +388,7 @@ async fn write_line(stream: &mut UnixStream, value: &impl Serialize) -> io::Resu
     stream.write_all(&line).await
 }
 
-/// Reads one line of bounded length, without its end.
+/// Reads one line of limited length and returns it without its line break.
 async fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     BufReader::new(stream.take(LINE_MOST)).read_until(b'\n', &mut line).await?;
@@ -384,12 +404,13 @@ fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
-/// The socket by way of the open folder: a path of our own would often be longer than the 108 bytes that a socket's may be.
+/// Returns the socket's path through the open folder. The folder's real path is often longer than
+/// the 108 bytes that a socket address allows.
 fn place_in(folder: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()))
 }
 
-/// Removes the socket; anything else of that name is not ours and stays.
+/// Removes the socket file. Does not remove a file of that name that is not a socket.
 fn take_away(folder: &OwnedFd) {
     let there = rustix::fs::statat(folder, NAME, AtFlags::SYMLINK_NOFOLLOW);
     if there.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket)
@@ -405,7 +426,7 @@ mod tests {
 
     async fn raw(folder: &Path, bytes: &[u8]) -> Value {
         let mut stream = UnixStream::connect(folder.join(NAME)).await.unwrap();
-        // A door that has heard enough closes before everything is written.
+        // The server may close the connection before everything is written.
         let _cut_off = stream.write_all(bytes).await;
         serde_json::from_slice(&read_line(&mut stream).await.unwrap()).unwrap()
     }
@@ -490,7 +511,7 @@ mod tests {
         let long = tempfile::tempdir().unwrap();
         let folder = long.path().join("a".repeat(120));
         std::fs::create_dir(&folder).unwrap();
-        // As a crash leaves it: the socket stands there, and nobody listens.
+        // The state after a crash: the socket file exists, but no process listens.
         drop(
             std::os::unix::net::UnixListener::bind(place_in(&open_folder(&folder).unwrap()))
                 .unwrap(),

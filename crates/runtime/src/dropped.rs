@@ -1,4 +1,5 @@
-//! Acting for a member that a stale config has just dropped: whoever runs it puts it back, and the act is tried again.
+//! Retries an action of a member that was lost from the config because a client wrote a stale copy.
+//! The host that runs the member puts it back into the config, and then the action is tried again.
 
 use std::time::Duration;
 
@@ -7,13 +8,15 @@ use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
 use pitcrew_team::{Actor, Team};
 use tokio::time::{Instant, timeout_at};
 
-/// How long a member may be missing: whoever runs it is woken at once, and writes one file.
+/// How long to wait until the member is back in the config. Its host is woken at once and writes
+/// one file.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 
-/// Does something for a member; once more if it was refused since the config lacked the member, and does no longer.
+/// Runs `act` for a member. Runs it once more if it failed because the config lacked the member and
+/// the member is back now.
 ///
 /// # Errors
-/// What was refused.
+/// The error of the last try.
 pub(crate) async fn as_member<T, Acting: Future<Output = Result<T, ApiError>>>(
     team: &Team,
     actor: &Actor,
@@ -29,19 +32,20 @@ pub(crate) async fn as_member<T, Acting: Future<Output = Result<T, ApiError>>>(
     }
 }
 
-/// Whether the refusal says that this member is not in the team.
+/// Returns true if the error says that this member is not in the team.
 fn is_missing(error: &ApiError, name: &AgentName) -> bool {
     let subject = error.details.get("agent").and_then(|agent| agent.as_str());
     error.code == ErrorCode::AgentNotFound && subject == Some(name.as_str())
 }
 
-/// Waits until the member is in the config again; not for one that was removed.
+/// Waits until the member is in the config again. Returns false at once if the member was removed.
 async fn is_put_back(team: &Team, name: &AgentName) -> bool {
     let deadline = Instant::now() + BACK_WITHIN;
     let Ok(mut watch) = team.watch().await else { return false };
     loop {
         match (team.config().await, team.ended_members().await) {
             (Ok(config), _) if config.member(name.as_str()).is_some() => return true,
+            // The member is missing but was not removed, so its host will put it back.
             (Ok(_), Ok(ended)) if !ended.contains(name) => {}
             (_, _) => return false,
         }

@@ -1,7 +1,9 @@
-//! What a run tells its face while it goes on: enough for a progress line a teammate, and for the recorded stream-json.
+//! The events of a run that the user interface receives: enough for a progress line for each
+//! teammate, and for the recorded stream-json format.
 //!
-//! Source of the shapes that `assistant` and `tool_result` lines need: `fixtures/claude-2.1.39/stream-json`. How they are
-//! printed is the face's; what happened durably is in the team's journal, not here.
+//! Source of the fields that `assistant` and `tool_result` lines need:
+//! `fixtures/claude-2.1.39/stream-json`. The user interface decides how to print them. The team's
+//! journal, not this module, keeps the durable record.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,31 +18,34 @@ use crate::hosting::LaunchStage;
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunEvent {
-    /// The team is there and the agent that the run is about starts; the first event.
+    /// The team exists and the main agent of the run starts. This is the first event.
     Started(RunStarted),
-    /// An agent was started: a teammate, or a subagent of a call.
+    /// An agent started: a teammate, or a subagent of a tool call.
     AgentStarted(AgentStarted),
-    /// The launch of a teammate in a pane came a step further.
+    /// The launch of a teammate in a pane reached its next stage.
     AgentLaunched {
         /// The agent.
         agent: AgentName,
-        /// How far.
+        /// The stage reached.
         stage: LaunchStage,
     },
-    /// A model call of an agent ended, and its answer is not known here; else it is [`RunEvent::Answered`].
+    /// A model call of an agent ended, and its answer is not known here; else it is
+    /// [`RunEvent::Answered`].
     TurnEnded {
         /// The agent.
         agent: AgentName,
         /// What the call took.
         spending: Spending,
     },
-    /// An agent made or changed a task by a call that is not known here; else the call is a [`RunEvent::ToolEnded`].
+    /// An agent made or changed a task by a call that is not known here; else the call is a
+    /// [`RunEvent::ToolEnded`].
     TaskChanged {
         /// The agent.
         agent: AgentName,
         /// The task.
         task: TaskId,
-        /// `created`, `updated`, `claimed`, `completed`, `released` or `deleted`.
+        /// The kind of change: `created`, `updated`, `claimed`, `completed`, `released` or
+        /// `deleted`.
         change: TaskChangeKind,
     },
     /// An agent handed in a plan by a call that is not known here.
@@ -52,39 +57,40 @@ pub enum RunEvent {
     AgentChanged {
         /// The agent.
         agent: AgentName,
-        /// Its state now.
+        /// Its new state.
         status: Status,
-        /// More, in words: why it failed or is idle, what it waits for.
+        /// Details as text: why the agent failed or is idle, or what it waits for.
         detail: Option<String>,
     },
-    /// More text of an answer that is being written. Void when [`RunEvent::ModelWaits`] follows.
+    /// More text of an answer that the model is still writing. The text is void if
+    /// [`RunEvent::ModelWaits`] follows.
     TextDelta {
         /// The agent.
         agent: AgentName,
         /// The text.
         text: String,
     },
-    /// A model call waits, for a rate limit or a retry.
+    /// A model call waits because of a rate limit or a retry.
     ModelWaits {
         /// The agent.
         agent: AgentName,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How long, about.
+        /// The approximate waiting time.
         delay: Duration,
     },
-    /// A model has sent nothing of its answer for so long; the call goes on.
+    /// A model has sent no part of its answer for some time. The call continues.
     ModelSilent {
         /// The agent.
         agent: AgentName,
-        /// How long.
+        /// Time since the model last sent something.
         silent_for: Duration,
     },
     /// A model answered.
     Answered(Answered),
-    /// A conversation came near the end of what its model can read, and a summary took its place.
+    /// A conversation was almost too long for its model and was replaced by a summary.
     Compacted(Compacted),
-    /// A tool call passed the gate and runs.
+    /// The gate has allowed a tool call, and the call runs.
     ToolStarted {
         /// The agent.
         agent: AgentName,
@@ -95,18 +101,18 @@ pub enum RunEvent {
         /// Its input.
         input: Value,
     },
-    /// A tool call has its result.
+    /// A tool call finished with a result.
     ToolEnded(ToolEnded),
     /// Mail entered a conversation.
     MailDelivered {
-        /// Whose.
+        /// The agent that received it.
         agent: AgentName,
-        /// From whom, in order, one for each message.
+        /// The sender of each message, in order.
         from: Vec<String>,
-        /// The messages.
+        /// The ids of the messages.
         ids: Vec<MessageId>,
     },
-    /// A permission is asked for.
+    /// An agent asks for permission for a tool call.
     PermissionAsked {
         /// The agent.
         agent: AgentName,
@@ -115,33 +121,33 @@ pub enum RunEvent {
         /// The tool.
         tool: String,
     },
-    /// A permission was given or refused.
+    /// A permission request was answered.
     PermissionAnswered {
         /// The agent.
         agent: AgentName,
         /// The call's id.
         call: String,
-        /// The reason of a refusal.
+        /// The reason, if the request was denied.
         refused: Option<String>,
-        /// The rule that would have allowed the call, where nobody was there to ask.
+        /// The rule that would have allowed the call. Set if no person was there to ask.
         would_allow: Option<String>,
     },
-    /// The person beside an agent allowed it something from now on, for this run.
+    /// The user allowed an agent something for the rest of this run.
     AllowedAlways {
-        /// The agent, which alone it counts for.
+        /// The agent. The permission is valid for no other agent.
         agent: AgentName,
-        /// A rule such as `Bash(npm test:*)`, or words where there is none.
+        /// A rule such as `Bash(npm test:*)`, or a description if there is no rule for it.
         what: String,
     },
     /// An agent's permission mode changed.
     ModeChanged {
         /// The agent.
         agent: AgentName,
-        /// The mode now.
+        /// The new mode.
         mode: PermissionMode,
     },
-    /// A permission mode was recorded for an agent of another client, which takes it with the approval of its plan, else
-    /// when it is started again.
+    /// A permission mode was recorded for an agent that another client runs. That client applies it
+    /// when the agent's plan is approved, or else at its next start.
     ModeRecorded {
         /// The agent.
         agent: AgentName,
@@ -150,70 +156,70 @@ pub enum RunEvent {
     },
     /// The team is being shut down.
     ShuttingDown {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Something went wrong that the run survives.
+    /// A problem that does not end the run.
     Warning {
-        /// What, in words.
+        /// The message.
         text: String,
     },
 }
 
-/// What a waiting model call is for a person to read.
+/// Describes a waiting model call for the user.
 #[must_use]
 pub fn waiting_for_model(reason: &str, delay: Duration) -> String {
     format!("waits {:.0} s for the model: {reason}", delay.as_secs_f64().ceil())
 }
 
-/// What one model call took.
+/// The cost of one model call in tokens, money and time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spending {
     /// The model.
     pub model: String,
-    /// Tokens.
+    /// The tokens used.
     pub usage: Usage,
-    /// Cost in US dollars, unless the model has no price.
+    /// The cost in US dollars. `None` if the model has no known price.
     pub cost_usd: Option<f64>,
-    /// Calls of tools that the model made.
+    /// Number of tool calls that the model made.
     pub tool_calls: u32,
-    /// How long the model took.
+    /// The duration of the model call.
     pub took: Duration,
 }
 
-/// The start of a run.
+/// The data of [`RunEvent::Started`], the start of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunStarted {
-    /// The agent that the run is about: the lead, or the one member that runs alone.
+    /// The main agent of the run: the lead, or a member that runs alone.
     pub agent: AgentName,
     /// The team.
     pub team: String,
-    /// Where its config is.
+    /// The path of the team's config.
     pub team_file: PathBuf,
-    /// The session.
+    /// The id of the session.
     pub session_id: String,
-    /// The agent's folder.
+    /// The agent's working folder.
     pub cwd: PathBuf,
     /// The agent's model.
     pub model: String,
-    /// The agent's mode.
+    /// The agent's permission mode.
     pub mode: PermissionMode,
-    /// The agent's tools, by name.
+    /// The names of the agent's tools.
     pub tools: Vec<String>,
-    /// The agent types there are.
+    /// The names of the existing agent types.
     pub agents: Vec<String>,
-    /// Whether it goes on from an earlier run.
+    /// Whether the run continues an earlier one.
     pub resumed: bool,
 }
 
-/// The start of an agent other than the lead.
+/// The data of [`RunEvent::AgentStarted`], the start of an agent other than the lead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentStarted {
-    /// Its name; of a subagent, one made up for this run.
+    /// Its name. A subagent gets a name generated for this run.
     pub agent: AgentName,
-    /// The call it works for, when it is a subagent.
+    /// The tool call it works for, if it is a subagent.
     pub parent_call: Option<String>,
-    /// Its type.
+    /// Its agent type.
     pub agent_type: Option<String>,
     /// Its model.
     pub model: String,
@@ -221,47 +227,48 @@ pub struct AgentStarted {
     pub color: Option<String>,
     /// Its folder.
     pub cwd: PathBuf,
-    /// Its mode.
+    /// Its permission mode.
     pub mode: PermissionMode,
 }
 
-/// A whole answer of a model.
+/// A complete answer of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answered {
     /// The agent.
     pub agent: AgentName,
-    /// The call the agent works for, when it is a subagent.
+    /// The tool call the agent works for, if it is a subagent.
     pub parent_call: Option<String>,
-    /// The vendor's id of the message.
+    /// The model provider's id of the message.
     pub message_id: String,
-    /// The model, as the vendor names it.
+    /// The model's name as its provider gives it.
     pub model: String,
-    /// The blocks, in order.
+    /// The content blocks, in order.
     pub blocks: Vec<Block>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop: StopReason,
-    /// Tokens of this call.
+    /// The tokens of this model call.
     pub usage: Usage,
-    /// Cost of this call, unless the model has no price.
+    /// The cost of this call in US dollars. `None` if the model has no known price.
     pub cost_usd: Option<f64>,
     /// How long the call took.
     pub took: Duration,
 }
 
-/// What came of a compaction.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compacted {
     /// The agent.
     pub agent: AgentName,
-    /// The model that wrote the summary, which is the agent's.
+    /// The model that wrote the summary. It is the agent's own model.
     pub model: String,
-    /// What the conversation filled before, in tokens.
+    /// The size of the conversation before, in tokens.
     pub tokens_before: u64,
-    /// What it fills now, about; as much as before when the summary was not shorter, and the conversation stayed.
+    /// The approximate size of the conversation now, in tokens. Equal to the size before if the
+    /// summary was not shorter and the conversation was kept.
     pub tokens_after: u64,
-    /// Tokens of the call for the summary.
+    /// The tokens of the model call that wrote the summary.
     pub usage: Usage,
-    /// Its cost, unless the model has no price.
+    /// The cost of that call in US dollars. `None` if the model has no known price.
     pub cost_usd: Option<f64>,
 }
 
@@ -270,16 +277,16 @@ pub struct Compacted {
 pub struct ToolEnded {
     /// The agent.
     pub agent: AgentName,
-    /// The call the agent works for, when it is a subagent.
+    /// The tool call the agent works for, if it is a subagent.
     pub parent_call: Option<String>,
     /// The call's id.
     pub call: String,
     /// The tool.
     pub tool: String,
-    /// What the model reads.
+    /// The result as text for the model.
     pub text: String,
-    /// What programs read: `tool_use_result`.
+    /// The result as data for programs: `tool_use_result`.
     pub data: Value,
-    /// Whether it failed.
+    /// Whether the call failed.
     pub is_error: bool,
 }

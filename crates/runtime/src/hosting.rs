@@ -1,8 +1,9 @@
-//! Where the teammates of a run live, and what runs them.
+//! Where the teammates of a run execute, and which program runs them.
 //!
-//! A teammate lives in the lead's process, or in a process of its own in a pane. In a pane it is one of ours or the
-//! reference client. How such a process is called is the face's to say ([`Launcher`]): it knows its own executable, the
-//! environment and the keys. Panes are `panes`', what becomes of the teammates in them is the crew's.
+//! A teammate runs inside the lead's process, or in its own process in a pane. A process in a pane
+//! is pitcrew or the reference client. The user interface builds its command line through
+//! [`Launcher`], because it knows its own executable, the environment and the keys. `panes` handles
+//! panes, and the team's run handles the teammates in them.
 
 pub use pitcrew_protocol::Program;
 use std::fmt;
@@ -21,53 +22,56 @@ use crate::panes::Panes;
 use crate::run::RunLimits;
 use crate::settings::Settings;
 
-/// How long a new teammate has to take its prompt, unless the settings say otherwise. The reference client needs 4 seconds.
+/// Time within which a new teammate must take its prompt, unless the settings give another. The
+/// reference client needs 4 seconds.
 pub const PROMPT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How many bytes of a root's digest stand in the tags of its panes.
+/// Number of bytes of a root's digest used in the tags of its panes.
 const ROOT_WORD_BYTES: usize = 6;
 
-/// Says how a teammate is called.
+/// Builds the command line and environment of a teammate's process.
 pub type Launcher = Arc<dyn Fn(&LaunchSpec) -> Launch + Send + Sync>;
 
-/// Says at its first call what the user is to know of the other client that teammates run in, and nothing later.
+/// Returns a message for the user about the other client that runs teammates. Only the first call
+/// returns it.
 pub type ClientRemark = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
-/// Where a teammate lives.
+/// Where a teammate runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TeammatePlace {
-    /// In the lead's process.
+    /// Inside the lead's process.
     InProcess,
-    /// In a process of its own, in a pane.
+    /// In its own process in a pane.
     Pane,
 }
 
-/// Where the teammates of a run live, unless a spawn says otherwise.
+/// Where the teammates of a run execute, unless a spawn request says otherwise.
 #[derive(Clone)]
 pub struct Hosting {
-    /// Where those live for whom nothing else is said.
+    /// The place of teammates whose spawn request names none.
     pub default: TeammatePlace,
-    /// The panes there are.
+    /// The available panes, if any.
     pub panes: Option<Arc<dyn Panes>>,
-    /// The panes of an earlier run of the team, where those are of another kind: whoever lives in one goes on there, and what
-    /// is left of them is closed. Nobody new is put there.
+    /// The panes of an earlier run of this team, if they belong to another terminal. Teammates that
+    /// still run there continue, and leftover panes are closed. No new teammate is placed there.
     pub former_panes: Option<Arc<dyn Panes>>,
-    /// The pane programs that the user named, each with its arguments; no other one that a record names is run.
+    /// The pane programs that the user named, each with its arguments. A pane program that only a
+    /// record names is never run.
     pub pane_programs: Vec<Vec<String>>,
-    /// How the processes in panes are called.
+    /// Builds the command line of each process in a pane.
     pub launch: Launcher,
-    /// What runs those for whom nothing else is said, in panes.
+    /// The program that runs a teammate in a pane if its spawn request names none.
     pub program: Program,
-    /// Asked when the first teammate starts that another client runs.
+    /// Called when the first teammate starts that another client runs.
     pub client_remark: Option<ClientRemark>,
-    /// The command line's own layer of settings, which teammates of ours in panes go by too.
+    /// The settings from the command line. Pitcrew teammates in panes use them too.
     pub settings: Map<String, Value>,
-    /// How long a new teammate has to take its prompt before the lead is told that it does not.
+    /// Time within which a new teammate must take its prompt. After that, the lead is notified.
     pub prompt_deadline: Duration,
 }
 
 impl Hosting {
-    /// Everybody in the lead's process, and no panes at all.
+    /// Places all teammates in the lead's process and uses no panes.
     #[must_use]
     pub fn in_process() -> Self {
         Self {
@@ -94,95 +98,96 @@ impl fmt::Debug for Hosting {
     }
 }
 
-/// Everything about a teammate that the call of its process may say.
+/// All data about a teammate that its command line may contain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchSpec {
-    /// What runs it.
+    /// The program that runs the teammate.
     pub program: Program,
-    /// `NAME@TEAM`.
+    /// Its id in the form `NAME@TEAM`.
     pub agent_id: String,
     /// Its name.
     pub name: AgentName,
-    /// Its team, as it was given.
+    /// Its team's name, as the user gave it.
     pub team: TeamName,
     /// Its color.
     pub color: Option<String>,
-    /// The session of its lead.
+    /// The session id of its lead.
     pub session_id: String,
-    /// Whether it must have a plan approved first.
+    /// Whether it needs an approved plan before it works.
     pub plan_mode_required: bool,
-    /// The agent definition it runs.
+    /// The agent definition it uses.
     pub agent_type: Option<String>,
-    /// The permission mode it starts in.
+    /// The permission mode in which the teammate starts.
     pub mode: PermissionMode,
     /// Its model.
     pub model: Option<String>,
-    /// What the signatures of its lead are verified by.
+    /// The key that verifies the lead's signatures.
     pub verify_key: Option<String>,
-    /// The process that has the key to these signatures.
+    /// The process that holds the private key of these signatures.
     pub lead_process: Option<ProcessIdentity>,
     /// Its working folder.
     pub cwd: PathBuf,
-    /// Model calls after which it ends.
+    /// Maximum number of model calls. The teammate ends after them.
     pub max_turns: Option<u32>,
-    /// The file with the command line's own layer of settings.
+    /// The file with the settings from the command line.
     pub settings: Option<PathBuf>,
-    /// The conversation of another client; ours keep theirs by their names.
+    /// The conversation, if another client runs the teammate. Pitcrew teammates find theirs by
+    /// name.
     pub conversation: Option<Conversation>,
 }
 
-/// The conversation that another client starts with, by its id.
+/// The conversation with which another client starts, by its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversation {
-    /// A new one.
+    /// A new conversation.
     New(String),
-    /// The one that its process before had.
+    /// The conversation of the teammate's previous process.
     Former(String),
 }
 
-/// How a process is called.
+/// The command line and environment of a new process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The variables it needs beside those the pane has.
+    /// The variables that the process needs in addition to those of the pane.
     pub env: Vec<(String, String)>,
 }
 
-/// The word for a root in the tags of panes: short, and another for every root.
+/// Returns a short text that identifies a root in the tags of panes. Each root has a different one.
 #[must_use]
 pub fn root_word(root: &Path) -> String {
     let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
     digest.iter().take(ROOT_WORD_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What bounds all members, as a digest: the settings, and the kinds of agents that are defined.
+/// Returns a digest of the rules that limit all members: the settings and the agent definitions.
 #[must_use]
 pub fn rules_digest(settings: &Settings, root: &Path, project: &AgentFiles) -> String {
     format!("{} {}", settings.digest(), definitions_digest(root, project))
 }
 
-/// What bounds the process of a member beside its mode, as a digest: the settings and the kinds of agents, by their own digest,
-/// and its limit.
+/// Returns a digest of the limits on a member's process except its mode: the digest `rules` of
+/// settings and agent definitions, and the member's own limits.
 #[must_use]
 pub fn member_bounds(rules: &str, limits: RunLimits, member: &Member) -> String {
     let all = format!("{rules} {:?}", limits.turns_of(member));
     Sha256::digest(all).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// How far the launch of a teammate in a pane has come.
+/// The stages of launching a teammate in a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaunchStage {
-    /// Its process is alive in its pane.
+    /// The process runs in its pane.
     Started,
-    /// It has taken its prompt.
+    /// The teammate has taken its prompt.
     PromptTaken,
-    /// It works.
+    /// The teammate works.
     Working,
 }
 
 impl LaunchStage {
-    /// The stage in words.
+    /// Returns the stage as text.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

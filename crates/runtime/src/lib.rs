@@ -1,7 +1,7 @@
-//! Where agents live: how they run, the tools they work with, and what they may do.
+//! The agent runtime: how agents run, which tools they have, and what they may do.
 //!
-//! Start reading at `run`, which is the face; `crew` keeps a team together, `solo` runs one member alone, `agent` decides for one agent and `driver`
-//! carries that out.
+//! Start reading at `run`, the entry point. `team_run` runs a team, `solo` runs a single member,
+//! `agent` makes the decisions of one agent and `driver` executes them.
 
 mod client_conversation;
 pub mod client_socket;

@@ -1,7 +1,9 @@
-//! One run of a team, as its face sees it: what it is started with, the handle it is steered by, and how it ended.
+//! One run of a team as the user interface sees it: its options, the handle that controls it, and
+//! its outcome.
 //!
-//! The work is done elsewhere: the loop of the team is in `crew`, the loop of one agent in `driver`. Nothing here reads
-//! the environment, the home folder or the command line; the face hands everything in as [`RunOptions`].
+//! The work is done elsewhere: `team_run` contains the loop of the team, `driver` the loop of one
+//! agent. This module does not read the environment, the home folder or the command line. The user
+//! interface passes everything in [`RunOptions`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,62 +33,70 @@ mod end;
 
 pub use end::{Limit, OpenWork, RunEnd, Shortfall, TaskSummary};
 
-/// Opens a model by the name that a flag, the settings, a definition or a spawn gave it.
+/// Opens a model by the name given in a flag, the settings, an agent definition or a spawn request.
 ///
-/// The face decides what a bare name such as `opus` means, and keeps one `Pace` for all models of a run.
+/// The user interface decides the meaning of a short name such as `opus`, and shares one `Pace`
+/// among all models of a run.
 pub type OpenModel = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, ModelError> + Send + Sync>;
 
-/// What agents work with, and how freely: the same for a lead with its team and for a member alone.
+/// The resources and rules that agents work with. They are the same for a lead with its team and
+/// for a member that runs alone.
 pub struct AgentOptions {
-    /// The folder that the lead works in, or a member alone when the config says none; absolute.
+    /// The lead's working folder, as an absolute path. A member that runs alone uses it if the
+    /// config names no folder.
     pub cwd: PathBuf,
-    /// The root: plans are kept below it, and the user's agent definitions.
+    /// The root. Plans and the user's agent definitions are stored below it.
     pub root: PathBuf,
-    /// What the sandbox of commands has to know of the machine and its user.
+    /// Facts about the machine and its user that the sandbox of commands needs.
     pub machine: Machine,
-    /// The user's home, for `~` in rules and for the user's instructions.
+    /// The user's home folder, for `~` in rules and for the user's instructions.
     pub home: Option<PathBuf>,
-    /// The id of the session, in hooks, in the stream and, of a run, as `lead_session_id`.
+    /// The session's id. It appears in hooks and in the stream, and as `lead_session_id` in the
+    /// config.
     pub session_id: String,
-    /// How models are opened; asked when the first call of one is made.
+    /// Opens a model. Called before the first call to that model.
     pub open_model: OpenModel,
-    /// The models that can be opened, by name or by the form of a vendor's names, for agents that spawn others.
+    /// The models that can be opened, for agents that spawn others. Each entry is a name or the
+    /// pattern of a provider's names.
     pub models: Vec<String>,
-    /// What the user adds to the system prompt of the lead, or of a member alone.
+    /// The user's addition to the system prompt of the lead, or of a member that runs alone.
     pub append_system_prompt: Option<String>,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub prices: PriceTable,
-    /// The merged settings.
+    /// The merged settings of all sources.
     pub settings: Settings,
-    /// The project's agent definitions, as far as they count.
+    /// The project's agent definitions that are allowed to apply.
     pub project_agents: AgentFiles,
-    /// The permission mode of the lead, in which teammates start too, `plan` and `delegate` excepted; of a member alone when
-    /// the config says none.
+    /// The permission mode of the lead. Teammates start in it too, except for `plan` and
+    /// `delegate`. A member that runs alone uses it if the config names no mode.
     pub mode: PermissionMode,
-    /// Who answers when a call needs a permission; of a member alone besides its lead: the first answer counts, and with
-    /// [`Asks::Deny`] its lead's is the only one.
+    /// Answers when a call needs permission. For a member that runs alone, its lead is asked too
+    /// and the first answer counts. With [`Asks::Deny`], only the lead answers.
     pub asks: Asks,
-    /// Where it ends by itself; the number of teammates is no business of a member alone.
+    /// The limits at which the run ends. The number of teammates does not matter for a member that
+    /// runs alone.
     pub limits: RunLimits,
-    /// How long agents have to end when they are asked to, before they are stopped; and a lead to take a member out of the team.
+    /// Time that agents have to end after a shutdown request, before they are stopped. Also the
+    /// time that a lead has to remove a member from the team.
     pub shutdown_grace: Duration,
 }
 
-/// What a run is started with.
+/// The options of a run.
 pub struct RunOptions {
-    /// The team room, with its backend, limits and clock.
+    /// The teams' storage, with its backend, limits and clock.
     pub teams: Teams,
-    /// Whether a new team is made or an old one goes on.
+    /// Whether the run creates a new team or continues an existing one.
     pub begin: Begin,
-    /// What its agents work with.
+    /// The resources and rules that its agents work with.
     pub agent_options: AgentOptions,
     /// The model of the lead.
     pub model: String,
-    /// The model of every teammate that names none; the lead's when absent.
+    /// The model of every teammate whose spawn request names none. `None` means the lead's model.
     pub teammate_model: Option<String>,
-    /// Where teammates live, and what runs them.
+    /// Where teammates run, and which program runs them.
     pub hosting: Hosting,
-    /// The bounds that the command line set, which are kept for the team's next run. They are applied already.
+    /// The limits set on the command line. They already apply to this run, and they are stored for
+    /// the team's next run.
     pub bounds: RunBounds,
 }
 
@@ -114,25 +124,26 @@ impl fmt::Debug for RunOptions {
 /// How a run begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begin {
-    /// A new team; a taken name gets the next number.
+    /// Creates a new team. If the name is taken, a number is added.
     New {
         /// The team's name.
         team: String,
-        /// What it is to do.
+        /// The task for the team.
         goal: String,
     },
-    /// A team that a crash or a stop left behind goes on where it was.
+    /// Continues a team that a crash or a stop has interrupted.
     Resume {
         /// The team's name or folder.
         team: String,
         /// A new instruction for the lead.
         goal: Option<String>,
     },
-    /// A team whose lead is dead goes on, with a member in the lead's place.
+    /// Continues a team whose lead is dead. A member becomes the lead.
     TakeOver {
         /// The team's name or folder.
         team: String,
-        /// The member whose conversation becomes the lead's; the lead's own goes on when absent.
+        /// The member whose conversation becomes the lead's. `None` means that the lead's own
+        /// conversation continues.
         member: Option<AgentName>,
         /// A new instruction for the lead.
         goal: Option<String>,
@@ -140,7 +151,7 @@ pub enum Begin {
 }
 
 impl Begin {
-    /// The team's name or folder, as it was given.
+    /// Returns the team's name or folder, as the user gave it.
     #[must_use]
     pub fn team(&self) -> &str {
         match self {
@@ -150,7 +161,7 @@ impl Begin {
         }
     }
 
-    /// The instruction for the lead.
+    /// Returns the instruction for the lead.
     #[must_use]
     pub fn goal(&self) -> Option<&str> {
         match self {
@@ -159,7 +170,7 @@ impl Begin {
         }
     }
 
-    /// Whether the team was there before.
+    /// Returns true if the team existed before this run.
     #[must_use]
     pub fn is_resumed(&self) -> bool {
         match self {
@@ -169,130 +180,140 @@ impl Begin {
     }
 }
 
-/// Who answers when a call needs a permission.
+/// Who answers when a call needs permission.
 #[derive(Debug, Clone)]
 pub enum Asks {
-    /// A person, through the face. Dropping an [`Ask`] unanswered, or the channel, denies.
+    /// A person answers through the user interface. Dropping an [`Ask`] without an answer, or
+    /// dropping the channel, denies the call.
     Person(mpsc::Sender<Ask>),
-    /// Nobody: denied, and the model is told why.
+    /// No person is asked. The call is denied, and the model receives the reason.
     Deny,
-    /// Nobody: allowed.
+    /// No person is asked. The call is allowed.
     Allow,
 }
 
-/// A permission that a person is asked for.
+/// A request to a person for permission.
 #[derive(Debug)]
 pub struct Ask {
-    /// What is shown.
+    /// The question to show.
     pub question: PermissionQuestion,
-    /// The input of the call as it is, for programs.
+    /// The unchanged input of the call, for programs.
     pub input: Value,
-    /// Where the answer goes.
+    /// The channel for the answer.
     pub answer: oneshot::Sender<Answer>,
 }
 
 impl Ask {
-    /// Answers the question. Nobody hears it when the agent was stopped in the meantime.
+    /// Answers the question. The answer has no effect if the agent was stopped in the meantime.
     pub fn reply(self, choice: Choice) {
         let digest = self.question.digest().clone();
         let _nobody_waits = self.answer.send(Answer { digest, choice });
     }
 }
 
-/// What a person answered.
+/// A person's answer to a request for permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The digest of the question that was shown; an answer to another question is not taken, and the one that stands is
-    /// asked again.
+    /// The digest of the question that was shown. An answer to a different question is rejected,
+    /// and the current question is asked again.
     pub digest: Digest,
     /// The choice.
     pub choice: Choice,
 }
 
-/// Where a run ends by itself, in an orderly shutdown.
+/// The limits at which a run ends itself with an orderly shutdown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunLimits {
-    /// Model calls of any one agent.
+    /// Maximum number of model calls of each agent.
     pub max_turns: Option<u32>,
-    /// Cost of the whole team.
+    /// Maximum cost of the whole team in US dollars.
     pub max_cost_usd: Option<f64>,
-    /// Teammates at one time; a spawn beyond it is refused, and the run goes on.
+    /// Maximum number of teammates at one time. Further spawn requests are refused, and the run
+    /// continues.
     pub max_teammates: Option<u32>,
 }
 
 impl RunLimits {
-    /// Whether the limit on the cost could not be kept with this model: nobody knows what it costs, and nothing else ends the
-    /// run. A model that is named wrongly is not known to cost anything.
+    /// Returns true if this model makes the cost limit useless: its price is unknown and the number
+    /// of model calls is not limited. Returns false for a model name that cannot be parsed.
     #[must_use]
     pub fn needs_price_of(&self, model: &str, prices: &PriceTable) -> bool {
+        // A limit on model calls ends the run even if the cost is unknown.
         let is_bounded = self.max_cost_usd.is_none() || self.max_turns.is_some();
         let has_cost = || model.parse::<ModelSpec>().is_ok_and(|spec| !spec.is_free());
         !is_bounded && has_cost() && prices.price(model).is_none()
     }
 
-    /// The model calls that a member may make: what it was spawned with, if that is less.
+    /// Returns the maximum number of model calls of a member: the smaller of its own limit and the
+    /// run's limit.
     #[must_use]
     pub fn turns_of(&self, member: &Member) -> Option<u32> {
+        // A spawn request can lower the limit of the run but not raise it.
         let own = SpawnRecord::of(member).and_then(|record| record.max_turns);
         own.into_iter().chain(self.max_turns).min()
     }
 }
 
-/// Steers a run and hears of it.
+/// Controls a run and receives its events.
 ///
 /// Dropping it kills the run.
 #[derive(Debug)]
 pub struct RunHandle {
     /// The team's name.
     pub team: String,
-    /// What happens, in order. The channel is bounded: who does not read slows the team down; who drops it hears no more.
+    /// The events in order. The channel is bounded: a slow reader slows the team down. After the
+    /// receiver is dropped, events are discarded.
     pub events: mpsc::Receiver<RunEvent>,
     pub(crate) stopper: Stopper,
     pub(crate) outcome: oneshot::Receiver<RunOutcome>,
     pub(crate) task: Option<JoinHandle<()>>,
 }
 
-/// Where teams are run.
+/// Starts runs of teams and of single members.
 #[derive(Debug, Clone, Copy)]
 pub struct Runtime;
 
 impl Runtime {
-    /// Starts a run. It goes on by itself, in tasks of this process, until its outcome.
+    /// Starts a run. It continues in tasks of this process until its outcome.
     ///
     /// # Errors
-    /// When the team, the model or the settings cannot be used, another process runs the team, or a hook refuses the goal.
+    /// If the team, the model or the settings cannot be used, another process runs the team, or a
+    /// hook refuses the goal.
     pub async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         team_run::start(options).await
     }
 
-    /// Starts one member of a team in this process, alone: where it is led from is another process. It goes on by itself
-    /// until its outcome.
+    /// Starts one member of a team alone in this process. Its lead is in another process. The
+    /// member runs until its outcome.
     ///
     /// # Errors
-    /// When there is no such team or member, another process runs the member, or the settings cannot be used.
+    /// If the team or the member does not exist, another process runs the member, or the settings
+    /// cannot be used.
     pub async fn join(options: SoloOptions) -> Result<RunHandle, RunError> {
         solo::start(options).await
     }
 }
 
 impl RunHandle {
-    /// Returns the switch that ends the run, to be kept where signals arrive.
+    /// Returns the switch that ends the run, for example for a signal handler.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// Cuts off the turn of the lead, or of the one agent this is: what runs is dropped, and the agent is idle until it is
-    /// told something. One that is in no turn is left as it is.
+    /// Interrupts the current turn of the lead, or of the member that runs alone. The running work
+    /// is dropped, and the agent is idle until its next input. Has no effect on an agent that is
+    /// not in a turn.
     pub fn interrupt(&self) {
         self.stopper.interrupt.notify_one();
     }
 
-    /// Waits for the end, passing over the events that nobody read.
+    /// Waits for the end of the run and discards all events that were not read.
     pub async fn outcome(mut self) -> RunOutcome {
+        // Drain the bounded channel. Otherwise the team's loop would block on it and never end.
         while self.events.recv().await.is_some() {}
         if let Some(task) = self.task.take() {
-            // A panic in it shows as a missing outcome.
+            // Ignore a panic of the task here. It shows as a missing outcome below.
             let _panicked = task.await;
         }
         (&mut self.outcome).await.unwrap_or_else(|_| RunOutcome {
@@ -314,107 +335,110 @@ impl Drop for RunHandle {
     }
 }
 
-/// How a run ended, and what it took.
+/// How a run ended, and its statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
     /// The team's name.
     pub team: String,
     /// How it ended.
     pub end: RunEnd,
-    /// The lead or the member that ran alone first, then every agent there ever was, subagents and those of earlier runs of
-    /// the team included.
+    /// All agents that the team ever had, including subagents and agents of earlier runs. The lead,
+    /// or the member that ran alone, comes first.
     pub agents: Vec<AgentSummary>,
-    /// What all runs of the team took together; of a member that ran alone what it took.
+    /// The totals of all runs of the team. For a member that ran alone, its own totals.
     pub totals: Totals,
-    /// The tasks of the team as the run left them; of a team that its lead deleted as they were then.
+    /// The team's tasks at the end of the run. If the lead deleted the team, the tasks at that
+    /// moment.
     pub tasks: Vec<TaskSummary>,
-    /// What is open, however the run ended.
+    /// The open work. It is set for every kind of end.
     pub open: OpenWork,
-    /// Worktrees that were kept because they hold something.
+    /// Worktrees that were kept because they contain work.
     pub kept: Vec<KeptWorktree>,
-    /// Whether the team is gone from disk, by its lead or by something else; otherwise it can be resumed.
+    /// Whether the team was deleted from disk, by its lead or otherwise. If not, it can be resumed.
     pub team_deleted: bool,
 }
 
 impl RunOutcome {
-    /// Sums up the cost of all agents, in US dollars.
+    /// Returns the cost of all agents in US dollars.
     #[must_use]
     pub fn cost_usd(&self) -> f64 {
         self.agents.iter().map(|agent| agent.cost_usd).sum()
     }
 
-    /// Sums up the tokens of all agents.
+    /// Returns the tokens of all agents.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.agents.iter().map(|agent| agent.usage).sum()
     }
 }
 
-/// What the runs of a team took, this one included.
+/// The totals of all runs of a team, including this one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
-    /// How long they ran.
+    /// The total time of the runs.
     pub ran: Duration,
-    /// How long models took, those that worked side by side added up.
+    /// The total time of model calls. The times of parallel calls are added.
     pub model_time: Duration,
-    /// Tokens and cost by model.
+    /// Tokens and cost for each model.
     pub models: BTreeMap<String, ModelTotal>,
 }
 
-/// Tokens one answer may have; the largest that every current model takes.
+/// Maximum number of tokens in one answer. It is the largest value that every current model
+/// accepts.
 pub const MAX_OUTPUT_TOKENS: u32 = 16_000;
 
-/// What calls of one model took.
+/// The totals of all calls of one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ModelTotal {
-    /// Tokens.
+    /// The tokens used.
     pub usage: Usage,
-    /// Cost in US dollars, as far as it is known.
+    /// Cost in US dollars, of the calls whose price is known.
     pub cost_usd: f64,
-    /// Whether a call had no price: it is in no sum of costs.
+    /// Whether a call had no known price. Such a call is missing in all cost totals.
     pub is_unpriced: bool,
-    /// How many tokens a conversation with it may hold.
+    /// Maximum number of tokens in a conversation with the model.
     pub context_window: u64,
 }
 
 impl Totals {
-    /// Models without a price.
+    /// Returns the models without a known price.
     pub fn unpriced(&self) -> impl Iterator<Item = &str> {
         self.models.iter().filter(|(_, total)| total.is_unpriced).map(|(model, _)| model.as_str())
     }
 }
 
-/// What one agent did, in all runs of its team.
+/// The work of one agent in all runs of its team.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentSummary {
     /// Its name.
     pub name: AgentName,
-    /// Its part.
+    /// Its role.
     pub role: Role,
-    /// Its type.
+    /// Its agent type.
     pub agent_type: Option<String>,
     /// The model it ran on.
     pub model: String,
-    /// How it stands at the end.
+    /// Its state at the end.
     pub state: pitcrew_protocol::Status,
-    /// Why it ended, where that is not plain.
+    /// Why it ended, if that is not obvious.
     pub reason: Option<String>,
-    /// Model calls.
+    /// Number of model calls.
     pub turns: u32,
-    /// Tool calls.
+    /// Number of tool calls.
     pub tool_calls: u32,
-    /// Tokens.
+    /// The tokens used.
     pub usage: Usage,
-    /// Cost in US dollars; 0 for a model without a price.
+    /// Cost in US dollars. 0 for a model without a known price.
     pub cost_usd: f64,
-    /// Whether its model calls are known: not those of another client that keeps no conversation.
+    /// Whether its model calls are known. They are not known for another client that stores no
+    /// conversation.
     pub is_counted: bool,
 }
 
-/// A worktree that outlived its teammate.
+/// A worktree that was kept after its teammate ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptWorktree {
-    /// Whose it was.
+    /// The teammate that used it.
     pub agent: AgentName,
     /// Where it is.
     pub path: PathBuf,
@@ -427,7 +451,7 @@ pub struct KeptWorktree {
 /// Why a run could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The team could not be made or opened.
+    /// The team could not be created or opened.
     #[error(transparent)]
     Team(#[from] ApiError),
     /// The model could not be opened.
@@ -435,7 +459,7 @@ pub enum RunError {
     Model {
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: ModelError,
     },
@@ -460,20 +484,21 @@ pub enum RunError {
     Store {
         /// The team.
         team: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Commands were to run unasked in a sandbox, which this machine does not hold.
+    /// Commands should run in a sandbox without asking, but this machine does not support the
+    /// sandbox.
     #[error("commands cannot be held to a sandbox here: {reason}")]
     Unbounded {
-        /// Why, in a sentence.
+        /// The reason, in one sentence.
         reason: String,
     },
-    /// The team has cost what the run may cost before it goes on.
+    /// The team's earlier runs have already cost as much as this run allows.
     #[error("the team has cost ${cost_usd:.2} already, and may cost ${most_usd:.2}")]
     Spent {
-        /// What all its runs cost.
+        /// The cost of all earlier runs.
         cost_usd: f64,
         /// The limit.
         most_usd: f64,
@@ -481,19 +506,20 @@ pub enum RunError {
     /// A hook refused the goal.
     #[error("a hook refused the goal: {reason}")]
     Refused {
-        /// What it said.
+        /// The error message.
         reason: String,
     },
-    /// An agent definition, a hook or a rule in the settings is not usable.
+    /// An agent definition, a hook or a rule in the settings is invalid.
     #[error("the settings cannot be used")]
     Settings {
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Ends a run: the first call asks, the second does not. Cheap to clone.
+/// Stops a run. [`Self::stop`] asks the agents to end, [`Self::kill`] ends them at once. Cheap to
+/// clone.
 #[derive(Debug, Clone, Default)]
 pub struct Stopper {
     stop: tokio_util::sync::CancellationToken,
@@ -502,27 +528,27 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Asks every agent to shut down, and stops those that do not within the grace.
+    /// Asks every agent to shut down. Stops those that do not end within the grace period.
     pub fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Cancels everything the run owns, at once.
+    /// Cancels all work of the run at once.
     pub fn kill(&self) {
         self.kill.cancel();
     }
 
-    /// Completes when a stop was asked for.
+    /// Completes when a stop is requested.
     pub(crate) async fn stopped(&self) {
         self.stop.cancelled().await;
     }
 
-    /// Completes each time that the turn is to be cut off.
+    /// Completes each time the current turn must be interrupted.
     pub(crate) async fn interrupted(&self) {
         self.interrupt.notified().await;
     }
 
-    /// Completes when the run is to be killed.
+    /// Completes when the run must be killed.
     pub(crate) async fn killed(&self) {
         self.kill.cancelled().await;
     }

@@ -1,5 +1,5 @@
-//! A durable send into an inbox of 1,000 messages, beside writing the same bytes as temporary file, fsync, rename and
-//! fsync of the folder. The promise: at most twice the time.
+//! Measures a durable send into an inbox of 1,000 messages. Compares it with writing the same bytes
+//! as temporary file, fsync, rename and fsync of the folder. The promise: at most twice that time.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -63,8 +63,9 @@ async fn main() {
     let full = fs::read(&path).unwrap();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for nth in 0..ROUNDS {
-        // The inbox grows a little: to put it back would be what the store takes for a stale write, and mends.
-        // A store of its own each time, as in a process that sends once: nothing is remembered.
+        // The inbox grows a little with each round. Restoring the old file would look like a stale
+        // write, and the store would put the message back. Each round opens a new store with empty
+        // caches, like a process that sends once.
         let backend = FileBackend::open(root.path(), FileOptions::default());
         let sent = message(MESSAGES + nth);
         let started = Instant::now();

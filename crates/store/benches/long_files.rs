@@ -1,6 +1,6 @@
-//! What is asked of a journal of 1,000,000 lines, beside reading the file once; and a durable send into an inbox of 10,000
-//! unread messages (the limit) and of 100,000, beside writing the same bytes as temporary file, fsync, rename and fsync of
-//! the folder.
+//! Measures the queries on a journal of 1,000,000 lines, compared with reading the file once. Also
+//! measures a durable send into an inbox of 10,000 unread messages (the limit) and of 100,000,
+//! compared with writing the same bytes as temporary file, fsync, rename and fsync of the folder.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -21,9 +21,10 @@ use pitcrew_store::{
 
 const LINES: u64 = 1_000_000;
 const CHECKPOINT_INTERVAL: u64 = 1024 * 1024;
-/// The default of `limits.unreadMessages`.
+/// The default of the setting `limits.unreadMessages`.
 const BOUND: usize = 10_000;
-/// What an inbox could hold before there was that limit, and can when it is raised or another client writes.
+/// Size of an inbox without that limit. An inbox can still become this long when the limit is
+/// raised or when another client writes.
 const MESSAGES: usize = 100_000;
 const ROUNDS: usize = 9;
 
@@ -103,7 +104,7 @@ async fn sends(
     fs::write(&path, serde_json::to_string_pretty(&all).unwrap()).unwrap();
     let (mut ours, mut theirs, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for nth in 0..ROUNDS {
-        // The last one that there is room for.
+        // The limit leaves room for exactly this message.
         let (backend, room) = (open(), UnreadLimit::OfAll(messages + nth + 1));
         let started = Instant::now();
         let sent = backend.append(team, inbox, message(messages + nth), room).await.unwrap();
@@ -179,7 +180,8 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
     show("the summary with a checkpoint at the end", median(times), read);
     let (mut times, mut nth) = (Vec::new(), LINES);
     for _ in 0..ROUNDS {
-        // A checkpoint is about to be due: so much is read behind it at most.
+        // Worst case: the next checkpoint is almost due, so the most bytes after the last
+        // checkpoint must be read.
         let before = fs::metadata(&path).unwrap().len();
         while fs::metadata(&path).unwrap().len() < before + CHECKPOINT_INTERVAL * 3 / 2 {
             let entries: Vec<_> = (nth..nth + 500).map(entry).collect();

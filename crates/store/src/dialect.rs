@@ -1,22 +1,24 @@
-//! The form in which a message enters an inbox, by the dialect of its team.
+//! Converts a message to the form that its team's dialect requires in an inbox.
 //!
-//! Source: wire format, "Living with the session dialect". A session client deletes entries that are not exact.
+//! Source: wire format, "Living with the session dialect". A session client deletes entries that do
+//! not have exactly this form.
 
 use pitcrew_protocol::{ApiError, ErrorCode, Message, MessageId};
 
 use crate::StoreError;
 
-/// The id a message carries.
+/// Returns the id that a message carries.
 ///
 /// # Errors
-/// [`StoreError::Refused`] for a message without one: it could not be told from its double.
+/// [`StoreError::Refused`] for a message without an id, because a second copy of it could not be
+/// detected.
 pub(crate) fn id_of(message: &Message) -> Result<MessageId, StoreError> {
     let missing =
         || ApiError::new(ErrorCode::InternalError, "a message cannot be stored without an id");
     message.id().ok_or_else(|| StoreError::Refused(missing()))
 }
 
-/// Gives a message the fields that clients of the session dialect expect; a `msg_id` it has is kept.
+/// Adds the fields that clients of the session dialect expect. An existing `msg_id` is kept.
 pub(crate) fn in_session_form(mut message: Message) -> Message {
     message.msg_v.get_or_insert(1);
     message.msg_id.get_or_insert_with(|| uuid::Uuid::new_v4().to_string());

@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! The errors of a store.
 
 use std::path::PathBuf;
 
@@ -6,72 +6,72 @@ use pitcrew_protocol::{ApiError, TeamDir};
 
 use crate::LeaseName;
 
-/// A store could not do what it was asked to; nothing was changed.
+/// An operation of a store failed and changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No team lives in that folder.
+    /// The folder contains no team.
     #[error("no team in folder {team}")]
     NoTeam {
         /// The folder.
         team: TeamDir,
     },
-    /// A team lives in that folder already.
+    /// The folder already contains a team.
     #[error("folder {team} is taken by team {name:?}")]
     TeamTaken {
         /// The folder.
         team: TeamDir,
-        /// The name of the team that has it.
+        /// The name of that team.
         name: String,
     },
-    /// A file holds something other than it should, also when read under its lock.
+    /// A file has invalid content, even when it is read under its lock.
     #[error("{} is not readable: {reason}", path.display())]
     Corrupt {
-        /// The file.
+        /// The settings file.
         path: PathBuf,
-        /// What is wrong, and where in it.
+        /// The fault, and its position in the file.
         reason: String,
     },
-    /// Something else stands where a folder should be. It is neither followed nor replaced.
+    /// A link or a file is at the path of a folder. It is neither followed nor replaced.
     #[error("{} cannot be used: {}", path.display(), what_stands(*.is_link))]
     NoFolder {
-        /// What is there.
+        /// The path of the entry that is there.
         path: PathBuf,
         /// Whether it is a link.
         is_link: bool,
     },
-    /// The lock was held by somebody else for too long.
+    /// Another process held the lock for too long.
     #[error("{} stayed locked for {waited_ms} ms{}", path.display(), by(.holder.as_deref()))]
     Locked {
         /// The locked file.
         path: PathBuf,
-        /// How long we waited.
+        /// Time waited for the lock.
         waited_ms: u64,
-        /// The process that holds the lock, where the system tells.
+        /// The process that holds the lock, if the operating system reports it.
         holder: Option<String>,
     },
-    /// This process does not hold that lease.
+    /// This process does not hold the lease.
     #[error("{lease} is not held here")]
     NotHeld {
         /// The lease.
         lease: LeaseName,
     },
-    /// The system refused a read or a write.
+    /// The operating system refused a read or a write.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The attempted action, as a verb.
         action: &'static str,
-        /// On what.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The caller's own edit said no; what it said is passed through.
+    /// The caller's own edit returned an error, which is passed on unchanged.
     #[error(transparent)]
     Refused(#[from] ApiError),
 }
 
-/// What stands in a folder's place.
+/// Names the kind of entry that is at the path of a folder.
 fn what_stands(is_link: bool) -> &'static str {
     match is_link {
         true => "a link stands where a folder should, and is not followed",
@@ -84,7 +84,7 @@ fn by(holder: Option<&str>) -> String {
 }
 
 impl StoreError {
-    /// The same error once more, for each of those who shared an operation.
+    /// Makes a copy of the error, one for each caller that shared the operation.
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::NoTeam { team } => Self::NoTeam { team: team.clone() },

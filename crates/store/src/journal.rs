@@ -1,6 +1,7 @@
-//! The team's journal: one JSON line an event, append-only.
+//! The team's journal: an append-only log with one JSON line per event.
 //!
-//! The journal is evidence, not truth: inboxes, tasks and transcripts are read for what is, the journal for what was.
+//! The journal is evidence and not the source of truth. The present state is read from inboxes,
+//! tasks and transcripts, and the history from the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,39 +10,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::spelled::{MemberChange, PermissionOutcome, StartedProgram, TaskChangeKind};
 
-/// How many things that one member was allowed a summary names.
+/// Maximum number of lasting permissions of one member in a summary.
 const MOST_ALWAYS: usize = 100;
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// When, in milliseconds since 1970.
+    /// Time of the event, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What a resume needs of a journal. Its size depends on how many members and assignments there were, not on the length
-/// of the journal.
+/// The data that a resume needs from a journal. Its size depends on the number of members,
+/// assignments and open tasks, not on the length of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalSummary {
-    /// What the journal says of each member, those that left included.
+    /// The journal's data about each member, including members that left.
     pub members: BTreeMap<AgentName, MemberSummary>,
-    /// The messages that told members of their tasks.
+    /// The messages that assigned tasks to members.
     pub assignments: BTreeSet<MessageId>,
-    /// The tasks that were made and neither completed nor deleted, as far as processes of ours did that.
+    /// Tasks that were created and neither completed nor deleted. Changes by other programs are not
+    /// counted.
     #[serde(default)]
     pub open_tasks: BTreeSet<TaskId>,
-    /// How long the runs of the team took that are over.
+    /// Total duration of the team's finished runs.
     #[serde(default)]
     ran_ms: u64,
-    /// The run that has not noted its end: it goes on, or was killed.
+    /// The run without an end entry. It is still running, or it was killed.
     #[serde(default)]
     open_run: Option<RunSpan>,
 }
 
-/// From the start of a run to its latest event that counts here, in milliseconds since 1970.
+/// The time from the start of a run to its latest relevant event, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RunSpan {
     began_ms: i64,
@@ -54,46 +56,48 @@ impl RunSpan {
     }
 }
 
-/// What the journal says of one member.
+/// The journal's data about one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberSummary {
-    /// The latest change to each state, the newest change last.
+    /// The latest change to each state, ordered by time, the newest last.
     pub states: Vec<MemberState>,
-    /// How many turns it ended since it was last spawned.
+    /// Number of turns that it ended since its last spawn.
     pub turns: u32,
-    /// What it was allowed from now on since then, as far as it keeps that when it is resumed.
+    /// Permissions granted for the future since its last spawn, as far as the member keeps them
+    /// after a resume.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub always: BTreeSet<String>,
-    /// What all its turns took, by the model: those of earlier members of its name too, which were paid for as well.
+    /// The cost of all its turns, by model. Includes earlier members of the same name, because
+    /// their turns were paid too.
     #[serde(default)]
     pub spent: BTreeMap<String, Spent>,
 }
 
-/// What turns on one model took.
+/// The consumption of the turns on one model: tokens, cost and time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// How many there were.
+    /// Number of turns.
     pub turns: u32,
-    /// How many of them had no price.
+    /// Number of turns without a known price.
     pub unpriced_turns: u32,
-    /// Calls of tools that the model made.
+    /// Number of tool calls that the model made.
     pub tool_calls: u32,
-    /// Tokens read, cached ones included.
+    /// Input tokens, including cached ones.
     pub input_tokens: u64,
-    /// Tokens of those that came from the cache.
+    /// Input tokens that were read from the cache.
     pub cache_read_tokens: u64,
-    /// Tokens of those that went into the cache.
+    /// Input tokens that were written to the cache.
     pub cache_creation_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// What they cost, in billionths of a US dollar: whole numbers add up to the same in any order.
+    /// Cost in billionths of a US dollar. A sum of whole numbers is the same in any order.
     pub cost_nano_usd: u64,
-    /// How long the model took.
+    /// Time that the model took.
     pub model_ms: u64,
 }
 
 impl Spent {
-    /// The cost in US dollars.
+    /// Returns the cost in US dollars.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "an amount that large is not paid")]
     pub fn cost_usd(&self) -> f64 {
@@ -158,13 +162,13 @@ fn nano_usd(cost_usd: f64) -> u64 {
 pub struct MemberState {
     /// The state, as in [`Event::MemberChanged`].
     pub state: MemberChange,
-    /// More, in words.
+    /// More details, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
 impl JournalSummary {
-    /// The summary of these entries.
+    /// Returns the summary of these entries.
     #[must_use]
     pub fn of(entries: impl IntoIterator<Item = JournalEntry>) -> Self {
         let mut summary = Self::default();
@@ -174,15 +178,18 @@ impl JournalSummary {
         summary
     }
 
-    /// How long all runs of the team took, without the time between them. One that was killed counts up to its last event.
+    /// Returns the total duration of all runs of the team, without the time between them. A killed
+    /// run counts up to its last event.
     #[must_use]
     pub fn ran_ms(&self) -> u64 {
         self.ran_ms.saturating_add(self.open_run.map_or(0, RunSpan::length_ms))
     }
 
-    /// Adds the next entry. Whoever changes what is added raises `FORM` in `files/checkpoint.rs`.
+    /// Adds the next entry. If you change which data is added, increase `FORM` in
+    /// `files/checkpoint.rs`.
     pub(crate) fn add(&mut self, JournalEntry { at_ms, event }: JournalEntry) {
         match event {
+            // A killed run has no end entry, so the next start closes it.
             Event::RunStarted => {
                 self.close_run();
                 self.open_run = Some(RunSpan { began_ms: at_ms, latest_ms: at_ms });
@@ -195,7 +202,7 @@ impl JournalSummary {
                 self.run_goes_on(at_ms);
                 let member = self.members.entry(member).or_default();
                 if state == MemberChange::Spawned {
-                    // Another member of the same name.
+                    // This is a new member with the same name.
                     member.turns = 0;
                     member.always.clear();
                 }
@@ -223,7 +230,7 @@ impl JournalSummary {
                 TaskChangeKind::Completed | TaskChangeKind::Deleted => {
                     self.open_tasks.remove(&task);
                 }
-                // A change of its texts says nothing of where it stands.
+                // A change without the status does not show whether the task is open.
                 TaskChangeKind::Updated if fields.iter().all(|field| field != "status") => {}
                 TaskChangeKind::Updated
                 | TaskChangeKind::Created
@@ -268,7 +275,8 @@ impl JournalSummary {
         self.open_run = None;
     }
 
-    /// Texts of which each line that changes a summary has one; others may have one too.
+    /// Returns search texts. Every line that changes a summary contains at least one of them. Other
+    /// lines may contain one too.
     pub(crate) fn texts() -> Vec<String> {
         let assignment = format!(r#""frame":"{}""#, TaskAssignment::TYPE);
         let of_event = |name: &str| format!(r#""event":"{name}""#);
@@ -285,20 +293,22 @@ impl JournalSummary {
     }
 }
 
-/// Whether the event belongs to the way of a message: it is about the message, or is the end of the team.
+/// Whether the event belongs to the history of a message: it is about the message, or it is the end
+/// of the team.
 pub(crate) fn is_on_way_of(id: &MessageId, event: &Event) -> bool {
     event.message() == Some(id)
         || matches!(event, Event::TeamDeleted { .. } | Event::TeamArchived { .. })
 }
 
-/// Texts of which each line on the way of a message has one; others may have one too.
+/// Returns search texts. Every line in the history of a message contains at least one of them.
+/// Other lines may contain one too.
 pub(crate) fn texts_on_way_of(id: &MessageId) -> Vec<String> {
     let [deleted, archived] =
         [r#""event":"team_deleted""#, r#""event":"team_archived""#].map(str::to_owned);
     fast([serde_json::json!(id).to_string(), deleted, archived])
 }
 
-/// The ends of texts, so short that the standard library finds them fast.
+/// Shortens search texts to their ends, because the standard library finds short texts much faster.
 fn fast<const N: usize>(texts: [String; N]) -> Vec<String> {
     const FAST: usize = 32;
     let end = |text: String| {
@@ -307,51 +317,52 @@ fn fast<const N: usize>(texts: [String; N]) -> Vec<String> {
     texts.into_iter().map(end).collect()
 }
 
-/// What another program undid in a file, and what was done about it.
+/// Changes that another program overwrote in a file, and how they were restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overwritten {
     /// The file, such as `inboxes/bob.json`, `tasks/3.json` or `config.json`.
     pub file: String,
-    /// What was put back: ids of messages, names of fields, or `removed` for a task that had come back.
+    /// The restored items: message ids, field names, or `removed` for a removed task that another
+    /// program had written again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put_back: Vec<String>,
-    /// The fields that keep the other program's value, since it changed them as well.
+    /// Fields that keep the other program's value, because that program changed them too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
 }
 
-/// What can happen in a team.
+/// An event in a team.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The team was made.
+    /// The team was created.
     TeamCreated {
-        /// Its name as given.
+        /// The team's name as given by its creator.
         team: String,
     },
-    /// The team was deleted; the last line of its journal.
+    /// The team was deleted. This is the last line of its journal.
     TeamDeleted {
-        /// Its name as given.
+        /// The team's name as given by its creator.
         team: String,
     },
-    /// The team's work was done, and it went into the archive. More follows when a run takes it out again.
+    /// The team finished its work and was archived. More lines follow if a run restores it.
     TeamArchived {
-        /// Its name as given.
+        /// The team's name as given by its creator.
         team: String,
     },
     /// A message is on disk.
     MessagePersisted {
         /// The message.
         id: MessageId,
-        /// Who sent it.
+        /// The sender.
         from: String,
-        /// Whose inbox it is in.
+        /// The owner of the inbox.
         to: AgentName,
-        /// The frame's type, absent for text.
+        /// The frame's type. Absent for a plain text message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         frame: Option<String>,
     },
-    /// A message is in its receiver's transcript: delivered.
+    /// A message is in its receiver's transcript, which means that it is delivered.
     MessageInjected {
         /// The message.
         id: MessageId,
@@ -365,41 +376,43 @@ pub enum Event {
         /// The receiver.
         to: AgentName,
     },
-    /// A message will not be delivered.
+    /// A message cannot be delivered any more.
     MessageDead {
         /// The message.
         id: MessageId,
-        /// Whose it was.
+        /// The agent to which it belonged.
         to: AgentName,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A message claimed to be of the lead, and was not taken for that: it was given to nobody and marked read.
+    /// A message claimed to come from the lead but was not accepted as such. No agent received it,
+    /// and it was marked as read.
     FrameRefused {
         /// The message.
         id: MessageId,
-        /// Whose inbox it stood in.
+        /// The owner of the inbox that contained it.
         to: AgentName,
-        /// Who it says it is from.
+        /// The sender that it names.
         from: String,
-        /// The type of the frame it pretends to be.
+        /// The type of its frame.
         frame: String,
-        /// Why it was not taken.
+        /// The reason for the refusal.
         reason: String,
     },
-    /// A task was made, changed or removed.
+    /// A task was created, changed or removed.
     TaskChanged {
         /// The task.
         task: TaskId,
-        /// Who did it.
+        /// The author of the change.
         by: String,
         /// What was done.
         change: TaskChangeKind,
-        /// The fields that changed.
+        /// The changed fields.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         fields: Vec<String>,
     },
-    /// Another program wrote an older reading of a file back, without its lock, and so undid what we had written.
+    /// Another program wrote back an older reading of a file without its lock, and so overwrote
+    /// pitcrew's changes.
     Overwritten(Overwritten),
     /// A member joined, left, or changed its state or mode.
     MemberChanged {
@@ -407,107 +420,109 @@ pub enum Event {
         member: AgentName,
         /// What changed, or its new state.
         state: MemberChange,
-        /// More, in words.
+        /// More details, as text.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
-    /// Something that runs a member was started: a process, a pane, or both.
+    /// A process, a pane, or both were started to run a member.
     Started {
         /// The member.
         member: AgentName,
         /// What runs.
         program: StartedProgram,
-        /// Its process id.
+        /// The process id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
-        /// The start of that process in clock ticks since boot.
+        /// Start time of that process in clock ticks since boot.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         start_ticks: Option<u64>,
-        /// Its pane, as `backend:id`.
+        /// The pane, as `backend:id`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pane: Option<String>,
-        /// The process id of who started it and answers for its end.
+        /// Process id of the process that started it and is responsible for stopping it.
         owner: u32,
     },
-    /// What ran a member is gone, its pane too; nothing is left to stop.
+    /// The process and pane of a member are gone. Nothing is left to stop.
     Stopped {
         /// The member.
         member: AgentName,
-        /// The process id it had.
+        /// The former process id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
-        /// The pane it had, as `backend:id`.
+        /// The former pane, as `backend:id`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pane: Option<String>,
     },
-    /// A permission was asked for or answered.
+    /// A permission was requested, or the request was answered.
     Permission {
-        /// The request.
+        /// The id of the permission request.
         request: String,
-        /// Who asked.
+        /// The member that asked.
         member: AgentName,
         /// The tool.
         tool: String,
         /// What became of it.
         outcome: PermissionOutcome,
     },
-    /// The person beside a member allowed it something from now on, for this run.
+    /// The person at a member's own process gave it a permission for the rest of this run.
     AllowedAlways {
-        /// The member, which alone it counts for.
+        /// The member. The permission is valid for it alone.
         member: AgentName,
-        /// A rule such as `Bash(npm test:*)`, or words where there is none.
+        /// A rule such as `Bash(npm test:*)`, or a description if there is no rule.
         what: String,
-        /// Whether the member keeps it when it is resumed.
+        /// Whether the member keeps the permission after a resume.
         lasts: bool,
     },
-    /// A summary took the place of an agent's conversation, which came near the end of what its model can read.
+    /// A summary replaced an agent's conversation, because the conversation had almost reached the
+    /// limit of its model.
     ConversationCompacted {
         /// The agent.
         member: AgentName,
-        /// What the conversation filled before, in tokens.
+        /// Length of the conversation before, in tokens.
         tokens_before: u64,
-        /// What it fills now, about.
+        /// Approximate length of the conversation now, in tokens.
         tokens_after: u64,
     },
     /// An agent ended a turn.
     TurnEnded(Turn),
-    /// A process began to run the team, for the first time or again.
+    /// A process started to run the team, for the first time or again.
     RunStarted,
-    /// The process that ran the team is done. A run that was killed has no such line.
+    /// The process that ran the team has finished. A killed run has no such line.
     RunEnded,
-    /// What the run that made the team took for those before it, which its lead has deleted.
+    /// The consumption of earlier teams of the same run, which its lead deleted before it created
+    /// this team.
     EarlierTeams {
-        /// How long their runs took.
+        /// Total duration of their runs.
         ran_ms: u64,
-        /// What the turns of each of their members took, by the model.
+        /// Consumption of the turns of each of their members, by model.
         spent: BTreeMap<AgentName, BTreeMap<String, Spent>>,
     },
 }
 
-/// One call of a model, and what it took.
+/// One call of a model, and its consumption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// The agent.
     pub member: AgentName,
-    /// The model it ran on.
+    /// The model that was called.
     pub model: String,
-    /// Tokens read, cached ones included.
+    /// Input tokens, including cached ones.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// What it cost; absent for a model without a price.
+    /// Cost of the call. Absent for a model without a known price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Tokens read that came from the cache.
+    /// Input tokens that were read from the cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_read_tokens: u64,
-    /// Tokens read that went into the cache.
+    /// Input tokens that were written to the cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_creation_tokens: u64,
-    /// Calls of tools that the model made.
+    /// Number of tool calls that the model made.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tool_calls: u32,
-    /// How long the model took.
+    /// Time that the model took.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub took_ms: u64,
 }
@@ -517,7 +532,7 @@ fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
 }
 
 impl Turn {
-    /// A turn of which nothing is known but that it was.
+    /// Returns a turn without any consumption data.
     #[must_use]
     pub fn new(member: AgentName, model: impl Into<String>) -> Self {
         Self {
@@ -535,7 +550,7 @@ impl Turn {
 }
 
 impl Event {
-    /// The message that the event is about.
+    /// Returns the message that the event is about.
     #[must_use]
     pub fn message(&self) -> Option<&MessageId> {
         match self {

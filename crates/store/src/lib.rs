@@ -1,7 +1,8 @@
-//! Where teams are kept: one [`Backend`] trait, and its media.
+//! Storage for teams: the [`Backend`] trait and its implementations.
 //!
-//! This room holds all that is ever written below a team's folders: how a file is locked, made durable, read while
-//! others write it, and watched. It decides nothing about who may do what; that is `team`'s.
+//! All writes below a team's folders happen in this crate: locking files, making them durable,
+//! reading them while others write, and watching them. The crate does not decide which agent may do
+//! what. That is the task of the crate `team`.
 
 mod backend;
 #[cfg(feature = "conformance")]

@@ -1,4 +1,5 @@
-//! Teams in memory, for tests, simulations and dry runs: the same guarantees as files, except that they end with the process.
+//! Teams in memory, for tests, simulations and dry runs. The guarantees are the same as for files,
+//! except that the teams end with the process.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,10 +23,11 @@ use crate::{
     dialect, table,
 };
 
-/// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
+/// Number of changes that a watcher may lag behind before it must read everything again. A busy
+/// team makes some hundreds per second.
 const WATCH_BOUND: usize = 1024;
 
-/// A [`Backend`] in memory; clones share their teams.
+/// A [`Backend`] in memory. Clones share their teams.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryBackend {
     shelf: Arc<Mutex<Shelf>>,
@@ -36,7 +38,7 @@ struct Shelf {
     teams: BTreeMap<TeamDir, Team>,
     slots: HashMap<RateScope, VecDeque<i64>>,
     archived: BTreeMap<ArchiveName, Team>,
-    /// How many teams were ever archived.
+    /// Number of teams archived so far.
     archivings: usize,
 }
 
@@ -44,7 +46,7 @@ struct Shelf {
 struct Team {
     config: TeamConfig,
     inboxes: HashMap<InboxFile, Vec<Message>>,
-    /// What left an inbox.
+    /// Messages that left an inbox.
     past_mail: HashMap<InboxFile, Vec<Message>>,
     tasks: TaskTable,
     listed: Option<Arc<[Task]>>,
@@ -57,7 +59,7 @@ struct Team {
 }
 
 impl MemoryBackend {
-    /// A store without teams.
+    /// Creates a store without teams.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -97,7 +99,7 @@ impl Team {
         }
     }
 
-    /// Nobody may be watching; that is no failure.
+    /// Sends a change to the watchers. It is no error if there are none.
     fn tell(&self, change: Change) {
         let _watchers = self.changes.send(change);
     }
@@ -256,7 +258,8 @@ impl ArchiveStore for MemoryBackend {
             return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
         }
         let mut team = shelf.archived.remove(archive).ok_or_else(no_team)?;
-        // Whoever watched it knows that it is gone.
+        // The former watchers already know that the team is gone, so they must not get its new
+        // changes.
         team.changes = broadcast::channel(WATCH_BOUND).0;
         shelf.teams.insert(dir.clone(), team);
         Ok(dir)
@@ -546,6 +549,8 @@ impl RateStore for MemoryBackend {
             taken.push_back(now_ms);
             return Ok(Slot::Taken);
         }
+        // Counted from the newest, because the rate may have been lowered since these slots were
+        // taken.
         let oldest = count.checked_sub(1).and_then(|back| taken.iter().rev().nth(back)).copied();
         let wait_ms = oldest.map_or(window_ms, |at| at + window_ms - now_ms);
         Ok(Slot::Full { retry_after: Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)) })

@@ -1,20 +1,21 @@
-//! The modes of what we create below a root: only its user reads, writes or lists it, whatever the umask is.
+//! The modes of files and folders that pitcrew creates below a root. Only the user can read, write
+//! or list them, whatever the umask is.
 //!
-//! Conversations, outputs and settings may hold secrets. What another client created keeps the mode it has: a rewrite
-//! carries it over.
+//! Conversations, outputs and settings may contain secrets. A file that another client created
+//! keeps its mode, also when pitcrew rewrites it.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// The mode of a folder that we create.
+/// The mode of a folder that pitcrew creates.
 pub const FOLDER_MODE: u32 = 0o700;
 
-/// The mode of a file that we create.
+/// The mode of a file that pitcrew creates.
 pub const FILE_MODE: u32 = 0o600;
 
-/// The rights of anybody but the user.
+/// Mode bits for all rights of other users.
 pub(crate) const OF_OTHERS: u32 = 0o077;
 
 /// Creates one folder, whose parent must exist.
@@ -25,7 +26,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(FOLDER_MODE).create(path)
 }
 
-/// Creates a folder and the missing ones above it. A folder that exists keeps its mode.
+/// Creates a folder and its missing parent folders. An existing folder keeps its mode.
 ///
 /// # Errors
 /// As [`std::fs::create_dir_all`].
@@ -33,7 +34,7 @@ pub fn create_folders(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(FOLDER_MODE).recursive(true).create(path)
 }
 
-/// Options that give a file our mode where they create it.
+/// Returns open options that give a newly created file pitcrew's file mode.
 #[must_use]
 pub fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();

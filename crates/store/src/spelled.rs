@@ -1,4 +1,5 @@
-//! The words of the journal: one spelling each. A word of a newer version is kept as it is, so that the entry can be read.
+//! The words of the journal: one spelling each. A word of a newer version is kept as it is, so that
+//! the entry can be read.
 
 use std::fmt;
 
@@ -65,7 +66,8 @@ pub enum StartedProgram {
     Other(String),
 }
 
-/// Spells a type by its unit variants and their words, by one variant of words that `named` and `as_str` know, and `Other`.
+/// Spells a type by its unit variants and their words, by one variant of words that `named` and
+/// `as_str` know, and `Other`.
 macro_rules! spelled {
     ($type:ident { $($word:literal => $variant:ident),* } $($known:ident($inner:ident))?) => {
         impl $type {

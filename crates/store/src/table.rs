@@ -1,4 +1,5 @@
-//! What holds for any table of tasks, whatever it is kept in: both ends of a dependency, and ids used once.
+//! Rules for the task table of every backend: each dependency is stored at both tasks, and ids are
+//! used only once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +7,7 @@ use pitcrew_protocol::{ApiError, ErrorCode, Task, TaskId};
 
 use crate::{StoreError, TaskTable};
 
-/// Writes each dependency at both its ends, and tells of each task it is about to change.
+/// Stores each dependency at both of its tasks. Calls `about_to_change` before it changes a task.
 pub(crate) fn join_ends(tasks: &mut [Task], mut about_to_change: impl FnMut(&Task)) {
     let places: HashMap<&str, usize> =
         tasks.iter().enumerate().map(|(at, task)| (task.id.as_str(), at)).collect();
@@ -39,7 +40,7 @@ pub(crate) fn join_ends(tasks: &mut [Task], mut about_to_change: impl FnMut(&Tas
     }
 }
 
-/// Takes every mention of the tasks that `is_gone` names out of the others.
+/// Removes all references to the tasks that `is_gone` selects from the other tasks.
 pub(crate) fn drop_mentions<'a>(
     tasks: impl IntoIterator<Item = &'a mut Task>,
     is_gone: impl Fn(&TaskId) -> bool,
@@ -54,20 +55,22 @@ pub(crate) fn drop_mentions<'a>(
     }
 }
 
-/// Ids from here on are not counted on from: the reference client, whose numbers are floating-point, could not tell one from
-/// the next.
+/// Ids from this value on do not count for the next id. The reference client stores ids as
+/// floating-point numbers and could not distinguish neighbors among them.
 const HIGHEST_ID: u64 = (1 << 53) - 1;
 
-/// Brings an edited table in order: removed tasks are mentioned nowhere, dependencies stand at both ends, and the next
-/// id is past every id ever used.
+/// Completes an edited table: removes references to removed tasks, stores dependencies at both
+/// tasks, and sets the next id above every id ever used.
 ///
 /// # Errors
-/// [`StoreError::Refused`] when the edit used an id again, or put a task under an id not its own.
+/// [`StoreError::Refused`] if the edit used an id again, or stored a task under another task's id.
 pub(crate) fn settle(before: &TaskTable, edited: &mut TaskTable) -> Result<(), StoreError> {
     for (id, task) in &edited.tasks {
         if *id != task.id {
             return Err(refused(format!("task {} stands under id {id}", task.id)));
         }
+        // An id of a removed task must not come back, because other programs may still refer to the
+        // old task.
         if !before.tasks.contains_key(id) && id.number() < before.next_id {
             return Err(refused(format!("task id {id} was used before")));
         }
@@ -87,7 +90,7 @@ pub(crate) fn settle(before: &TaskTable, edited: &mut TaskTable) -> Result<(), S
     Ok(())
 }
 
-/// The highest of the ids that are counted on from.
+/// Returns the highest of the ids that count for the next id.
 pub(crate) fn highest_counted(ids: impl Iterator<Item = u64>) -> u64 {
     ids.filter(|id| *id < HIGHEST_ID).max().unwrap_or(0)
 }

@@ -1,39 +1,42 @@
-//! Who calls, and what that allows.
+//! The caller of an operation, and the operations it may use.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamConfig};
 
 use crate::refusal;
 
-/// Names that mean somebody else than an agent, or the lead; nobody else may have them.
+/// Reserved names: the lead, the user and the system. No agent and no outside writer may have one.
 const RESERVED: [&str; 3] = [LEAD_NAME, "user", "system"];
 
-/// The name under which the team itself writes.
+/// The sender name of messages that the team itself writes.
 pub(crate) const SYSTEM: &str = "system";
 
-/// What the person at a shell is called who writes with `pitcrew send`: an outside writer, since any program can do that.
+/// The sender name of a person who runs `pitcrew send` in a shell. It counts as an outside writer,
+/// because any program can run that command.
 pub const OPERATOR: &str = "operator";
 
-/// Who calls an operation. The caller's process vouches for it; a message never does.
+/// The caller of an operation. The calling process states it; the content of a message never
+/// decides it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// The team's lead.
+    /// The lead of the team.
     Lead,
-    /// A member; the lead too may come this way.
+    /// A member. The lead may also call as a member.
     Member(AgentName),
-    /// The person at the terminal, who may do what the lead may, except answer for it.
+    /// The person at the terminal. It may do everything that the lead may do, except answer
+    /// requests in the lead's name.
     User,
-    /// A writer that is no member, by the name it goes by. It may send texts and nothing else.
+    /// A writer that is not a member, with its name. It may send texts and nothing else.
     Outside(String),
 }
 
-/// An actor as the team knows it now.
+/// The caller of an operation, looked up in the team's config.
 #[derive(Clone, Debug)]
 pub(crate) struct Speaker {
-    /// The name that stands in `from`.
+    /// The name in the `from` field of its messages.
     pub(crate) name: String,
-    /// The color of a teammate.
+    /// The color, if the caller is a teammate.
     pub(crate) color: Option<String>,
-    /// What it is to the team.
+    /// The caller's role in the team.
     pub(crate) rank: Rank,
 }
 
@@ -46,7 +49,7 @@ pub(crate) enum Rank {
 }
 
 impl Speaker {
-    /// Finds `actor` in the team.
+    /// Looks up `actor` in the config of the team.
     pub(crate) fn of(actor: &Actor, config: &TeamConfig) -> Result<Self, ApiError> {
         let known = |name: &str, rank| Self { name: name.to_owned(), color: None, rank };
         match actor {
@@ -67,6 +70,8 @@ impl Speaker {
             }
             Actor::Outside(name) => {
                 let checked = AgentName::new(name).map_err(|e| refusal::bad_name(name, &e))?;
+                // A model reads the sender's name as text, so a name that only looks like a
+                // member's is refused too.
                 let held = config.members.iter().any(|m| passes_for(&checked, &m.name));
                 if held || is_reserved(&checked) {
                     let message = format!(
@@ -79,7 +84,7 @@ impl Speaker {
         }
     }
 
-    /// Refuses everybody but the lead and the user.
+    /// Refuses every caller except the lead and the user.
     pub(crate) fn must_lead(&self, what: &str) -> Result<(), ApiError> {
         match self.rank {
             Rank::Lead | Rank::User => Ok(()),
@@ -97,7 +102,8 @@ impl Speaker {
         }
     }
 
-    /// The name frames carry: the user speaks through its lead, for readers obey frames of the lead only.
+    /// The name in the `from` field of frames. For the user this is the lead's name, because
+    /// readers obey only frames from the lead.
     pub(crate) fn frame_name(&self) -> &str {
         match self.rank {
             Rank::User => LEAD_NAME,
@@ -106,18 +112,19 @@ impl Speaker {
     }
 }
 
-/// Whether no agent may be called that.
+/// Whether `name` is reserved, so that no agent may have it.
 pub(crate) fn is_reserved(name: &AgentName) -> bool {
     RESERVED.map(AgentName::foreign).iter().any(|reserved| passes_for(name, reserved))
 }
 
-/// Whether `name` could be taken for `other`, by a program or by whoever reads it.
+/// Whether a program or a person could take `name` for `other`.
 pub(crate) fn passes_for(name: &AgentName, other: &AgentName) -> bool {
     one_form(name, other) || looks_like(name, other)
 }
 
-/// Whether `name` could be read as `other`: only letters and digits are told apart by eye, and what is not ASCII may look
-/// like any of them.
+/// Whether a reader could take `name` for `other`. Only letters and digits count, because other
+/// characters are easy to overlook. A character that is not ASCII may look like any other
+/// character.
 fn looks_like(name: &AgentName, other: &AgentName) -> bool {
     let seen = |name: &AgentName| -> Vec<char> {
         name.as_str().chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -126,7 +133,7 @@ fn looks_like(name: &AgentName, other: &AgentName) -> bool {
     name.len() == other.len() && name.iter().zip(&other).all(|(a, b)| a == b || !a.is_ascii())
 }
 
-/// Whether two names fall on one inbox, upper and lower case being one as on many file systems.
+/// Whether two names have the same inbox file. Letter case does not count, as on many file systems.
 pub(crate) fn one_form(a: &AgentName, b: &AgentName) -> bool {
     a.inbox_file().as_str().eq_ignore_ascii_case(b.inbox_file().as_str())
 }

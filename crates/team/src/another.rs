@@ -1,4 +1,5 @@
-//! Another team in the place of one that its lead has deleted: under the same name, and with the conversation of the lead.
+//! A new team that replaces one that its lead has deleted. It has the same name and keeps the
+//! lead's conversation.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamCreateInput, TeamCreated, TeamName};
 use pitcrew_store::{ArchivedLogs, Event, LeaseName, LogName, StoreError};
@@ -9,34 +10,38 @@ use crate::lead_signer::Trust;
 use crate::teams::taken;
 use crate::{CreateTeam, MadeBy, OnTaken, Team, refusal};
 
-/// What a lead makes another team from, after it has deleted one.
+/// The settings of a new team that replaces a deleted one.
 #[derive(Clone, Debug)]
 pub struct AnotherTeam {
-    /// What it asks for. The team keeps the name of the deleted one, and goes by the one asked for too.
+    /// The lead's TeamCreate input. The new team keeps the name of the deleted one, and also
+    /// accepts the name in this input.
     pub input: TeamCreateInput,
     /// The lead's working folder.
     pub cwd: String,
-    /// The model the lead runs on.
+    /// The lead's model.
     pub model: String,
-    /// The lead's session, a UUID.
+    /// The lead's session id, a UUID.
     pub session_id: String,
-    /// The lead's mode, where that is another than its run gave it.
+    /// The lead's permission mode, if it differs from the mode that the run gave it.
     pub mode: Option<String>,
 }
 
 impl Team {
-    /// Whether the team was deleted through this handle, or a clone of it, and no other has followed it.
+    /// Whether the team was deleted through this handle or a clone of it, and no new team has
+    /// replaced it yet.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.life.is_over()
     }
 
-    /// Makes another team in the place of the one that was deleted through this handle, with its lead as the only member and
-    /// the lead's conversation. This handle and its clones are that team's from now on.
+    /// Creates a new team to replace the one that was deleted through this handle. The new team has
+    /// the lead as its only member and keeps the lead's conversation. From now on this handle and
+    /// its clones refer to the new team.
     ///
     /// # Errors
-    /// `invalid_request` for a bad name, or while the team is there; `team_already_exists` when somebody has taken the name
-    /// since; `rate_limit`; `internal_error` when the store fails, or has no archive of the deleted team any more.
+    /// `invalid_request` for a bad name, or if the team was not deleted; `team_already_exists` if
+    /// another process has taken the name since the deletion; `rate_limit`; `internal_error` when
+    /// the store fails, or no longer has the archive of the deleted team.
     pub async fn make_another(&self, another: AnotherTeam) -> Result<TeamCreated, ApiError> {
         let given = another.input.team_name.as_str();
         let asked = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
@@ -49,7 +54,8 @@ impl Team {
         self.count_call().await?;
         self.teams().may_make_one(MadeBy::Caller).await?;
         let mut config = self.teams().new_config(&create, self.name().clone())?;
-        // What was signed for the deleted team, and may be kept, counts in no other.
+        // The creation time is part of every signature. A time later than the deleted team's makes
+        // old signatures invalid here.
         let born_ms =
             self.now_ms().max(self.born_ms().map_or(i64::MIN, |before| before.saturating_add(1)));
         config.created_at_ms = Some(born_ms);
@@ -82,6 +88,7 @@ impl Team {
             self.life.end_again();
             return Err(error);
         }
+        // The cost of the deleted team still counts for the run, so the new journal starts with it.
         let spent = deleted.summary.members.iter().filter(|(_, member)| !member.spent.is_empty());
         let spent = spent.map(|(name, member)| (name.clone(), member.spent.clone())).collect();
         let earlier = Event::EarlierTeams { ran_ms: deleted.summary.ran_ms(), spent };
@@ -90,12 +97,13 @@ impl Team {
         Ok(self.created())
     }
 
-    /// Gives another team up that this handle has made, since it cannot be led. It is taken back unless another process leads
-    /// it.
+    /// Discards the new team that this handle created, because no run can lead it. The team stays
+    /// if another process holds the lease of its run.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
     pub async fn give_up_another(&self) -> Result<(), ApiError> {
+        // Another process may lead the team by now. Then the team is no longer ours to discard.
         let led = self.ask(self.backend().lease_holder(self.dir(), &LeaseName::Run)).await;
         let discarded = match led {
             Ok(None) => self.discard().await,
@@ -105,7 +113,8 @@ impl Team {
         discarded
     }
 
-    /// Notes the key that this handle signs with as the only one of the team's leads; the caller holds the lease of the run.
+    /// Records this handle's signing key as the only lead key of the team. The caller must hold the
+    /// lease of the run.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -128,7 +137,7 @@ impl Team {
     }
 }
 
-/// The refusal of a name that was the team's until it was deleted.
+/// The error when another process has taken the name of the deleted team.
 fn taken_since(error: ApiError) -> ApiError {
     let message = format!(
         "{}: this run keeps its teams under that name, and somebody has taken it since",

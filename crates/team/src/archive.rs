@@ -1,4 +1,5 @@
-//! Teams that came to their end: put into the archive, found there, taken out again, and removed for good.
+//! Finished teams: moves them into the archive, finds them there, restores them and deletes them
+//! for good.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +10,17 @@ use crate::asked::asked_name;
 use crate::clock::wire_time;
 use crate::{Team, Teams, refusal};
 
-/// A team of the archive in a list.
+/// One archived team in a list.
 #[derive(Clone, Debug)]
 pub struct ArchiveEntry {
-    /// The archive.
+    /// The name of the archive.
     pub name: ArchiveName,
-    /// What it holds, or why that cannot be read.
+    /// The archived team, or the reason why it cannot be read.
     pub team: Result<ArchivedTeam, ApiError>,
 }
 
 impl Teams {
-    /// All teams of the archive, by the names of their archives.
+    /// Lists all archived teams, sorted by archive name.
     ///
     /// # Errors
     /// `internal_error` when the archive cannot be listed.
@@ -37,11 +38,13 @@ impl Teams {
         Ok(entries)
     }
 
-    /// The team of the archive called `given`: by the archive's name, else the newest one of that team's name or folder, else the
-    /// newest one of the team whose lead asked for that name.
+    /// Finds the archived team called `given`. First it compares the archive's name. Then it looks
+    /// for the newest archived team with that team name or folder name. Last it looks for the
+    /// newest archived team whose lead asked for that name.
     ///
     /// # Errors
-    /// `invalid_request` when the leads of several teams asked for it, `internal_error` when the archive cannot be read.
+    /// `invalid_request` when the leads of several teams asked for that name, `internal_error` when
+    /// the archive cannot be read.
     pub async fn find_archived(&self, given: &str) -> Result<Option<ArchivedTeam>, ApiError> {
         match self.archived_named(given).await? {
             Some(team) => Ok(Some(team)),
@@ -63,7 +66,8 @@ impl Teams {
         Ok(asked.into_iter().max_by_key(|team| team.archived_at_ms))
     }
 
-    /// The team of the archive called `given` by its own name, its folder's or the archive's.
+    /// Finds the archived team called `given` by its archive name, its team name or its folder
+    /// name.
     ///
     /// # Errors
     /// `internal_error` when the archive cannot be read.
@@ -78,7 +82,8 @@ impl Teams {
         let dir = TeamDir::of(given);
         let is_of_team =
             |archive: &&ArchiveName| archive.to_string().starts_with(&format!("{dir}-"));
-        // The time stands in the name, to the second: the newest is among the last.
+        // An archive's name ends with the time in seconds and an id, so the newest archives are at
+        // the end of the sorted list.
         let second = |archive: &ArchiveName| {
             archive.to_string().rsplit_once('-').map(|(named, _id)| named.to_owned())
         };
@@ -87,7 +92,7 @@ impl Teams {
             if newest.as_ref().is_some_and(|newest| second(&newest.name) != second(archive)) {
                 break;
             }
-            // One that cannot be read is no reason not to find another.
+            // Skip an archive that cannot be read, because another one may fit.
             let Ok(Some(team)) = self.backend().archived_team(archive).await else { continue };
             let name = &team.config.name;
             let is_named =
@@ -101,8 +106,8 @@ impl Teams {
         Ok(newest)
     }
 
-    /// Opens the team called `given`; when there is none, the one of the archive that goes by that name or id, which is moved
-    /// back to its place. Says whether it was.
+    /// Opens the team called `given`. If it does not exist, moves the archived team of that name
+    /// back and opens it. The boolean is true if the team came from the archive.
     ///
     /// # Errors
     /// `team_not_found`; `team_already_exists` when a team has the name of the archived one.
@@ -115,6 +120,8 @@ impl Teams {
         let Some(archived) = self.find_archived(given).await? else {
             return self.brought_back(given).await?.ok_or(missing);
         };
+        // Another process may restore or create the team at the same moment. In that case open its
+        // team instead of failing.
         let refused = match self.backend().restore_team(&archived.name).await {
             Ok(dir) => return Ok((self.open(dir.as_str()).await?, true)),
             Err(StoreError::NoTeam { .. }) => missing,
@@ -126,7 +133,8 @@ impl Teams {
         self.brought_back(archived.config.name.as_str()).await?.ok_or(refused)
     }
 
-    /// The team of that name when another process has brought it back, or made it, since it was looked for.
+    /// Opens the team called `name` if another process has restored or created it since the first
+    /// look. The boolean is always false.
     async fn brought_back(&self, name: &str) -> Result<Option<(Team, bool)>, ApiError> {
         match self.open(name).await {
             Ok(team) => Ok(Some((team, false))),
@@ -135,7 +143,7 @@ impl Teams {
         }
     }
 
-    /// Removes a team of the archive for good; says whether it was there.
+    /// Deletes an archived team for good. Returns true if it existed.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -143,7 +151,7 @@ impl Teams {
         self.backend().remove_archive(archive).await.map_err(refusal::of_store)
     }
 
-    /// What an error for a team that is not there says of the archive.
+    /// Adds to a "team not found" error that the team is in the archive, if it is.
     pub(crate) async fn with_archived(&self, given: &str, error: ApiError) -> ApiError {
         let Ok(Some(archived)) = self.find_archived(given).await else { return error };
         let since = archived
@@ -156,8 +164,8 @@ impl Teams {
 }
 
 impl Team {
-    /// Puts a team whose work is done into the archive, as it is; its name is free then. Answers with the archive's name, or
-    /// with nothing when the team still has teammates: then it stays.
+    /// Moves a finished team into the archive without changes, which frees its name. Returns the
+    /// name of the archive. Returns `None` and leaves the team in place if it still has teammates.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -166,6 +174,8 @@ impl Team {
         if config.teammates().next().is_some() {
             return Ok(None);
         }
+        // Write the event before the move. It must be the last line of the archived journal, which
+        // tells why the team ended.
         self.note([Event::TeamArchived { team: config.name.to_string() }]).await;
         let archive = self.ask(self.backend().archive_team(self.dir())).await?;
         Ok(Some(archive.to_string()))

@@ -1,4 +1,5 @@
-//! What a lead asks of the team that its run made before it began: a name, a description, a kind of agent for itself.
+//! Settings that the lead gives with TeamCreate to a team that the run already created: a name, a
+//! description, and the lead's own agent type.
 
 use std::collections::BTreeSet;
 
@@ -12,23 +13,24 @@ use crate::ours::KEY;
 use crate::team::Team;
 use crate::{named, refusal, teams::Teams};
 
-/// What we note in a team's config.
+/// The record that pitcrew keeps in a team's config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct TeamRecord {
-    /// The name its lead asked for, where the team has another.
+    /// The name that the lead asked for, if the team has a different one.
     #[serde(skip_serializing_if = "Option::is_none")]
     asked_name: Option<String>,
 }
 
-/// The name that the lead asked for, where the team has another: every tool and command takes it for the team's.
+/// Returns the name that the lead asked for, if the team has a different one. Every tool and
+/// command accepts both names.
 #[must_use]
 pub fn asked_name(config: &TeamConfig) -> Option<TeamName> {
     let record: TeamRecord = serde_json::from_str(config.foreign.get(KEY)?.get()).ok()?;
     TeamName::new(&record.asked_name?).ok()
 }
 
-/// Notes the name that the lead asked for, where the team has another.
+/// Stores the name that the lead asked for in the config, if the team has a different one.
 pub(crate) fn note_asked_name(config: &mut TeamConfig, asked: &TeamName) -> Result<(), ApiError> {
     let asked_name = (asked.dir() != config.name.dir()).then(|| asked.to_string());
     let record = to_raw_value(&TeamRecord { asked_name });
@@ -39,17 +41,19 @@ pub(crate) fn note_asked_name(config: &mut TeamConfig, asked: &TeamName) -> Resu
 }
 
 impl Team {
-    /// Whether the team goes by this name: its own, its folder's, or the one that its lead asked for.
+    /// Whether `name` means this team: its own name, its folder's name, or the name that its lead
+    /// asked for.
     pub async fn is_called(&self, name: &str) -> bool {
         TeamDir::of(name) == *self.dir()
             || self.config().await.is_ok_and(|config| named::goes_by(name, &config))
     }
 
-    /// Takes over what the lead asks of the team with TeamCreate. The answer has the name on disk.
+    /// Applies the lead's TeamCreate input to the team that the run already created. The result has
+    /// the team's name on disk.
     ///
     /// # Errors
-    /// `invalid_request` for a bad name, `team_already_exists` for the name of another team, `internal_error` when the store
-    /// fails.
+    /// `invalid_request` for a bad name, `team_already_exists` for the name of another team,
+    /// `internal_error` when the store fails.
     pub async fn taken_over_by_lead(
         &self,
         input: &TeamCreateInput,
@@ -76,15 +80,17 @@ impl Team {
 }
 
 impl Teams {
-    /// The folder of the team whose lead asked for this name.
+    /// Finds the folder of the team whose lead asked for this name.
     ///
     /// # Errors
-    /// `invalid_request` when the leads of several did.
+    /// `invalid_request` when the leads of several teams asked for it.
     pub(crate) async fn asked_for(&self, given: &str) -> Result<Option<TeamDir>, ApiError> {
         let dir = TeamDir::of(given);
         let (mut found, mut names) = (None, BTreeSet::new());
         for folder in self.backend().teams().await.unwrap_or_default() {
             let Ok(config) = self.backend().team(&folder).await else { continue };
+            // A folder with the config of another team is not a valid team, so no name may lead to
+            // it.
             if config.name.dir() == folder
                 && asked_name(&config).is_some_and(|asked| asked.dir() == dir)
             {

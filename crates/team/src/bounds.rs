@@ -1,7 +1,8 @@
-//! The bounds that the command line of a run set, kept for the team's next run.
+//! The limits from the command line of a run, stored for the team's next run.
 //!
-//! The record only ever narrows what a run may do: it holds no rule that allows anything, and who reads it takes no mode from
-//! it that is freer than the run's own. A forged one can therefore hinder a run and free nothing.
+//! The record can only restrict a run. It holds no rule that allows anything, and a reader ignores
+//! a stored mode that is less strict than the run's own mode. A forged record can therefore block a
+//! run, but cannot give it more permissions.
 
 use pitcrew_protocol::ApiError;
 use serde::{Deserialize, Serialize};
@@ -9,38 +10,39 @@ use serde::{Deserialize, Serialize};
 use crate::Team;
 use crate::document::Document;
 
-/// The bounds that the command line of a run set.
+/// The limits from the command line of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RunBounds {
-    /// Rules that forbid calls.
+    /// Permission rules that deny calls.
     pub deny: Vec<String>,
-    /// Rules that have calls asked for.
+    /// Permission rules under which a call must ask for permission.
     pub ask: Vec<String>,
-    /// The permission mode.
+    /// The permission mode of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Whether commands run in a sandbox.
+    /// Whether shell commands run in a sandbox.
     pub sandbox: bool,
-    /// Model calls of any one agent.
+    /// The maximum number of model calls of each agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
-    /// Cost of the whole team, in US dollars.
+    /// The maximum cost of the whole team, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
-    /// Teammates at one time.
+    /// The maximum number of teammates at one time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_teammates: Option<u32>,
-    /// Where teammates live.
+    /// The place where teammates run, such as in-process or in panes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teammate_mode: Option<String>,
     /// The program that runs teammates in panes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teammate_program: Option<String>,
-    /// The model of teammates that name none.
+    /// The model of teammates whose spawn call names no model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teammate_model: Option<String>,
-    /// The flags that freed the run, as they were given. They are shown, and never applied.
+    /// The command-line flags that removed restrictions from the run, as the person typed them.
+    /// They are displayed only, never applied.
     pub freed_by: Vec<String>,
 }
 
@@ -49,7 +51,7 @@ impl Document for RunBounds {
 }
 
 impl Team {
-    /// Keeps the bounds of the run that begins, in the place of those of the run before.
+    /// Stores the limits of the starting run in place of those of the previous run.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -61,7 +63,7 @@ impl Team {
         .await
     }
 
-    /// The bounds of the run before; none set for a team that has had no run.
+    /// Returns the limits of the previous run. For a team that has had no run, no limit is set.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails or the record cannot be read.

@@ -1,7 +1,9 @@
-//! Mail that goes to its receiver's conversation by another way than its inbox, such as the message socket of another client.
+//! Mail that reaches its receiver's conversation by another way than its inbox, such as the message
+//! socket of another client.
 //!
-//! The message is in the inbox first, and stays there as its record. Whoever then marks it as read, under the inbox's lock,
-//! brings it to the receiver: its client, which reads the inbox, or we. The way itself is `runtime`'s.
+//! The message is always written to the inbox first, and stays there as its record. The process
+//! that then marks it as read, under the inbox's lock, must deliver it: either the receiver's
+//! client, which reads the inbox, or pitcrew. The crate `runtime` implements the other way.
 
 use pitcrew_protocol::{AgentName, ApiError, Frame, MessageId, TeamConfig};
 use pitcrew_store::Event;
@@ -13,8 +15,9 @@ use crate::ours::SpawnRecord;
 use pitcrew_store::UnreadLimit;
 
 impl Team {
-    /// Takes a text out of the unread mail of `to`, to bring it there by another way. `None` when its receiver has taken it
-    /// already, or when it carries a frame: those are read from inboxes only.
+    /// Claims one unread text message of `to`, so that the caller can deliver it by another way.
+    /// Returns `None` if the receiver has already taken it, or if it carries a frame: clients read
+    /// frames from inboxes only.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -28,21 +31,22 @@ impl Team {
             return Ok(None);
         };
         let inbox = to.inbox_file();
+        // Only one of two callers marks the message as read. The other one must not deliver it too.
         let claimed = self
             .ask(self.backend().acknowledge(self.dir(), &inbox, std::slice::from_ref(id)))
             .await?;
         Ok(claimed.contains(id).then_some(mail))
     }
 
-    /// Notes that claimed mail was handed over.
+    /// Records that claimed mail was delivered.
     pub async fn handed_over(&self, to: &AgentName, id: &MessageId) {
         self.note([Event::MessageAcknowledged { id: id.clone(), to: to.clone() }]).await;
     }
 
-    /// Puts claimed mail that could not be handed over into the inbox again, as a new message.
+    /// Puts claimed mail that could not be delivered back into the inbox, as a new message.
     ///
     /// # Errors
-    /// As for every message; then it is told as dead.
+    /// The errors of every delivery; in that case the message is recorded as dead.
     pub async fn put_back(&self, to: &AgentName, mail: Mail) -> Result<Receipt, ApiError> {
         let id = self.teams().entropy().message_id(self.now_ms())?;
         let reason = format!("sent again as {}", id.0);
@@ -61,7 +65,8 @@ impl Team {
     }
 }
 
-/// Whether the lead of a session reads its inbox now: only while it has a named teammate of its own. Of other teams `true`.
+/// Whether the lead reads its inbox now. The lead of a session reads it only while the session has
+/// a named teammate of its own. For other teams the result is always `true`.
 #[must_use]
 pub fn lead_reads_inbox(config: &TeamConfig) -> bool {
     !config.is_session_dialect()

@@ -1,14 +1,15 @@
-//! Time, as operations are told it: no operation asks the system itself, so that a simulation can say what time it is.
+//! The clock of the operations. No operation asks the system for the time, so a simulation can set
+//! the time.
 
 use jiff::Timestamp;
 
-/// Says what time it is.
+/// A source of the current time.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// Milliseconds since 1970.
+    /// Returns the current time in milliseconds since 1970.
     fn now_ms(&self) -> i64;
 }
 
-/// The system's own clock.
+/// The clock of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -18,7 +19,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A time as the wire writes it: ISO 8601, UTC, milliseconds, `Z`.
+/// Formats a time as messages carry it: ISO 8601, UTC, milliseconds, `Z`.
 pub(crate) fn wire_time(ms: i64) -> String {
     format!("{:.3}", Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH))
 }

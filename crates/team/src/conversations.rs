@@ -1,6 +1,7 @@
-//! The conversations of teammates that another client runs: the id by which the client keeps each, and which mail was written
-//! to its socket and is not known to be in the conversation. What such mail comes to is decided here; reading a conversation
-//! is `runtime`'s.
+//! The conversations of teammates that another client runs. For each teammate this module stores
+//! the client's conversation id, and the messages that were written to the client's socket but not
+//! yet seen in the conversation. It decides what happens to such messages. The crate `runtime`
+//! reads the conversations.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,17 +15,19 @@ use crate::document::Document;
 use crate::entropy::made_id;
 use crate::mail::Mail;
 
-/// The conversation of a teammate with another client.
+/// The current conversation of a teammate that another client runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientConversation {
-    /// The id by which the client keeps it: a UUID.
+    /// The client's id of the conversation, a UUID.
     pub id: String,
-    /// Since when mail is for it, in milliseconds since 1970: what was sent before was for the conversation before it.
+    /// Messages sent from this time on belong to this conversation, in milliseconds since 1970.
+    /// Earlier ones belonged to the previous conversation.
     pub since_ms: i64,
-    /// How many model calls of the teammate the journal had when it began.
+    /// The number of the teammate's model calls in the journal when the conversation began.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calls_before: u32,
-    /// Messages that were written to the client's socket and not seen in the conversation since, oldest first.
+    /// Messages that were written to the client's socket, but not yet seen in the conversation,
+    /// oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub brought: Vec<MessageId>,
 }
@@ -33,7 +36,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// The document: the conversation of each such teammate.
+/// The stored document: one conversation for each teammate that another client runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ClientConversations {
@@ -45,7 +48,8 @@ impl Document for ClientConversations {
 }
 
 impl Team {
-    /// The conversation of `name`, when it was started by a pitcrew that recorded one.
+    /// Returns the recorded conversation of `name`. An earlier version of pitcrew may have recorded
+    /// none.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -60,13 +64,13 @@ impl Team {
         .await
     }
 
-    /// Records that a new conversation of `name` begins, in place of the one before. Answers with its id.
+    /// Records that a new conversation of `name` replaces the previous one. Returns the new id.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn begin_client_conversation(&self, name: &AgentName) -> Result<String, ApiError> {
         let id = self.teams().entropy().token()?;
-        // What nobody has taken yet is for it as well.
+        // Mail that is still unread now also belongs to the new conversation.
         let since_ms = self
             .unread(name)
             .await?
@@ -88,8 +92,8 @@ impl Team {
         Ok(id)
     }
 
-    /// Records that a message is written to the socket of `name`, whose client is in this conversation; before it is, so that
-    /// a crash loses nothing.
+    /// Records that a message is about to be written to the socket of `name`, whose client is in
+    /// `conversation`. The caller does this before it writes, so that a crash loses nothing.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -103,7 +107,8 @@ impl Team {
         self.edit_document(move |all: &mut ClientConversations| {
             let known = all.conversations.entry(name.clone()).or_default();
             if known.id != conversation {
-                // The lead of a session begins its conversations by itself.
+                // The lead of a session starts new conversations by itself, so its recorded id may
+                // be out of date.
                 *known = ClientConversation {
                     id: conversation.clone(),
                     ..ClientConversation::default()
@@ -115,7 +120,7 @@ impl Team {
         .await
     }
 
-    /// Notes that messages which were written to the socket of `name` are in its conversation.
+    /// Records that messages from the socket of `name` are now in its conversation.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -126,7 +131,7 @@ impl Team {
         self.forget_brought(name, ids).await
     }
 
-    /// Takes messages off the list of those that were written to the socket of `name`.
+    /// Removes messages from the list of those that were written to the socket of `name`.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -148,26 +153,30 @@ impl Team {
         .await
     }
 
-    /// All mail of `name` that is known, in the order in which it was sent: what is in its inbox, and what has left it. What
-    /// another client sent and its receiver took out of the file is not known.
+    /// Returns all known mail of `name` in the order of sending: the messages in its inbox and
+    /// those that have left it. A message that another client sent and that the receiver removed
+    /// from the inbox file is not known.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn known_mail(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
         let mut mail = self.past_mail(name).await?;
         mail.extend(self.mail(name).await?);
+        // Messages that were moved out of the inbox can be newer than some that are still in it.
         mail.sort_by_key(sent_at_ms);
         Ok(mail)
     }
 
-    /// The id under which a message is sent again: the same each time, so that a crash between its two notes sends it once.
+    /// The id of a message that is sent again. It is always the same, so a crash during the repeat
+    /// cannot send it twice.
     #[must_use]
     pub fn again_id(&self, id: &MessageId) -> MessageId {
         made_id(&[self.dir().as_str(), "again", &id.0])
     }
 
-    /// Notes of the messages that the client of a member has taken that it has, as far as nobody did: once the member is gone,
-    /// nobody can tell by its inbox. What was never read must be noted before.
+    /// Records as received every message that the client of a member has taken, if the journal has
+    /// no end for it yet. After the member is gone, its inbox no longer shows this. The caller must
+    /// first record the messages that the model never read.
     pub(crate) async fn note_taken(&self, name: &AgentName) -> Result<(), ApiError> {
         let mut taken = self.known_mail(name).await?;
         taken.retain(|mail| mail.message.is_read());
@@ -175,6 +184,7 @@ impl Team {
             return Ok(());
         }
         let (journal, _) = self.ask(self.backend().journal_since(self.dir(), 0)).await?;
+        // A message that is already recorded as read or dead must not get a second, different end.
         let told: HashSet<&MessageId> =
             journal.iter().filter_map(|entry| settled(&entry.event)).collect();
         let untold = taken.into_iter().map(|mail| mail.id).filter(|id| !told.contains(id));
@@ -187,8 +197,9 @@ impl Team {
         Ok(())
     }
 
-    /// Puts a message into the inbox of `to` once more, since the process that had taken it ended before its model had it.
-    /// With `remark`, a line in front of the text says so. `None` when that was done before, or the message is dead.
+    /// Puts a message into the inbox of `to` again, because the process that took it ended before
+    /// its model read it. With `remark`, a line before the text explains this. Returns `None` if
+    /// the message was already sent again or is dead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -203,6 +214,8 @@ impl Team {
         }
         let id = self.again_id(&mail.id);
         let is_sent = |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: sent, .. } if *sent == id);
+        // A crash can come between the repeated message and the record that the first one is dead.
+        // Then only the record is missing.
         let was_sent = self.journal_of(&id).await?.iter().any(is_sent);
         let text = match remark {
             Some(remark) if mail.frame.is_none() => format!("{remark}\n{}", mail.message.text),
@@ -219,6 +232,8 @@ impl Team {
         };
         let receipt = if was_sent { None } else { Some(self.deliver(letter).await?) };
         let reason = format!("sent again as {id}");
+        // The repeated message is delivered first. A crash in between leaves both messages in the
+        // inbox, but loses neither.
         self.ask(self.backend().acknowledge(
             self.dir(),
             &to.inbox_file(),
@@ -229,8 +244,8 @@ impl Team {
         Ok(receipt)
     }
 
-    /// Notes that a message which the client of `gone` took never reached its model; its sender is told. Says whether that is
-    /// news: a message that was sent again, or told to be dead, is neither.
+    /// Records that the client of `gone` took a message, but its model never read it, and informs
+    /// the sender. Returns false if the message was already sent again or recorded as dead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -246,7 +261,7 @@ impl Team {
         Ok(true)
     }
 
-    /// Puts words of the lead's own process into the inbox of a teammate of another client.
+    /// Puts a text of the lead's process into the inbox of a teammate that another client runs.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -263,7 +278,7 @@ impl Team {
         .await
     }
 
-    /// Whether it was told of a message that it will not be delivered.
+    /// Whether the journal records the message as dead.
     async fn is_settled(&self, id: &MessageId) -> Result<bool, ApiError> {
         let is_dead = |entry: &JournalEntry| matches!(&entry.event, Event::MessageDead { id: dead, .. } if dead == id);
         Ok(self.journal_of(id).await?.iter().any(is_dead))
@@ -274,7 +289,7 @@ impl Team {
     }
 }
 
-/// The message that an event tells the end of.
+/// Returns the message whose delivery ended with this event, because it was read or is dead.
 fn settled(event: &Event) -> Option<&MessageId> {
     match event {
         Event::MessageAcknowledged { id, .. } | Event::MessageDead { id, .. } => Some(id),
@@ -282,7 +297,7 @@ fn settled(event: &Event) -> Option<&MessageId> {
     }
 }
 
-/// When a message was sent, in milliseconds since 1970; 0 when it does not say.
+/// The time when a message was sent, in milliseconds since 1970; 0 if it has no time.
 #[must_use]
 pub fn sent_at_ms(mail: &Mail) -> i64 {
     let at = mail.message.timestamp.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());

@@ -1,4 +1,4 @@
-//! Putting messages into inboxes, with a receipt; and telling which will never be delivered.
+//! Delivers messages to inboxes with a receipt, and reports messages that will never be delivered.
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Frame, Message, MessageId, TeamConfig};
 use pitcrew_store::{Appended, Event, JournalEntry, JournalOf, StoreError, UnreadLimit};
@@ -9,40 +9,40 @@ use crate::ended::MemberEnd;
 use crate::entropy::made_id;
 use crate::{Team, refusal};
 
-/// The characters in front of a text that would otherwise be taken for a frame: a word joiner, which is not seen, is no
-/// white space of JSON, and so makes every reader, the reference client's too, take what follows for text.
+/// The character before a text that looks like a frame: a word joiner. It is invisible and is not
+/// JSON white space, so every reader, including the reference client, takes the message for text.
 const MASK: char = '\u{2060}';
 
-/// How long the unread mail of a member that nobody runs waits for somebody who does, in milliseconds: a day, so that a team
-/// that was killed in the evening goes on in the morning with nothing lost.
+/// How long unread mail waits for a member that no process runs, in milliseconds: one day. A team
+/// that was killed in the evening then continues in the morning without a lost message.
 pub const MAIL_WAITS_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// Where a message stands.
+/// The delivery state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
-    /// It is in the receiver's inbox, durably.
+    /// The message is stored durably in the receiver's inbox.
     Persisted,
-    /// It is in the receiver's conversation.
+    /// The message is in the receiver's conversation.
     Injected,
-    /// It is marked as read.
+    /// The message is marked as read.
     Acknowledged,
-    /// It will not be delivered.
+    /// The message will not be delivered.
     Dead,
 }
 
-/// What a sender gets for a message.
+/// The result of sending a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// The message.
+    /// The id of the sent message.
     pub id: MessageId,
-    /// Whose inbox it is in.
+    /// The member whose inbox has the message.
     pub to: AgentName,
-    /// Where it stands.
+    /// The delivery state of the message.
     pub state: DeliveryState,
 }
 
-/// A message on its way.
+/// A message before it is delivered.
 #[derive(Clone, Debug)]
 pub(crate) struct OutgoingMessage {
     pub(crate) id: MessageId,
@@ -51,13 +51,14 @@ pub(crate) struct OutgoingMessage {
     pub(crate) to: AgentName,
     pub(crate) text: String,
     pub(crate) summary: Option<String>,
-    /// How much unread mail its receiver may have. Frames and what the team itself writes have no limit: a handshake must
-    /// not wait for somebody who reads too slowly, and each of them answers to one call, task or end.
+    /// The maximum number of unread messages in the receiver's inbox. Frames and messages of the
+    /// team itself have no limit: a handshake must not wait for a slow reader, and each one belongs
+    /// to one call, one task or one end of a member.
     pub(crate) limit: UnreadLimit,
 }
 
 impl OutgoingMessage {
-    /// A letter that carries `frame`; its sender must have been checked.
+    /// Builds a message that carries `frame`. The caller must have checked the sender.
     pub(crate) fn of_frame(
         id: MessageId,
         from: &str,
@@ -77,8 +78,8 @@ impl OutgoingMessage {
     }
 }
 
-/// A frame as the text of a message. Its texts spell `<` as JSON may, since other clients put frames into a conversation
-/// as they are, and a tag in one would be a tag there.
+/// Returns a frame as the text of a message. It escapes `<` as `\u003c`. Other clients copy frames
+/// into a conversation unchanged, where a tag inside a frame would act as a real tag.
 pub(crate) fn frame_text(frame: impl Into<Frame>) -> Result<String, ApiError> {
     let text = frame
         .into()
@@ -88,14 +89,15 @@ pub(crate) fn frame_text(frame: impl Into<Frame>) -> Result<String, ApiError> {
 }
 
 impl Team {
-    /// Puts a letter into its receiver's inbox. A letter with an id that is there already is not put there again.
+    /// Puts a message into its receiver's inbox. If the inbox already has a message with this id,
+    /// it adds nothing.
     pub(crate) async fn deliver(&self, letter: OutgoingMessage) -> Result<Receipt, ApiError> {
         let OutgoingMessage { id, from, color, to, text, summary, limit } = letter;
         if self.was_taken(&id).await? {
             return Ok(Receipt { id, to, state: DeliveryState::Persisted });
         }
         let frame = Frame::detect(&text);
-        // A message that carries a frame has the frame's time, in every recording.
+        // In every recording, a message that carries a frame has the same time as the frame.
         let made_at = frame.as_ref().and_then(Frame::timestamp).map(str::to_owned);
         let frame = frame.map(|frame| frame.kind().to_owned());
         let at = made_at.unwrap_or_else(|| wire_time(self.now_ms()));
@@ -111,8 +113,9 @@ impl Team {
             }
         }
         self.note([Event::MessagePersisted { id: id.clone(), from, to: to.clone(), frame }]).await;
-        // The receiver may have ended since it was looked up, and its mail been told as dead before this was in it.
-        // A config that cannot be read just then takes nothing back: the message is on disk.
+        // The receiver may have ended since the lookup, and its mail may have been recorded as dead
+        // before this message arrived. If the config cannot be read now, the delivery counts,
+        // because the message is on disk.
         if self.config().await.is_ok_and(|config| config.member(to.as_str()).is_none()) {
             self.bury(&to, std::slice::from_ref(&id), &to).await?;
             return Err(undeliverable(&to, &id, self.end_of(&to).await));
@@ -120,7 +123,8 @@ impl Team {
         Ok(Receipt { id, to, state: DeliveryState::Persisted })
     }
 
-    /// Whether a call that is made again has sent this already, and a session's client has taken it out of the inbox since.
+    /// Whether an earlier attempt of the same call already sent this message, and a session's
+    /// client has removed it from the inbox since.
     async fn was_taken(&self, id: &MessageId) -> Result<bool, ApiError> {
         if !self.config().await?.is_session_dialect() {
             return Ok(false);
@@ -131,7 +135,8 @@ impl Team {
         Ok(journal.iter().any(is_it))
     }
 
-    /// Notes that messages will not be delivered since `gone` has ended, and takes them out of the unread mail of `to`.
+    /// Records that messages will not be delivered because `gone` has ended, and marks them as read
+    /// in the inbox of `to`.
     pub(crate) async fn bury(
         &self,
         to: &AgentName,
@@ -144,18 +149,21 @@ impl Team {
         Ok(())
     }
 
-    /// Notes that a message to a member that has ended is not delivered, and answers with the error for its sender.
+    /// Records that a message to an ended member is not delivered, and returns the error for its
+    /// sender.
     pub(crate) async fn dead_letter(&self, to: &AgentName, id: &MessageId) -> ApiError {
         let end = self.end_of(to).await;
         self.note([dead(to, id, to, end)]).await;
         undeliverable(to, id, end)
     }
 
-    /// Gives up the unread mail that a member nobody runs was sent more than [`MAIL_WAITS_MS`] ago; its senders are told.
-    /// What is younger waits for whoever runs the member next. The caller must know that nobody does.
+    /// Gives up unread mail that was sent to a member more than [`MAIL_WAITS_MS`] ago, and informs
+    /// the senders. Younger mail waits for the next process that runs the member. The caller must
+    /// know that no process runs the member now.
     ///
     /// # Errors
-    /// `internal_error` when the store fails; what was given up by then is.
+    /// `internal_error` when the store fails. Messages that were given up before the failure stay
+    /// given up.
     pub async fn bury_overdue(&self, name: &AgentName) -> Result<Vec<MessageId>, ApiError> {
         let since_ms = self.now_ms().saturating_sub(MAIL_WAITS_MS);
         let is_overdue = |message: &Message| {
@@ -164,6 +172,7 @@ impl Team {
             sent.is_some_and(|at| at.as_millisecond() < since_ms)
         };
         let unread = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
+        // A message without a readable time is never overdue, because its age is unknown.
         let overdue =
             unread.iter().filter(|stored| !stored.message.is_read() && is_overdue(&stored.message));
         let why = format!("nobody ran {name} for a day");
@@ -204,7 +213,8 @@ impl Team {
         self.backend().acknowledge(self.dir(), &name.inbox_file(), ids).await.map(drop)
     }
 
-    /// The id of a message: new, or for a call that can be repeated always the same.
+    /// Returns the id of a message: a new one, or always the same one for a call that can be
+    /// repeated.
     pub(crate) fn letter_id(
         &self,
         config: &TeamConfig,
@@ -218,12 +228,13 @@ impl Team {
     }
 }
 
-/// The event of a message that will not be delivered since `gone` has ended.
+/// The journal event for a message that will not be delivered because `gone` has ended.
 fn dead(to: &AgentName, id: &MessageId, gone: &AgentName, end: MemberEnd) -> Event {
     Event::MessageDead { id: id.clone(), to: to.clone(), reason: is_no_member(gone, end) }
 }
 
-/// Why mail to a member that left or was removed is dead. Its process may still run, as another client may have started it.
+/// The reason why mail to a former member is dead. It does not say that the process ended: another
+/// client may still run it.
 pub(crate) fn is_no_member(gone: &AgentName, end: MemberEnd) -> String {
     format!("{gone} is no longer in the team{}", end.in_words())
 }
@@ -240,13 +251,14 @@ fn undeliverable(to: &AgentName, id: &MessageId, end: MemberEnd) -> ApiError {
         .with("state", "dead")
 }
 
-/// Whether `error` is of [`undeliverable`]: the message is dead, and sending it again is of no use.
+/// Whether `error` comes from [`undeliverable`]. The message is dead then, and sending it again
+/// does not help.
 pub(crate) fn is_undeliverable(error: &ApiError) -> bool {
     error.code == ErrorCode::AgentNotFound && error.details.contains_key("message_id")
 }
 
-/// Whether some reader could take `text` for a frame. More than [`Frame::detect`]: other readers know other types, skip
-/// white space, and read JSON that ours refuses.
+/// Whether any client could read `text` as a frame. It accepts more than [`Frame::detect`]: other
+/// clients know other frame types, skip white space, and read JSON that pitcrew's parser refuses.
 pub(crate) fn looks_like_frame(text: &str) -> bool {
     let json_space = [' ', '\t', '\n', '\r'];
     let inner = text.trim_matches(json_space);
@@ -259,7 +271,8 @@ pub(crate) fn looks_like_frame(text: &str) -> bool {
     }
 }
 
-/// The text as it is stored: one that looks like a frame gets a character in front that makes it text for every reader.
+/// Returns the text to store. A text that looks like a frame gets a leading [`MASK`], so that every
+/// reader takes it for text.
 pub(crate) fn as_text(text: &str) -> String {
     if looks_like_frame(text) { format!("{MASK}{text}") } else { text.to_owned() }
 }

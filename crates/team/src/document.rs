@@ -1,7 +1,8 @@
-//! Our own documents of a team: read as tolerantly as other clients' files, and changed without losing what is not known.
+//! pitcrew's own documents of a team. Reading tolerates unknown content, and writing preserves it.
 //!
-//! A document is an object with the version of its form and, mostly, one collection of entries. An entry that cannot be
-//! read is passed over and stays where it is; so does a field that is not known. A document of a later version is refused.
+//! A document is an object with a format version and usually one collection of entries. An entry
+//! that cannot be read is skipped and stays in the file. An unknown field also stays. A document of
+//! a later version is refused.
 
 use pitcrew_protocol::{ApiError, FORMAT_VERSION, VERSION_KEY, newer_document};
 use serde::Serialize;
@@ -19,14 +20,15 @@ use crate::started::StartedMembers;
 use crate::take_over::TakeOver;
 use crate::{Team, refusal};
 
-/// One of our documents.
+/// One of pitcrew's own documents.
 pub(crate) trait Document:
     Default + PartialEq + Clone + Serialize + DeserializeOwned + Send + 'static
 {
-    /// Its name.
+    /// The name of the document.
     const NAME: &'static str;
 
-    /// What an earlier pitcrew wrote, before documents said their version, in the form of today.
+    /// Converts a document that an earlier pitcrew wrote without a format version into the current
+    /// format.
     #[must_use]
     fn from_earlier(document: Value) -> Value {
         document
@@ -42,16 +44,16 @@ impl Document for Option<TakeOver> {
 pub struct UnreadEntry {
     /// The document's name.
     pub document: &'static str,
-    /// Where it is in the document, such as `started.bob`.
+    /// The place of the entry in the document, such as `started.bob`.
     pub entry: String,
 }
 
-/// A document as it was read.
+/// A parsed document, with the parts that could not be read.
 struct Reading<D> {
     document: D,
-    /// What of it can be read, in the form of today.
+    /// The readable part of the document, in the current format.
     readable: Value,
-    /// What was passed over, in the same form, and where it is.
+    /// The parts that cannot be read, in the current format. `places` names their positions.
     unread: Map<String, Value>,
     places: Vec<String>,
 }
@@ -82,6 +84,8 @@ impl<D: Document> Reading<D> {
             }
             Err(error) => error,
         };
+        // Drop single entries only after the whole document failed to parse, so that a good
+        // document costs one parse.
         let (readable, unread, places) = sifted::<D>(&whole);
         match D::deserialize(&readable) {
             Ok(document) => Ok(Self { document, readable, unread, places }),
@@ -103,7 +107,8 @@ impl<D: Document> Reading<D> {
         Ok(reading)
     }
 
-    /// What is to be stored for a document that was changed: with all that was not known.
+    /// Returns the value to store after a change. It includes all unknown and unreadable content of
+    /// the old value.
     fn written(&self, after: &D) -> Result<Value, serde_json::Error> {
         let (before, mut new) =
             (serde_json::to_value(&self.document)?, serde_json::to_value(after)?);
@@ -117,13 +122,15 @@ impl<D: Document> Reading<D> {
                     (Some(Value::Object(there)), Value::Object(unread)) => {
                         there.extend(unread.clone())
                     }
-                    // A collection that was none, and still has nothing to hold.
+                    // This value had an unreadable type. Restore the old value, because the edit
+                    // put nothing in its place.
                     (Some(there), unread) if before.get(key) == Some(&*there) => {
                         *there = unread.clone()
                     }
                     (Some(_) | None, _) => {}
                 }
             }
+            // The version is the first field, so that a person who opens the file sees it at once.
             fields.shift_insert(0, VERSION_KEY.to_owned(), FORMAT_VERSION.into());
         }
         Ok(new)
@@ -146,10 +153,11 @@ impl Team {
         Reading::at(stored.as_ref(), &path)
     }
 
-    /// Reads and changes one of our documents; one that is not there yet is `D`'s default.
+    /// Reads and changes one of pitcrew's documents. A missing document counts as `D`'s default.
     ///
     /// # Errors
-    /// What `edit` says; `internal_error` for a document of a later version, or one that cannot be read at all.
+    /// The errors of `edit`; `internal_error` for a document of a later version, or one that cannot
+    /// be read at all.
     pub(crate) async fn edit_document<D: Document, T: Send + 'static>(
         &self,
         mut edit: impl FnMut(&mut D) -> Result<T, ApiError> + Send + 'static,
@@ -172,8 +180,8 @@ impl Team {
         .await
     }
 
-    /// The entries of each of our documents that cannot be read, and so are passed over; an error for a document that is of a
-    /// later version or cannot be read at all.
+    /// Lists the unreadable entries of each pitcrew document. The result has an error for a
+    /// document of a later version, and for one that cannot be read at all.
     pub async fn unread_entries(&self) -> Vec<(&'static str, Result<Vec<UnreadEntry>, ApiError>)> {
         vec![
             (StartedMembers::NAME, self.unread_of::<StartedMembers>().await),
@@ -188,25 +196,26 @@ impl Team {
         ]
     }
 
-    /// Says whether a run can work with the team's records and the inboxes of its members: whether they are whole, and of
-    /// no later version. Entries that cannot be read are passed over. Changes nothing.
+    /// Checks that a run can use the team's documents and the inboxes of its members: they must be
+    /// complete and of no later version. Single unreadable entries are allowed. It changes nothing.
     ///
     /// # Errors
-    /// `internal_error` with the first file that is torn or of a later version.
+    /// `internal_error` with the first file that is damaged or of a later version.
     pub async fn check_records(&self) -> Result<(), ApiError> {
         for (document, unread) in self.unread_entries().await {
-            // Nothing that a run does depends on what commands left running.
+            // A run does not depend on the list of processes that commands left running.
             if document != EscapedProcesses::NAME {
                 unread?;
             }
         }
+        // A run reads and changes every inbox, so a damaged one would stop it later.
         for member in &self.config().await?.members {
             self.unread(&member.name).await?;
         }
         Ok(())
     }
 
-    /// Takes out of a document what cannot be read of it.
+    /// Removes the unreadable parts of a document.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -244,7 +253,7 @@ impl Team {
         .await
     }
 
-    /// Changes what is stored of a document of our version.
+    /// Changes the stored value of a document, and refuses one of a later version.
     async fn change_document<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -269,7 +278,8 @@ fn must_be_of_our_version(stored: Option<&Value>, path: &str) -> Result<(), ApiE
     }
 }
 
-/// A document with the entries only that can be read, those that cannot, and where they are.
+/// Splits a document into its readable entries, its unreadable entries, and the positions of the
+/// unreadable ones.
 fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>) {
     let Value::Object(fields) = whole else { return (whole.clone(), Map::new(), Vec::new()) };
     let (mut readable, mut unread, mut places) = (Map::new(), Map::new(), Vec::new());
@@ -278,7 +288,7 @@ fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>
     let can_be_read = |document: &Value| D::deserialize(document).is_ok();
     for (key, value) in fields {
         match value {
-            // A collection of another kind holds nothing that could be read.
+            // A collection of the wrong type has no readable entry.
             Value::Object(_) if !can_be_read(&alone(key, Map::new().into())) => {
                 unread.insert(key.clone(), value.clone());
                 places.push(key.clone());
@@ -333,7 +343,8 @@ fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>
     (readable.into(), unread, places)
 }
 
-/// Puts into `new` what `whole` has and `before`, which was read of it, has not: fields and entries that are not known.
+/// Copies unknown fields and entries into `new`: those that the stored `whole` has, but that the
+/// parsed `before` lacks.
 fn restore(whole: &Value, before: &Value, new: &mut Value) {
     match (whole, before, new) {
         (Value::Object(whole), Value::Object(before), Value::Object(new)) => {
@@ -341,7 +352,7 @@ fn restore(whole: &Value, before: &Value, new: &mut Value) {
                 match (before.get(key), new.get_mut(key)) {
                     (None, None) => _ = new.insert(key.clone(), value.clone()),
                     (Some(before), Some(new)) => restore(value, before, new),
-                    // It was taken out, or came meanwhile.
+                    // The edit removed this field, or it was added meanwhile.
                     (Some(_), None) | (None, Some(_)) => {}
                 }
             }
@@ -349,7 +360,8 @@ fn restore(whole: &Value, before: &Value, new: &mut Value) {
         (Value::Array(whole), Value::Array(before), Value::Array(new))
             if whole.len() == before.len() =>
         {
-            // Entries of a list have no names: one that did not change is written as it was.
+            // Entries of a list have no names. An unchanged entry is therefore written exactly as
+            // it was stored.
             for entry in new {
                 if let Some(at) = before.iter().position(|known| known == entry)
                     && let Some(was) = whole.get(at)

@@ -1,10 +1,12 @@
-//! Members that a stale config drops, and members that one brings back.
+//! Members that an outdated config removes, and members that it brings back.
 //!
-//! A program that honours no lock can write an older config at any time: a member that was spawned meanwhile is missing
-//! then, and one that was removed is there again. Every removal of ours is noted in `ended.json` before the config
-//! changes, and names are never given twice. So a member that runs, is missing, and is not noted there was dropped; and a
-//! member of ours that is noted there as done was brought back. What another client removes is obeyed where that client
-//! leads: its member has agreed to shut down first, and no longer runs.
+//! A program that honours no lock can write an older config at any time. Then a member that was
+//! spawned meanwhile is missing, and a removed member is there again. pitcrew records each of its
+//! own removals in `ended.json` before it changes the config, and never uses a name twice. So a
+//! running member that is missing and not recorded there was dropped by mistake, and one of
+//! pitcrew's members that is recorded there as finished was brought back by mistake. When another
+//! client leads the team, its removals are respected: a member agrees to shut down first, and no
+//! longer runs.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +16,19 @@ use pitcrew_store::{Event, Overwritten};
 use crate::Team;
 use crate::ours::SpawnRecord;
 
-/// What was mended in a config.
+/// The repairs of a config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MembersMended {
-    /// Members that are in the config again.
+    /// Members that were missing and were added again.
     pub put_back: Vec<AgentName>,
-    /// Members that had ended, and are out of the config again.
+    /// Members that had ended and were removed again.
     pub taken_out: Vec<AgentName>,
 }
 
 impl Team {
-    /// Puts members back that run, and that another program dropped from the config; one that was removed by an operation
-    /// of ours stays away. Takes members of ours out again that ended before.
+    /// Repairs the list of members in the config. It adds running members that another program
+    /// dropped, but not those that pitcrew itself removed. It removes pitcrew's members that had
+    /// already ended.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -58,6 +61,7 @@ impl Team {
             return Ok(mended);
         }
         self.edit_config(move |config: &mut TeamConfig| {
+            // The config may have changed since it was read above, so check each member again.
             config.members.retain(|member| !is_back(member));
             for member in &missing {
                 if config.member(member.name.as_str()).is_none() {

@@ -1,4 +1,4 @@
-//! Edits that answer: what the store applies under its lock, with a value brought out of it.
+//! Edits that return a value. The store applies an edit under its lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,8 @@ use pitcrew_store::TaskTable;
 
 use crate::{Team, refusal};
 
-/// What the last run of an edit answered; an edit may run more than once, and only its last run counts.
+/// The result of the last run of an edit. The store may run an edit several times, and only the
+/// last run counts.
 pub(crate) struct Answer<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Answer<T> {
@@ -27,7 +28,7 @@ impl<T> Answer<T> {
 }
 
 impl Team {
-    /// Changes the tasks by `edit`, all of it or nothing.
+    /// Changes the tasks with `edit`, completely or not at all.
     pub(crate) async fn edit_tasks<T: Send + 'static>(
         &self,
         mut edit: impl FnMut(&mut TaskTable) -> Result<T, ApiError> + Send + 'static,
@@ -41,7 +42,7 @@ impl Team {
         outside.take()
     }
 
-    /// Changes the config by `edit`, which may be applied again to a newer one.
+    /// Changes the config with `edit`. The store may apply `edit` again to a newer config.
     pub(crate) async fn edit_config(
         &self,
         edit: impl Fn(&mut TeamConfig) -> Result<(), ApiError> + Send + Sync + 'static,

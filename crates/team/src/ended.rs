@@ -1,4 +1,5 @@
-//! The members a team had: their names stay known, so that mail to them is told as dead and never mistaken for a typo.
+//! The former members of a team. Their names stay known, so that mail to them is reported as dead
+//! and not as a wrong name.
 
 use pitcrew_protocol::{AgentName, ApiError, same_name};
 use serde::{Deserialize, Serialize};
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Team;
 use crate::document::Document;
 
-/// Everybody that ended, by order of ending.
+/// All former members, in the order in which they ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Ended {
@@ -17,28 +18,29 @@ impl Document for Ended {
     const NAME: &'static str = "ended";
 }
 
-/// A member that ended.
+/// A former member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EndedMember {
     pub(crate) name: AgentName,
     pub(crate) at_ms: i64,
-    /// Whether its tasks are released and its mail is told as dead; false while that is being done.
+    /// Whether its tasks are released and its mail is reported as dead. False while that work is in
+    /// progress.
     pub(crate) settled: bool,
-    /// How it ended.
+    /// The way in which the member ended.
     #[serde(default, skip_serializing_if = "MemberEnd::is_left")]
     pub(crate) end: MemberEnd,
 }
 
-/// How a member ended, as far as its correspondents are to know.
+/// The way in which a member ended, as reported to the other members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum MemberEnd {
-    /// It shut down, left, or was removed.
+    /// The member shut down, left, or was removed.
     #[default]
     Left,
-    /// It failed.
+    /// The member failed.
     Failed,
-    /// It was stopped.
+    /// The member was stopped.
     Stopped,
 }
 
@@ -55,7 +57,7 @@ impl MemberEnd {
         *self == Self::Left
     }
 
-    /// What is said behind "is no longer in the team".
+    /// The words after "is no longer in the team" in a message.
     pub(crate) fn in_words(self) -> &'static str {
         match self {
             Self::Left => "",
@@ -65,7 +67,8 @@ impl MemberEnd {
     }
 }
 
-/// A later version may know more ends; its readers are told no more than that the member is gone.
+/// A later version may know more kinds of ends. This version reports them only as a member that
+/// left.
 impl From<String> for MemberEnd {
     fn from(name: String) -> Self {
         [Self::Failed, Self::Stopped]
@@ -88,7 +91,7 @@ impl Ended {
 }
 
 impl Team {
-    /// The names of everybody that ended, by order of ending.
+    /// Returns the names of all former members, in the order in which they ended.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -96,12 +99,12 @@ impl Team {
         Ok(self.ended().await?.members.into_iter().map(|member| member.name).collect())
     }
 
-    /// Everybody that ended.
+    /// Returns all former members.
     pub(crate) async fn ended(&self) -> Result<Ended, ApiError> {
         self.read_document().await
     }
 
-    /// Notes that `name` ends, and how; what follows from it is still to be done.
+    /// Records that `name` ends, and in which way. Its tasks and mail are still to be handled.
     pub(crate) async fn note_ended(
         &self,
         name: &AgentName,
@@ -112,6 +115,8 @@ impl Team {
             match ended.members.iter_mut().find(|m| m.name == noted.name) {
                 Some(there) => {
                     there.settled = false;
+                    // A repeated removal may give no specific reason (`Left`). A known reason
+                    // stays.
                     if there.end == MemberEnd::Left {
                         there.end = noted.end;
                     }
@@ -123,7 +128,7 @@ impl Team {
         .await
     }
 
-    /// Notes that all that follows from the end of `name` is done.
+    /// Records that the tasks and mail of the former member `name` are handled.
     pub(crate) async fn note_settled(&self, name: &AgentName) -> Result<(), ApiError> {
         let gone = name.clone();
         self.edit_document(move |ended: &mut Ended| {
@@ -135,7 +140,7 @@ impl Team {
         .await
     }
 
-    /// How `name` ended; [`MemberEnd::Left`] for somebody of whom nothing is noted.
+    /// Returns the way in which `name` ended, or [`MemberEnd::Left`] if none is recorded.
     pub(crate) async fn end_of(&self, name: &AgentName) -> MemberEnd {
         let ended = self.ended().await;
         ended.ok().and_then(|ended| Some(ended.member(name.as_str())?.end)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Ids that nobody can guess, and ids that a repeated call makes again.
+//! Random ids that cannot be guessed, and fixed ids that a repeated call produces again.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,17 +7,18 @@ use rand::rngs::{StdRng, SysRng};
 use rand::{Rng as _, SeedableRng as _, TryRng as _};
 use uuid::Uuid;
 
-/// The characters after the time in the id of a permission request, as many as make it unguessable: 12 of base 36 are 62 bits.
+/// The number of random characters in the id of a permission request. 12 characters of base 36 are
+/// 62 bits, which makes the id impossible to guess.
 const REQUEST_CHARS: usize = 12;
 
 const BASE_36: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// Where randomness comes from.
+/// The source of random numbers.
 #[derive(Debug)]
 pub(crate) enum Entropy {
-    /// The system's generator.
+    /// The random generator of the operating system.
     System,
-    /// A generator that says the same again for the same seed; for simulations.
+    /// A generator that repeats its numbers for the same seed, for simulations.
     Seeded(Box<Mutex<StdRng>>),
 }
 
@@ -42,14 +43,14 @@ impl Entropy {
         Ok(bytes)
     }
 
-    /// A new message id: a UUID of version 7, so that ids sort by time.
+    /// Returns a new message id: a UUID of version 7, so that ids sort by time.
     pub(crate) fn message_id(&self, now_ms: i64) -> Result<MessageId, ApiError> {
         let ms = u64::try_from(now_ms).unwrap_or(0);
         let id = uuid::Builder::from_unix_timestamp_millis(ms, &self.bytes()?).into_uuid();
         Ok(MessageId(id.to_string()))
     }
 
-    /// `<ms>-<random>`, what follows `perm-` in the id of a permission request.
+    /// Returns `<ms>-<random>`, the part after `perm-` in the id of a permission request.
     pub(crate) fn request_stem(&self, now_ms: i64) -> Result<String, ApiError> {
         let mut random = u128::from_le_bytes(self.bytes()?);
         let mut stem = format!("{now_ms}-");
@@ -61,21 +62,22 @@ impl Entropy {
         Ok(stem)
     }
 
-    /// What a key is made from.
+    /// Returns the random bytes for a new key.
     pub(crate) fn seed(&self) -> Result<[u8; 32], ApiError> {
         self.bytes()
     }
 
-    /// A random UUID.
+    /// Returns a random UUID.
     pub(crate) fn token(&self) -> Result<String, ApiError> {
         Ok(uuid::Builder::from_random_bytes(self.bytes()?).into_uuid().to_string())
     }
 }
 
-/// The message id made from `parts`: the same parts make the same id, in any process.
+/// Returns the message id for `parts`. The same parts give the same id in every process.
 pub(crate) fn made_id(parts: &[&str]) -> MessageId {
     let mut says = String::from("pitcrew");
     for part in parts {
+        // The length separates the parts, so that different parts never join to the same text.
         says.push_str(&format!("\n{}:{part}", part.len()));
     }
     MessageId(Uuid::new_v5(&Uuid::NAMESPACE_OID, says.as_bytes()).to_string())

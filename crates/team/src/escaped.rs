@@ -1,7 +1,8 @@
-//! Processes that a command of an agent left running, and that nothing finds once the agent's process is killed.
+//! Processes that an agent's command left running, and that nothing can find after the agent's
+//! process is killed.
 //!
-//! They are recorded so that a person can be told of them. A record is a file that anybody can forge: nothing is ever
-//! signalled because of one.
+//! They are recorded so that a person can learn of them. Any program can forge a record, so pitcrew
+//! never sends a signal to a process because of one.
 
 use pitcrew_protocol::{AgentName, ApiError, ProcessRef};
 use serde::{Deserialize, Serialize};
@@ -9,22 +10,23 @@ use serde::{Deserialize, Serialize};
 use crate::Team;
 use crate::document::Document;
 
-/// A process that outlived the command of an agent that started it.
+/// A process that still runs after the agent's command that started it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Escaped {
-    /// The process.
+    /// The process that still runs.
     pub process: ProcessRef,
-    /// The member after whose command it was found.
+    /// The member whose command started the process.
     pub member: AgentName,
-    /// The beginning of that command.
+    /// The first part of the command that started the process.
     pub command: String,
-    /// The process that runs the member. It ends what is recorded here, unless it is killed first.
+    /// The process that runs the member. It kills the recorded process at its end, unless it is
+    /// killed first.
     pub owner: ProcessRef,
-    /// When it was found, in milliseconds since 1970.
+    /// The time when the process was found, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// The document: every such process that is not known to have ended.
+/// The stored document: every such process that is not known to have ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct EscapedProcesses {
@@ -36,7 +38,7 @@ impl Document for EscapedProcesses {
 }
 
 impl Team {
-    /// Records processes that are not recorded yet; answers with those.
+    /// Records processes that are not recorded yet, and returns them.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -50,7 +52,7 @@ impl Team {
         .await
     }
 
-    /// Every recorded process that is not known to have ended.
+    /// Returns every recorded process that is not known to have ended.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -58,7 +60,7 @@ impl Team {
         Ok(self.read_document::<EscapedProcesses>().await?.escaped)
     }
 
-    /// Takes out the records of processes that have ended.
+    /// Deletes the records of processes that have ended.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.

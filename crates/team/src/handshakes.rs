@@ -1,5 +1,6 @@
-//! The handshakes: shutting down, approving plans, allowing tools. Who may ask and answer is decided here; that an answer
-//! is given once, to the right request, is the ledger's (`requests`).
+//! The three handshakes between lead and teammate: shutdown, plan approval and tool permission.
+//! This module decides who may ask and who may answer. The module `requests` makes sure that each
+//! request gets only one answer.
 
 use pitcrew_protocol::{
     AgentName, ApiError, Foreign, Frame, LEAD_NAME, Member, PermissionRequest, PermissionResponse,
@@ -20,71 +21,73 @@ use crate::{Team, refusal};
 /// A request that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The request.
+    /// The id of the request.
     pub request_id: String,
-    /// The receipt of the message that carries it.
+    /// The receipt of the message that carries the request.
     pub receipt: Receipt,
-    /// Whether it was answered before, when the same call sent it: then the answer is, or was, in the asker's inbox.
+    /// Whether the request was already answered after an earlier attempt of the same call. The
+    /// answer is or was in the asker's inbox then.
     pub is_answered: bool,
 }
 
-/// What became of the answer to a request that was answered.
+/// The result of a search for the answer to an answered request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnswerFound {
-    /// It is in the asker's inbox.
+    /// The answer is in the asker's inbox.
     There(Box<Mail>),
-    /// It is there, and the lead that signed it is not known yet.
+    /// The answer is in the asker's inbox, but the key of the lead that signed it is not known yet.
     Waits,
-    /// It is not there, or is not to be believed.
+    /// The answer is not in the inbox, or its signature is not valid.
     Lost,
 }
 
-/// What a teammate wants leave for.
+/// The tool call for which a teammate asks permission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PermissionAsk {
-    /// The tool.
+    /// The name of the tool.
     pub tool_name: String,
-    /// The call; asking again for the same call asks nothing new.
+    /// The id of the tool call. Asking again for the same call creates no new request.
     pub tool_use_id: String,
-    /// What the call is for.
+    /// A description of the purpose of the call.
     pub description: String,
-    /// The call's input.
+    /// The input of the tool call.
     pub input: Value,
-    /// What would allow it from now on.
+    /// Permission updates that would allow such calls in the future.
     pub suggestions: Vec<Value>,
-    /// The digest of the tool and the input; an answer that was given to another one is refused.
+    /// The digest of the tool and the input. An answer for another digest is refused.
     pub digest: Option<String>,
 }
 
-/// The lead's answer to such a request.
+/// The lead's answer to a permission request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PermissionAnswer {
-    /// The call may be made.
+    /// The tool call is allowed.
     Allow {
-        /// With this input.
+        /// The input that the tool must run with.
         updated_input: Value,
-        /// What is allowed from now on.
+        /// Permission updates that allow such calls in the future.
         updates: Vec<Value>,
-        /// The digest of the tool and the input that were shown to whoever allows it.
+        /// The digest of the tool and the input that the person or agent saw before it allowed the
+        /// call.
         digest: Option<String>,
     },
-    /// The call may not be made.
+    /// The tool call is denied.
     Deny {
-        /// Why.
+        /// The reason for the denial.
         reason: String,
     },
 }
 
-/// What a member is asked that is to shut down.
+/// A shutdown request before it is sent.
 pub(crate) struct ShutdownAsk<'a> {
     pub(crate) recipient: &'a str,
     pub(crate) reason: Option<String>,
-    /// Whether the run asks on its way out.
+    /// Whether the run asks because it is ending.
     pub(crate) is_parting: bool,
 }
 
 impl Team {
-    /// Asks the lead to approve the plan of `member`; a repeated `call` asks nothing new.
+    /// Asks the lead to approve the plan of `member`. A repeated `call` creates no new request.
     ///
     /// # Errors
     /// `agent_not_found`, `internal_error`.
@@ -100,7 +103,7 @@ impl Team {
         let (team, call) = (self.clone(), call.map(str::to_owned));
         let (path, content) = (path.to_owned(), content.to_owned());
         let draft = move |at_ms: i64| {
-            // Other clients show their model no id of another form.
+            // Other clients show a request id to their model only if the id has this form.
             let id = format!("plan_approval-{at_ms}@{}@{}", speaker.name, config.name);
             let frame = PlanApprovalRequest {
                 kind: PlanApprovalRequest::TYPE.into(),
@@ -125,7 +128,8 @@ impl Team {
         Ok(Asked { request_id, receipt, is_answered })
     }
 
-    /// Asks the lead for leave to call a tool; asking again for the same call asks nothing new.
+    /// Asks the lead for permission to call a tool. Asking again for the same call creates no new
+    /// request.
     ///
     /// # Errors
     /// `agent_not_found`, `internal_error`.
@@ -147,7 +151,7 @@ impl Team {
         Ok(Asked { request_id, receipt, is_answered })
     }
 
-    /// Asks once more, under the same id, for a permission whose answer was lost.
+    /// Sends a permission request again under the same id, because its answer was lost.
     ///
     /// # Errors
     /// `agent_not_found`, `internal_error`.
@@ -165,7 +169,8 @@ impl Team {
         Ok(receipt)
     }
 
-    /// Looks for the answer to a permission request of `member` in its inbox, whether it is read or not.
+    /// Looks in the inbox of `member` for the answer to its permission request, among read and
+    /// unread messages.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -188,6 +193,8 @@ impl Team {
             !stored.message.is_read()
                 && Frame::detect(&stored.message.text).as_ref().is_some_and(answers)
         };
+        // An unread answer that did not pass the signature check may still be valid once the new
+        // lead's key is known.
         Ok(if stored.iter().any(is_unread) { AnswerFound::Waits } else { AnswerFound::Lost })
     }
 
@@ -216,11 +223,12 @@ impl Team {
         Ok(request)
     }
 
-    /// Answers a teammate's permission request, as the lead.
+    /// Answers a teammate's permission request as the lead.
     ///
     /// # Errors
-    /// `permission_denied` for everybody else, `invalid_status` for an unknown or spent request, and for one whose call is
-    /// another than the one that was shown.
+    /// `permission_denied` for every caller except the lead. `invalid_status` for an unknown or
+    /// already answered request, and for a request whose tool call differs from the one that was
+    /// shown.
     pub async fn answer_permission(
         &self,
         actor: &Actor,
@@ -236,7 +244,8 @@ impl Team {
             PermissionAnswer::Allow { updated_input, updates, digest } => {
                 let mut response =
                     json!({ "updated_input": updated_input, "permission_updates": updates });
-                // Other clients ask without one, and are answered in the recorded form.
+                // Requests of other clients have no digest. Their answers keep the recorded form,
+                // without a digest.
                 if let (Some(shown), Some(fields)) = (&digest, response.as_object_mut())
                     && self
                         .requests()
@@ -260,6 +269,8 @@ impl Team {
             error,
             foreign: Foreign::default(),
         };
+        // The digest binds the answer to the call that was shown. An answer to another call is
+        // refused.
         let mut reply =
             self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
         reply.digest = digest;
@@ -275,8 +286,9 @@ impl Team {
         Ok(receipt)
     }
 
-    /// Takes note that `member` has an answer to its permission request that the lead did not give, such as that of a person
-    /// beside the member: the request is spent, and out of the lead's unread mail. One that is answered stays as it is.
+    /// Records that the permission request of `member` was answered by someone other than the lead,
+    /// for example by the person at the member's terminal. The request is then closed, and its
+    /// message leaves the lead's unread mail. An already answered request stays unchanged.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -287,7 +299,7 @@ impl Team {
         approved: bool,
     ) -> Result<(), ApiError> {
         let message = self.teams().entropy().message_id(self.now_ms())?;
-        // No frame is to be sent, so none is unsent.
+        // This answer sends no frame, so `unsent` stays empty.
         let answer = Answer {
             approved,
             at_ms: self.now_ms(),
@@ -307,11 +319,12 @@ impl Team {
         Ok(())
     }
 
-    /// Asks a member to shut down because the run ends. The request is void when the run is over:
-    /// [`Team::void_parting_requests`].
+    /// Asks a member to shut down because the run is ending. After the run,
+    /// [`Team::void_parting_requests`] makes the request void.
     ///
     /// # Errors
-    /// `agent_not_found`, `permission_denied` for every handle but the lead's own, `internal_error`.
+    /// `agent_not_found`, `permission_denied` for every handle except the lead's own,
+    /// `internal_error`.
     pub async fn ask_to_part(&self, member: &AgentName, reason: &str) -> Result<(), ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(&Actor::Lead, &config)?;
@@ -358,7 +371,8 @@ impl Team {
         let (team, from, asked) = (self.clone(), speaker.clone(), to.clone());
         let call = call.map(str::to_owned);
         let draft = move |at_ms: i64| {
-            // As with a plan's.
+            // Other clients show a request id to their model only if the id has this form, as with
+            // plan approvals.
             let id = format!("shutdown-{at_ms}@{asked}");
             let frame = ShutdownRequest {
                 kind: ShutdownRequest::TYPE.into(),
@@ -406,7 +420,8 @@ impl Team {
             && !reason.trim().is_empty()
             && self.is_asked_to_shut_down(&speaker.name, request_id).await?
         {
-            // The recorded frame has no place for last words.
+            // The recorded approval frame has no field for a text, so the text goes in its own
+            // message first.
             self.send_text(config, speaker, LEAD_NAME, reason.clone(), None, call).await?;
         }
         let frame = shutdown_frame(request_id, member, approve, &reason, wire_time(self.now_ms()));
@@ -463,14 +478,18 @@ impl Team {
         };
         let mut reply =
             self.new_reply(RequestKind::Plan, request_id, speaker, approve, call, frame)?;
+        // The lead names a recipient as well as a request id. A wrong pair must not approve another
+        // member's plan.
         reply.asker = Some(asker.clone());
         let (_, receipt) = self.reply(reply).await?;
         if approve && self.signer.is_some() {
-            // A teammate elsewhere cannot sign it for itself, and without it would plan again when it is resumed.
+            // A teammate in another process cannot sign its own mode. Without this signature it
+            // would return to plan mode when it is resumed.
             self.record_mode(&asker, &mode).await?;
         }
         if approve && let Some(words) = content.clone().filter(|words| !words.trim().is_empty()) {
-            // Only a refusal has room for words; an approval's come behind it, and the plan is approved without them too.
+            // Only a rejection frame has a text field. The text of an approval follows in its own
+            // message, and the approval counts even if that message fails.
             let summary = Some("With the approval of your plan".to_owned());
             let told =
                 Box::pin(self.send_text(config, speaker, asker.as_str(), words, summary, call))
@@ -487,7 +506,8 @@ impl Team {
         Ok(Sent::one(receipt, answer))
     }
 
-    /// Refuses everybody but the lead itself, the user included: the answer is the lead's word.
+    /// Refuses every caller except the lead, including the user, because readers take the answer as
+    /// the lead's command.
     async fn lead_only(
         &self,
         config: &TeamConfig,
@@ -578,7 +598,8 @@ fn shutdown_frame(
     })
 }
 
-/// Refuses to speak for the lead of a session, whose client signs what it writes.
+/// Refuses to send frames in the name of a session's lead, because that lead's client signs its own
+/// frames.
 fn not_signed(config: &TeamConfig) -> Result<(), ApiError> {
     if config.is_session_dialect() {
         let message =

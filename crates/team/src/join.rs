@@ -1,4 +1,5 @@
-//! Joining by one's own wish: a member that no lead has spawned, in a team that another client may lead.
+//! Members that join a team by themselves: no lead spawned them, and another client may lead the
+//! team.
 
 use pitcrew_protocol::{AgentName, ApiError, Member};
 use pitcrew_store::{MemberChange, RateScope};
@@ -9,31 +10,32 @@ use crate::members::{MemberRemoved, changed, check_free, next_color};
 use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
 
-/// What a member that joins is recorded with.
+/// The settings of a member that joins by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JoinMember {
-    /// The name it is to have; a taken one is refused.
+    /// The wanted name. A name that is already taken is refused.
     pub name: String,
-    /// The agent definition it runs.
+    /// The agent definition that the member runs.
     pub agent_type: String,
-    /// Its model.
+    /// The model that the member uses.
     pub model: String,
-    /// Its working folder.
+    /// The member's working folder.
     pub cwd: String,
-    /// Its color; the next one in turn when absent.
+    /// The member's color. Without one, it gets the next color in order.
     pub color: Option<String>,
-    /// Its pane; none when absent.
+    /// The member's pane id, if it runs in a pane.
     pub pane_id: Option<String>,
-    /// What keeps that pane; not said when absent, so that no lead takes it for one of its own.
+    /// The kind of the pane's host. If absent, none is recorded, so that no lead takes the pane for
+    /// one of its own.
     pub backend_type: Option<String>,
 }
 
 impl Team {
-    /// Records a member that joins by its own wish.
+    /// Records a member that joins by itself.
     ///
     /// # Errors
-    /// `invalid_request` for a bad or reserved name, `agent_already_exists` for one that is, or shares an inbox with, a
-    /// member's or one's that ended, `rate_limit`.
+    /// `invalid_request` for a bad or reserved name; `agent_already_exists` for a name that equals,
+    /// or shares an inbox with, that of a member or former member; `rate_limit`.
     pub async fn join(&self, join: JoinMember) -> Result<Member, ApiError> {
         let name = AgentName::new(&join.name).map_err(|e| refusal::bad_name(&join.name, &e))?;
         if is_reserved(&name) {
@@ -45,12 +47,15 @@ impl Team {
         check_free(self.config().await?.as_ref(), &ended, &name)?;
         self.count_call().await?;
         self.take_slot(RateScope::Spawns(self.dir().clone())).await?;
-        // Tells this joining from another one of the same name, also when the edit is made again.
+        // The token identifies this join among other joins of the same name, also when the store
+        // runs the edit again.
         let token = self.teams().entropy().token()?;
         let record = SpawnRecord { call: Some(token), ..SpawnRecord::default() };
         let (limit, now_ms, wanted) = (self.limits().agents, self.now_ms(), name.clone());
         let config = self
             .edit_config(move |config| {
+                // The store runs the edit again after a conflict. The member may be there already
+                // from the first attempt.
                 if config.member(wanted.as_str()).and_then(SpawnRecord::of).as_ref()
                     == Some(&record)
                 {
@@ -88,8 +93,8 @@ impl Team {
         Ok(member)
     }
 
-    /// Takes a member out of the team by its own wish, with all that follows; also one that somebody else has taken out of
-    /// the config already.
+    /// Removes a member from the team at its own request, and releases its tasks and mail. This
+    /// also works if another program has already removed it from the config.
     ///
     /// # Errors
     /// `permission_denied` for the lead; `internal_error` when the store fails.

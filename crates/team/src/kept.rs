@@ -1,6 +1,8 @@
-//! What is kept of a team and needs no decision: its journal, logs, leases and changes, in the words of the store.
+//! What is kept of a team and needs no decision: its journal, logs, leases and changes, in the
+//! words of the store.
 //!
-//! Unlike the operations, these also work on a team that was deleted through its handle, once another has its name.
+//! Unlike the operations, these also work on a team that was deleted through its handle, once
+//! another has its name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,7 +55,8 @@ impl Team {
         self.backend().tasks(self.dir()).await
     }
 
-    /// The journal from a position on, and the position to go on from; see [`pitcrew_store::JournalStore::journal_since`].
+    /// The journal from a position on, and the position to go on from; see
+    /// [`pitcrew_store::JournalStore::journal_since`].
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -101,7 +104,8 @@ impl Team {
         self.backend().replace_log(self.dir(), log, lines, kept_as).await
     }
 
-    /// Puts `document` in the place of one of our own documents, for other processes to read, and answers its file.
+    /// Puts `document` in the place of one of our own documents, for other processes to read, and
+    /// answers its file.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -118,7 +122,8 @@ impl Team {
         Ok(self.document_file(name))
     }
 
-    /// Takes a lease; `Err(holder)` inside: somebody has it. See [`pitcrew_store::LeaseStore::take_lease`].
+    /// Takes a lease; `Err(holder)` inside: somebody has it. See
+    /// [`pitcrew_store::LeaseStore::take_lease`].
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -158,7 +163,8 @@ impl Team {
         self.backend().last_holder(self.dir(), lease).await
     }
 
-    /// Breaks the locks that killed processes left in the team's files, and says how many; none where there are no files.
+    /// Breaks the locks that killed processes left in the team's files, and says how many; none
+    /// where there are no files.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the disk.

@@ -1,8 +1,9 @@
-//! The lead's handle on its team: it signs the commands, which change what a teammate does or may do; and the teammates'
-//! handles, which refuse a command that the lead did not sign.
+//! The lead's handle on its team: it signs the commands, which change what a teammate does or may
+//! do; and the teammates' handles, which refuse a command that the lead did not sign.
 //!
-//! Which keys the leads of the team had is kept here; how a key signs and verifies is `lead_signer`'s, what a signed mode is
-//! worth is `mode_record`'s. That an answer is given once is the ledger's (`requests`).
+//! Which keys the leads of the team had is kept here; how a key signs and verifies is
+//! `lead_signer`'s, what a signed mode is worth is `mode_record`'s. That an answer is given once is
+//! the ledger's (`requests`).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,13 +18,13 @@ use crate::mode_record::is_same_record;
 use crate::ours::SpawnRecord;
 use crate::{Mail, Team, refusal};
 
-/// The types of the frames that are the lead's to send.
+/// The frame types that only the lead may send.
 const COMMANDS: [&str; 3] = ["shutdown_request", "plan_approval_response", "permission_response"];
 
-/// What is signed here, told from everything else that is ever signed.
+/// The domain of these signatures. It keeps them apart from every other kind of signed data.
 const DOMAIN: &str = "pitcrew lead frame 1";
 
-/// The keys of all leads that signed, the latest first.
+/// The public keys of all leads that signed for the team, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Keys {
@@ -31,7 +32,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// This key alone.
+    /// Builds a record with this key only.
     pub(crate) fn of(key: VerifyKey) -> Self {
         Self { keys: vec![key] }
     }
@@ -42,26 +43,28 @@ impl Document for Keys {
 }
 
 impl Team {
-    /// The lead's own handle: it signs the lead's commands, and takes no others.
+    /// Turns this into the lead's own handle. It signs the lead's commands and accepts only
+    /// commands with its own key.
     #[must_use]
     pub fn sealed(self, signer: LeadSigner) -> Self {
         let trust = Trust::of(Some(*signer.verify_key()));
         self.by(Some(signer), trust)
     }
 
-    /// A teammate's handle: it takes the lead's commands by `trust`, and gives none.
+    /// Turns this into a teammate's handle. It checks the lead's commands with `trust`, and cannot
+    /// give commands.
     #[must_use]
     pub fn trusting(self, trust: Trust) -> Self {
         self.by(None, trust)
     }
 
-    /// By what this handle knows the lead's word.
+    /// The way in which this handle verifies the lead's commands.
     #[must_use]
     pub fn trust(&self) -> &Trust {
         &self.trust
     }
 
-    /// The keys of the leads, when they sign and this handle knows them.
+    /// Returns the public keys of the team's leads, if they sign and this handle knows the keys.
     #[must_use]
     pub fn lead_keys(&self) -> Option<&LeadKeys> {
         match &self.trust {
@@ -70,14 +73,16 @@ impl Team {
         }
     }
 
-    /// The key of the lead, when it signs and this handle knows it.
+    /// Returns the public key of the current lead, if it signs and this handle knows the key.
     #[must_use]
     pub fn verify_key(&self) -> Option<&VerifyKey> {
         self.lead_keys().map(LeadKeys::now)
     }
 
-    /// Takes the lead with a new seal; the caller holds the lease of the run. What the leads before it signed still
-    /// counts, and modes they signed are signed anew. A team that nobody has signed for yet is taken as it stands.
+    /// Makes this process the lead with a new key pair. The caller must hold the lease of the run.
+    /// Messages that earlier leads signed stay valid, and the modes that they signed are signed
+    /// again with the new key. If no lead has signed for the team yet, the modes in the config are
+    /// signed as they are.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -96,6 +101,7 @@ impl Team {
                 Ok(earlier)
             })
             .await?;
+        // No lead has signed for this team before, so there is no signature that could be checked.
         let is_first = earlier.is_empty();
         let team = self.by(Some(signer), Trust::Signed(LeadKeys::new(own, earlier)));
         let is_due = |member: &&Member| {
@@ -107,7 +113,8 @@ impl Team {
             team.config().await?.members.iter().filter(is_due).cloned().collect();
         if !due.is_empty() {
             let signer = team.clone();
-            // Only what was looked at is signed: an edit is made again when somebody wrote in between.
+            // The store repeats an edit when another process wrote in between. Sign only a mode
+            // that is the same as when it was checked.
             team.edit_config(move |config| {
                 due.iter().try_for_each(|seen| match config.member_mut(seen.name.as_str()) {
                     Some(member) if is_same_record(seen, member) => signer.sign_mode(member, true),
@@ -119,7 +126,8 @@ impl Team {
         Ok(team)
     }
 
-    /// The keys of all leads that signed, the latest first. A new lead accepts what they signed, and so may its teammates.
+    /// Returns the public keys of all leads that signed, newest first. A new lead accepts what they
+    /// signed, and its teammates may do so too.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -127,8 +135,8 @@ impl Team {
         Ok(self.read_document::<Keys>().await?.keys)
     }
 
-    /// Refuses to give a command of the lead where nobody would take it: in a team whose lead signs, only the lead's own
-    /// process can.
+    /// Refuses to send a command that no reader would accept. In a team whose lead signs, only the
+    /// lead's own process can send commands.
     pub(crate) async fn may_command(&self) -> Result<(), ApiError> {
         if self.signer.is_some() {
             return Ok(());
@@ -150,7 +158,7 @@ impl Team {
     }
 }
 
-/// A message that claimed to be a command of the lead and was not taken for one.
+/// A message that claimed to be a command of the lead, but was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedFrame {
     /// The message.
@@ -164,7 +172,8 @@ pub struct RefusedFrame {
 }
 
 impl RefusedFrame {
-    /// A command that was carried out before and stands in the inbox once more; nothing for what is no command.
+    /// Returns the refusal for a command that was already carried out and is in the inbox a second
+    /// time. Returns `None` if the mail is not a command.
     #[must_use]
     pub fn repeated(mail: &Mail) -> Option<Self> {
         let frame = command_in(&mail.message.text)?;
@@ -186,7 +195,7 @@ impl fmt::Display for RefusedFrame {
     }
 }
 
-/// What can be wrong with a command.
+/// The reasons to refuse a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     NotTheLeads,
@@ -207,7 +216,8 @@ impl fmt::Display for Flaw {
 }
 
 impl Team {
-    /// Signs `message` if it is a command and this is the lead's own handle.
+    /// Signs `message` if it is a command and this handle belongs to the lead. Other messages stay
+    /// unchanged.
     pub(crate) fn signed(&self, to: &AgentName, id: &MessageId, message: Message) -> Message {
         match &self.signer {
             Some(signer) if is_leads(&message.from, to) && command_in(&message.text).is_some() => {
@@ -218,8 +228,9 @@ impl Team {
         }
     }
 
-    /// Takes out of an inbox what pretends to be a command of the lead. A command that a lead of `to_come` signed is neither
-    /// taken nor refused: it stays unread until that lead is known.
+    /// Splits the messages of an inbox into those to keep and those that falsely claim to be
+    /// commands of the lead. A command with a valid signature by a key of `to_come` is in neither
+    /// list: it stays unread until that lead is known.
     pub(crate) fn examine(
         &self,
         to: &AgentName,
@@ -265,9 +276,10 @@ impl Team {
         )
     }
 
-    /// The keys that may become the lead's: that of the process which took the lease of the run last, and those on record.
-    /// None when nothing unread in the inbox of `to` depends on them. A forged command fits none of them, since only a lead
-    /// has the private part of one.
+    /// Returns the keys that may soon belong to the lead: the key of the process that took the
+    /// lease of the run last, and the recorded keys. The list is empty when no unread message in
+    /// the inbox of `to` depends on them. A forged command fits none of these keys, because only a
+    /// lead has the private half.
     pub(crate) async fn keys_to_come(
         &self,
         to: &AgentName,
@@ -286,7 +298,8 @@ impl Team {
         Ok(keys)
     }
 
-    /// Notes that messages were refused, and marks them as read: nobody is to look at them again.
+    /// Records that messages were refused, and marks them as read so that no reader sees them
+    /// again.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -330,7 +343,8 @@ impl Team {
         message.signature().is_some_and(fits)
     }
 
-    /// What a command says, to be signed or verified: everything a reader or its model is shown of it.
+    /// Passes the signed content of a command to `then`, which signs or verifies it. The content
+    /// includes everything that a reader or its model sees.
     fn says<T>(
         &self,
         to: &AgentName,
@@ -359,7 +373,7 @@ fn is_leads(from: &str, to: &AgentName) -> bool {
     from == LEAD_NAME && to.as_str() != LEAD_NAME
 }
 
-/// The type of the command that some reader could take `text` for.
+/// Returns the command type if any client could read `text` as a command.
 fn command_in(text: &str) -> Option<&'static str> {
     let inner = text.trim_matches([' ', '\t', '\n', '\r']);
     if !inner.starts_with('{') {

@@ -1,8 +1,9 @@
-//! Who said it: the lead's key pair, and what a teammate takes as the word of its lead.
+//! The key pair of a lead, and the keys with which a teammate verifies its lead's commands.
 //!
-//! A lead's process makes a key pair for its team and keeps the private part to itself. Only bytes are signed and verified
-//! here, and the rule by which a new lead's key is accepted is kept; which frames must be signed is `mail`'s, what a
-//! signed mode is worth is `mode_record`'s, and how a teammate comes by the key is `runtime`'s.
+//! A lead's process creates a key pair for its team and keeps the private key to itself. This
+//! module only signs and verifies bytes, and holds the rule for accepting a new lead's key. The
+//! module `command` decides which frames need a signature, `standing` decides about signed modes,
+//! and the crate `runtime` gives the key to the teammates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,13 +19,15 @@ use zeroize::Zeroizing;
 
 use crate::Teams;
 
-/// What stands before an Ed25519 public key in its SPKI form (RFC 8410, section 4).
+/// The fixed bytes before an Ed25519 public key in SPKI form (RFC 8410, section 4).
 const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// How many keys of earlier leads are remembered: what they signed may still wait in an inbox.
+/// The number of earlier leads' keys to keep. Messages that those leads signed may still be unread
+/// in an inbox.
 pub(crate) const EARLIER_KEPT: usize = 8;
 
-/// The key pair of a lead's process. Clones share it; it is wiped with the last one, and nothing shows it.
+/// The key pair of a lead's process. Clones share it. The private key is erased when the last clone
+/// is dropped, and is never printed.
 #[derive(Clone)]
 pub struct LeadSigner(Arc<Pair>);
 
@@ -34,10 +37,10 @@ struct Pair {
 }
 
 impl LeadSigner {
-    /// Makes a new pair for the lead of one team.
+    /// Creates a new key pair for the lead of one team.
     ///
     /// # Errors
-    /// `internal_error` when the system gives no randomness.
+    /// `internal_error` when the operating system gives no random bytes.
     pub fn make(teams: &Teams) -> Result<Self, ApiError> {
         Ok(Self::of(&Zeroizing::new(teams.entropy().seed()?), teams.now_ms()))
     }
@@ -48,13 +51,13 @@ impl LeadSigner {
         Self(Arc::new(Pair { key, shown }))
     }
 
-    /// The public part.
+    /// Returns the public key.
     #[must_use]
     pub fn verify_key(&self) -> &VerifyKey {
         &self.0.shown
     }
 
-    /// Signs `said`, in base64url.
+    /// Signs `said` and returns the signature in base64url.
     pub(crate) fn sign(&self, said: &Said<'_>) -> String {
         URL_SAFE_NO_PAD.encode(self.0.key.sign(&said.to_bytes()).to_bytes())
     }
@@ -66,7 +69,7 @@ impl fmt::Debug for LeadSigner {
     }
 }
 
-/// The public part of a lead's key pair, written `<ms>.<base64url of its SPKI form>` as the session dialect does.
+/// The public key of a lead, written `<ms>.<base64url of its SPKI form>` as in the session dialect.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct VerifyKey {
@@ -74,7 +77,7 @@ pub struct VerifyKey {
     key: VerifyingKey,
 }
 
-/// What is not written as a key is.
+/// The error for a text that is not a valid lead key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{given:?} is no key of a lead: expected <milliseconds>.<base64url of an Ed25519 public key>"
@@ -113,6 +116,7 @@ impl FromStr for VerifyKey {
             let (made_ms, key) = given.split_once('.')?;
             let spki = URL_SAFE_NO_PAD.decode(key).ok()?;
             let bytes: [u8; 32] = spki.strip_prefix(&SPKI)?.try_into().ok()?;
+            // A weak key accepts signatures for many messages, so it proves nothing.
             let key = VerifyingKey::from_bytes(&bytes).ok().filter(|key| !key.is_weak())?;
             Some(Self { made_ms: made_ms.parse().ok()?, key })
         };
@@ -134,18 +138,19 @@ impl From<VerifyKey> for String {
     }
 }
 
-/// By what a teammate knows the word of its lead.
+/// The way in which a teammate verifies the commands of its lead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// By the name in `from`, as the founding documents have it: the lead's client signs nothing.
+    /// By the name in `from` only, as the founding documents describe. The lead's client signs
+    /// nothing.
     #[default]
     Founding,
-    /// By its signature.
+    /// By a signature with one of these keys.
     Signed(LeadKeys),
 }
 
-/// The key of the lead that is, and of those that were: what an earlier lead signed, and nobody has read yet, still counts.
-/// Written with commas between them, the present one first.
+/// The key of the current lead and those of earlier leads. Unread messages that an earlier lead
+/// signed are still valid. The text form has commas between the keys, the current one first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeadKeys(Arc<Known>);
 
@@ -167,13 +172,13 @@ impl LeadKeys {
         Self(Arc::new(Known { now, earlier }))
     }
 
-    /// The key of the lead that is.
+    /// Returns the key of the current lead.
     #[must_use]
     pub fn now(&self) -> &VerifyKey {
         &self.0.now
     }
 
-    /// Whether a lead of the team signed `said`.
+    /// Whether the signature of `said` fits the key of the current or an earlier lead.
     pub(crate) fn vouch_for(&self, said: &Said<'_>, signature: &str) -> bool {
         std::iter::once(&self.0.now).chain(&self.0.earlier).any(|key| key.fits(said, signature))
     }
@@ -197,39 +202,39 @@ impl FromStr for LeadKeys {
     }
 }
 
-/// Why the process that holds the lease of a run is not taken for the new lead.
+/// The reason why the process that holds the lease of the run is not accepted as the new lead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRenewed {
-    /// The lead that is known lives: it has not handed anything over.
+    /// The known lead has not ended, so it cannot have been replaced.
     #[error("process {pid} leads the team and has not ended")]
     OldLeadLives {
-        /// The lead that is known.
+        /// The process id of the known lead.
         pid: u32,
     },
-    /// It shows no key where the old lead had one.
+    /// The new process has no key, although the earlier lead had one.
     #[error(
         "process {pid} holds the lease of the run and signs nothing, as the lead before it did"
     )]
     SignsNothing {
-        /// The holder.
+        /// The id of the process that holds the lease.
         pid: u32,
     },
-    /// What it shows is no key.
+    /// The new process has a key that is not valid.
     #[error("process {pid} holds the lease of the run and shows a key that is none")]
     NoKey {
-        /// The holder.
+        /// The id of the process that holds the lease.
         pid: u32,
     },
 }
 
 impl Trust {
-    /// The trust in a lead that shows this key, or none.
+    /// Returns the trust in a lead that has this key, or in one that signs nothing.
     #[must_use]
     pub fn of(key: Option<VerifyKey>) -> Self {
         key.map_or(Self::Founding, |key| Self::Signed(key.into()))
     }
 
-    /// The same trust, in what former leads signed too; a trust by name stays as it is.
+    /// Adds the keys of former leads. A trust by name stays unchanged.
     #[must_use]
     pub fn knowing(self, former: impl IntoIterator<Item = VerifyKey>) -> Self {
         match self {
@@ -248,7 +253,8 @@ impl Trust {
         }
     }
 
-    /// What to tell a member of the team at its joining, when the signatures of its lead cannot be verified, or there are none.
+    /// Returns a warning for a member that joins, if the signatures of the team's lead cannot be
+    /// verified or do not exist.
     #[must_use]
     pub fn caution(&self, config: &TeamConfig) -> Option<String> {
         let lead = match (self, config.is_session_dialect()) {
@@ -262,12 +268,12 @@ impl Trust {
         ))
     }
 
-    /// The trust after the lease of the run changed hands: a key changes only together with the process that holds the
-    /// lease, and only after the process of the lead that is known has ended. Before any lead was seen, the first one shows
-    /// which key is its.
+    /// Returns the new trust after another process took the lease of the run. A key is replaced
+    /// only if the holder of the lease has changed and the process of the known lead has ended. If
+    /// no lead is known yet, the first lease holder's key is accepted.
     ///
     /// # Errors
-    /// [`NotRenewed`], with the trust that was still standing.
+    /// [`NotRenewed`]; the old trust stays valid.
     pub fn renewed(
         &self,
         known: Option<&LeaseHolder>,
@@ -301,7 +307,7 @@ fn is_one_process(a: &LeaseHolder, b: &LeaseHolder) -> bool {
     (a.pid, a.start_ticks) == (b.pid, b.start_ticks)
 }
 
-/// What is signed: what kind of thing it is, and its parts in order.
+/// The content of a signature: the kind of the signed data, and its parts in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said<'a> {
     pub(crate) domain: &'static str,
@@ -309,8 +315,8 @@ pub(crate) struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// The bytes that are signed: lengths stand before what they measure, and what is absent is not what is empty, so
-    /// that no two different things are the same bytes.
+    /// Encodes the content for signing. Each part follows its length, and an absent part differs
+    /// from an empty one, so two different contents never give the same bytes.
     fn to_bytes(&self) -> Vec<u8> {
         fn put(bytes: &mut Vec<u8>, part: &[u8]) {
             bytes.extend((part.len() as u64).to_be_bytes());
@@ -421,7 +427,7 @@ mod tests {
         );
     }
 
-    /// Reads the bytes back; only an encoding that says all there is can be read so.
+    /// Decodes the signed bytes. This works only if the encoding is unambiguous.
     fn read(mut bytes: &[u8]) -> (Vec<u8>, Vec<Option<Vec<u8>>>) {
         fn take<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
             let (taken, rest) = bytes.split_at(length);

@@ -1,16 +1,20 @@
-//! What a team can do: every operation of the API with its rules, identity, limits and receipts.
+//! The operations of a team: every operation of the API with its rules, identities, limits and
+//! receipts.
 //!
-//! This is the only room that decides. It keeps nothing in memory and touches no file: every answer is read from the
-//! store, every decision is made inside one of its edits, and so any number of processes may decide at once. Where
-//! things are kept is `store`'s, what they look like is `protocol`'s, how agents live is `runtime`'s.
+//! All decisions are made in this crate. It keeps no state in memory and touches no file: each
+//! answer comes from the store, and each decision is made inside one of the store's edits.
+//! Therefore any number of processes can decide at the same time. The crate `store` keeps the data,
+//! `protocol` defines its form, and `runtime` runs the agents.
 //!
 //! # Who is trusted
-//! Whoever can write below the root, that is any process of the same user, can forge an entry of an inbox, for the named
-//! dialect signs nothing: `from` is a claim. What passes through this crate is checked, since the caller says who it is and
-//! never what the message says it is: no member, user or outside writer can make a text that any reader takes for a
-//! frame or for another's. What is read is checked too: a frame counts only when its sender may send it to that receiver
-//! ([`Mail`]), everything else is text. Where our own process leads, its commands are signed as well ([`LeadSigner`]), and a
-//! handle that knows its key ([`Team::trusting`]) takes no others, whoever can write the files.
+//! Any process of the same user can write below the root directory. It can forge an inbox entry,
+//! because the named dialect signs nothing: the field `from` is only a claim. This crate checks
+//! everything that is sent through it. The calling process states who the caller is, and a message
+//! never does. No member, user or outside writer can send a text that a reader takes for a frame or
+//! for another sender's message. This crate also checks everything that it reads: a frame counts
+//! only if its sender may send it to that receiver ([`Mail`]), and everything else is text. When
+//! pitcrew itself leads the team, it also signs its commands ([`LeadSigner`]). A handle that knows
+//! its key ([`Team::trusting`]) then accepts no other commands, no matter who can write the files.
 
 mod actor;
 mod another;
@@ -54,7 +58,8 @@ mod teams;
 mod trace;
 mod views;
 
-/// The store behind a team, for what hangs on it and needs no decision: the logs of its agents, its lease, its watch.
+/// The store behind a team. Callers use it directly for data that needs no decision: agent logs,
+/// the lease and file watches.
 pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};

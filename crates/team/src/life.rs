@@ -1,32 +1,35 @@
-//! Whether the team of a handle is there: its lead may delete it, and make another one under the same name.
+//! Whether the team of a handle still exists. Its lead may delete it and then create a new one
+//! under the same name.
 //!
-//! All clones of a handle share this. What is done through any of them after a deletion meets no team, also where somebody
-//! else has made a team of that name since; and once the lead has made another, all of them are handles of that one.
+//! All clones of a handle share this state. After a deletion through one of them, every operation
+//! finds no team, even if another process has created a team of that name since. After the lead has
+//! created a new team, all clones refer to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pitcrew_store::{ArchiveName, Event, JournalEntry, JournalSummary};
 
-/// The life of a handle's team.
+/// Whether a handle's team exists or was deleted, shared by all clones of the handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Life(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// When it was made: what tells it from an earlier and a later team of the same name.
+    /// The creation time of the team. It distinguishes the team from earlier and later teams of the
+    /// same name.
     born_ms: Option<i64>,
     deleted: Option<Deleted>,
-    /// Whether the deleted team is followed by another.
+    /// Whether a new team has replaced the deleted one.
     is_followed: bool,
 }
 
-/// What is kept of a team that was deleted through the handle.
+/// Data of a team that was deleted through the handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Deleted {
     pub(crate) archive: ArchiveName,
-    /// Its journal, summed up.
+    /// The summary of the deleted team's journal.
     pub(crate) summary: JournalSummary,
-    /// The turns that ended since.
+    /// The turns that ended after the deletion.
     pub(crate) turns: Vec<JournalEntry>,
 }
 
@@ -53,24 +56,25 @@ impl Life {
         (state.deleted, state.is_followed) = (Some(deleted), false);
     }
 
-    /// What is kept of the team, while there is none.
+    /// Returns the data of the deleted team, until a new team replaces it.
     pub(crate) fn deleted(&self) -> Option<Deleted> {
         let state = self.state();
         state.deleted.clone().filter(|_| !state.is_followed)
     }
 
-    /// The handle is of another team from now on.
+    /// Makes the handle refer to a new team from now on.
     pub(crate) fn begin_again(&self, born_ms: i64) {
         let mut state = self.state();
         (state.born_ms, state.is_followed) = (Some(born_ms), true);
     }
 
-    /// The other team is not the handle's after all.
+    /// Undoes [`Life::begin_again`], because the new team could not be used.
     pub(crate) fn end_again(&self) {
         self.state().is_followed = false;
     }
 
-    /// Keeps what is to be noted while there is no team: what model calls took is paid for, whatever becomes of the team.
+    /// Keeps the turns that end while there is no team, because their model calls cost money and
+    /// must be counted later.
     pub(crate) fn keep(&self, entries: Vec<JournalEntry>) {
         if let Some(deleted) = &mut self.state().deleted {
             deleted.turns.extend(

@@ -1,4 +1,5 @@
-//! The mail of one member: what is unread, what of it is a frame that counts, and how far it got.
+//! The mail of one member: its unread messages, the valid frames among them, and the delivery state
+//! of each.
 
 use pitcrew_protocol::{
     AgentName, ApiError, Foreign, Frame, IdleNotification, LEAD_NAME, Message, MessageId,
@@ -15,32 +16,35 @@ use crate::lead::RefusedFrame;
 use crate::ours::SpawnRecord;
 use crate::requests::RequestKind;
 
-/// How many read messages stay in an inbox of ours. Each send, each look and each mark reads or writes the whole inbox,
-/// so a longer one makes a busy team slower.
+/// The number of read messages that stay in an inbox of a member that pitcrew runs. Each send, each
+/// look and each mark reads or writes the whole inbox, so a longer inbox makes a busy team slower.
 const READ_KEPT: usize = 50;
 
-/// How many more there may be before they are moved: the archive is written once in that many messages.
+/// The number of further read messages before the surplus is moved to the archive, so that the
+/// archive is not written for each message.
 const READ_SLACK: usize = 50;
 
-/// A message as its receiver takes it.
+/// A message as its receiver sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mail {
-    /// The id.
+    /// The id of the message.
     pub id: MessageId,
-    /// The message as it stands in the inbox.
+    /// The message as it is stored in the inbox.
     pub message: Message,
-    /// The frame it carries, when its sender may send such a frame to this receiver; otherwise the message is text.
+    /// The frame that the message carries, if its sender may send such a frame to this receiver.
+    /// Otherwise the message is text.
     pub frame: Option<Frame>,
 }
 
 impl Mail {
-    /// The id of the request in it.
+    /// Returns the id of the request that the message carries.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.request().map(|(_, id, _)| id)
     }
 
-    /// The request in it: its kind, its id, and the tool that leave is asked for.
+    /// Returns the request that the message carries: its kind, its id, and the tool that needs
+    /// permission.
     pub(crate) fn request(&self) -> Option<(RequestKind, &str, Option<&str>)> {
         match self.frame.as_ref()? {
             Frame::ShutdownRequest(frame) => Some((RequestKind::Shutdown, &frame.request_id, None)),
@@ -61,7 +65,7 @@ impl Mail {
     }
 }
 
-/// The request that a frame answers.
+/// Returns the id of the request that a frame answers.
 pub(crate) fn answered(frame: &Frame) -> Option<&str> {
     match frame {
         Frame::ShutdownApproved(frame) => Some(&frame.request_id),
@@ -79,23 +83,24 @@ pub(crate) fn answered(frame: &Frame) -> Option<&str> {
     }
 }
 
-/// What is unread in an inbox.
+/// The unread messages of an inbox, and the refused ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collected {
-    /// The mail, in order.
+    /// The unread messages, in the order of the inbox.
     pub mail: Vec<Mail>,
-    /// What pretended to be a command of the lead; it is marked read and noted, and is to be told as a warning.
+    /// Messages that falsely claimed to be commands of the lead. They are marked as read and
+    /// recorded. The caller must show them as a warning.
     pub refused: Vec<RefusedFrame>,
 }
 
-/// Why a teammate is idle.
+/// The reason why a teammate is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleReason {
-    /// Its turn is over.
+    /// The teammate's turn ended normally.
     Available,
-    /// Its turn was cut off.
+    /// The teammate's turn was interrupted.
     Interrupted,
-    /// Its turn failed.
+    /// The teammate's turn failed.
     Failed,
 }
 
@@ -109,32 +114,33 @@ impl IdleReason {
     }
 }
 
-/// What a teammate tells its lead at the end of a turn.
+/// The report of a teammate to its lead at the end of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleNotice {
-    /// Why it is idle.
+    /// The reason why the teammate is idle.
     pub reason: IdleReason,
-    /// What it did, in a few words.
+    /// A short summary of the teammate's work.
     pub summary: Option<String>,
-    /// The task it completed, and how that ended.
+    /// The id of the task that the teammate completed, and the status in which it ended.
     pub completed: Option<(String, String)>,
-    /// Why the turn failed.
+    /// The error text of a failed turn.
     pub failure: Option<String>,
-    /// The turn's last text.
+    /// The last text of the turn.
     pub result: Option<String>,
 }
 
-/// Whose inbox it is.
+/// The owner of an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboxOwner {
-    /// A member's.
+    /// A current member owns the inbox.
     Member(AgentName),
-    /// That of somebody who is no member any more.
+    /// A former member owns the inbox.
     Departed(AgentName),
 }
 
 impl Team {
-    /// All mail of `name`, read and unread, in order; without what pretends to be a command of the lead.
+    /// Returns all mail of `name`, read and unread, in order, without messages that falsely claim
+    /// to be commands of the lead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -143,7 +149,8 @@ impl Team {
         self.verified(name, stored, Senders::Members).await
     }
 
-    /// The unread mail of `name`, in order; without what pretends to be a command of the lead.
+    /// Returns the unread mail of `name`, in order, without messages that falsely claim to be
+    /// commands of the lead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -153,8 +160,9 @@ impl Team {
         self.verified(name, stored, Senders::Members).await
     }
 
-    /// What has left the inbox of `name`, as far as it is known: what was moved out of it, and what processes of ours wrote
-    /// into it lately. Another client keeps nothing of what it takes.
+    /// Returns the known messages that have left the inbox of `name`: those that pitcrew moved out,
+    /// and those that pitcrew's processes recently wrote into it. Messages that another client
+    /// removed are otherwise unknown.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -163,8 +171,9 @@ impl Team {
         self.verified(name, past, Senders::Members).await
     }
 
-    /// All mail of `name` as it is shown to people: what has left the inbox, all of it or the later part, then what is there.
-    /// A frame keeps its kind here when its sender has left the team since; nothing may be done on its word.
+    /// Returns all mail of `name` for display to people: first the messages that left the inbox,
+    /// all of them or only the recent ones, then the messages in it. A frame stays a frame here
+    /// even if its sender has left the team since. No action may be based on this result.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -189,6 +198,7 @@ impl Team {
         let inbox = name.inbox_file();
         let mut past = self.ask(self.backend().past_mail(self.dir(), &inbox, past)).await?;
         let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
+        // Moving messages to the archive can be interrupted. A message may then be in both places.
         past.retain(|past| there.iter().all(|there| there.id != past.id));
         for stored in &mut past {
             stored.message.read = Some(true);
@@ -196,7 +206,8 @@ impl Team {
         Ok(past)
     }
 
-    /// Finds whose inbox `given` means: a member's, that of one who has left, or one that holds or held messages.
+    /// Finds the inbox owner that `given` means: a member, a former member, or a name whose inbox
+    /// holds or held messages.
     ///
     /// # Errors
     /// `agent_not_found` with the names of the members.
@@ -215,7 +226,8 @@ impl Team {
         if is_known { Ok(InboxOwner::Departed(name)) } else { Err(unknown) }
     }
 
-    /// The unread mail of `name`, for its agent: what pretends to be a command of the lead is refused for good.
+    /// Returns the unread mail of `name` for its agent. Messages that falsely claim to be commands
+    /// of the lead are refused for good.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -224,7 +236,8 @@ impl Team {
         self.refuse(name, &refused).await?;
         let all = stored.len();
         stored.retain(|stored| !stored.message.is_read());
-        // Read ones pile up unmarked by us when another client has read this mail, or a run ended before it moved them.
+        // Another client may have marked this mail as read, or a run may have ended before it moved
+        // read messages. Trim them now.
         self.trim(name, all - stored.len()).await?;
         Ok(Collected { mail: self.verified(name, stored, Senders::Members).await?, refused })
     }
@@ -238,7 +251,8 @@ impl Team {
         Ok(self.examine(name, stored, &to_come))
     }
 
-    /// Notes that messages stand in the conversation of `name`: from now on they are delivered.
+    /// Records that messages are in the conversation of `name`. From now on they count as
+    /// delivered.
     pub async fn injected(&self, name: &AgentName, ids: &[MessageId]) {
         self.note(ids.iter().map(|id| Event::MessageInjected { id: id.clone(), to: name.clone() }))
             .await;
@@ -258,6 +272,8 @@ impl Team {
             .iter()
             .filter(|stored| stored.message.is_read() || ids.contains(&stored.id))
             .count();
+        // In a session, marking a message as read removes it from the inbox. A request in it must
+        // be recorded first.
         let leaves =
             |stored: &StoredMessage| stored.message.msg_v.is_some() && ids.contains(&stored.id);
         let leaving: Vec<StoredMessage> = there.into_iter().filter(leaves).collect();
@@ -273,10 +289,11 @@ impl Team {
         self.trim(name, read).await
     }
 
-    /// Moves the oldest of `read` read messages of `name` out of its inbox when there are too many: each message that comes
-    /// in rewrites them.
+    /// Moves the oldest of the `read` read messages of `name` out of its inbox if there are too
+    /// many, because each new message rewrites the whole inbox.
     async fn trim(&self, name: &AgentName, read: usize) -> Result<(), ApiError> {
-        // A client that marks messages by their place would mark others if some were moved.
+        // Another client may mark messages by their position. Moving some would make it mark the
+        // wrong ones.
         if read > READ_KEPT + READ_SLACK
             && self.config().await?.member(name.as_str()).is_some_and(SpawnRecord::is_run_by_us)
         {
@@ -285,7 +302,7 @@ impl Team {
         Ok(())
     }
 
-    /// Tells the lead that `member` has ended its turn.
+    /// Informs the lead that the turn of `member` has ended.
     ///
     /// # Errors
     /// `agent_not_found`, `internal_error`.
@@ -332,6 +349,8 @@ impl Team {
             return Ok(mail);
         }
         let config = self.config().await?;
+        // Read the list of former members only if a sender is missing. Most calls need only the
+        // config.
         let gone =
             mail.iter().any(|m| m.frame.is_some() && config.member(&m.message.from).is_none());
         let ended = if gone { self.ended().await? } else { Ended::default() };
@@ -349,16 +368,18 @@ impl Team {
     }
 }
 
-/// Whose frames are taken for what they say they are.
+/// The senders whose frames are accepted as frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Senders {
-    /// Those of members, for whoever acts on them; a report of one that just ended too.
+    /// Frames of members only, for a reader that acts on them. Reports of a former member also
+    /// count.
     Members,
-    /// Those of former members too, for showing. Of whom another client's lead let go nothing is recorded.
+    /// Frames of former members too, for display. Under another client's lead nothing records who
+    /// was a member, so every sender counts.
     Former,
 }
 
-/// The way a frame came.
+/// The sender and the receiver of a frame, with the members of the team.
 struct FrameRoute<'a> {
     config: &'a TeamConfig,
     ended: &'a Ended,
@@ -391,7 +412,7 @@ impl FrameRoute<'_> {
         }
     }
 
-    /// A teammate, or one that just ended, tells the lead about itself.
+    /// Whether this is a report to the lead from a teammate, or from a former one, about itself.
     fn reports(&self, speaks_for: Option<&str>) -> bool {
         let known = self.is_member() || self.ended.member(self.from).is_some();
         known
@@ -400,7 +421,7 @@ impl FrameRoute<'_> {
             && speaks_for.is_none_or(|name| same(name, self.from))
     }
 
-    /// A teammate asks the lead for something for itself.
+    /// Whether this is a request to the lead from a teammate for itself.
     fn asks(&self, asker: &str) -> bool {
         self.is_member()
             && self.is_lead(self.to)
@@ -408,7 +429,7 @@ impl FrameRoute<'_> {
             && same(asker, self.from)
     }
 
-    /// The lead tells a teammate.
+    /// Whether the lead sends this to a teammate.
     fn commands(&self) -> bool {
         self.is_lead(self.from) && !self.is_lead(self.to)
     }

@@ -1,4 +1,5 @@
-//! Members: how they join, change and leave. Starting and stopping what they run is `runtime`'s.
+//! The members of a team: spawning, changing and removing them. The crate `runtime` starts and
+//! stops their processes.
 
 use futures_util::future::join;
 use pitcrew_protocol::{
@@ -17,67 +18,70 @@ use crate::mode_record::LEAST_FREE;
 use crate::ours::SpawnRecord;
 use crate::{Team, named, refusal};
 
-/// What a new teammate is recorded with.
+/// The settings of a new teammate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpawnMember {
-    /// The name it is to have; when that is taken it gets the next number.
+    /// The wanted name. If it is taken, the member gets the name with the next number.
     pub name: String,
-    /// The agent definition it runs.
+    /// The agent definition that the teammate runs.
     pub agent_type: String,
-    /// Its model.
+    /// The model that the teammate uses.
     pub model: String,
-    /// What it is to do.
+    /// The prompt: the teammate's first assignment.
     pub prompt: String,
-    /// Whether it must have a plan approved first.
+    /// Whether the teammate needs an approved plan before it may change anything.
     pub plan_mode_required: bool,
-    /// Its working folder.
+    /// The teammate's working folder.
     pub cwd: String,
-    /// The permission mode it starts in.
+    /// The permission mode in which the teammate starts.
     pub mode: Option<String>,
-    /// What runs it; `in-process` when absent.
+    /// The kind of place where the teammate runs, as in `backendType`; `in-process` when absent.
     pub backend_type: Option<String>,
-    /// What program that is.
+    /// The program that runs the teammate.
     pub program: Program,
-    /// The model calls it may make, beside what its run says.
+    /// The maximum number of the teammate's model calls, in addition to the limit of its run.
     pub max_turns: Option<u32>,
-    /// Its git worktree, when it has one of its own.
+    /// The path of the teammate's own git worktree, if it has one.
     pub worktree_path: Option<String>,
-    /// The call that spawns it; a second spawn by the same call answers with the first one's member.
+    /// The id of the tool call that spawns the teammate. A second spawn by the same call returns
+    /// the first call's member.
     pub call: Option<String>,
 }
 
-/// What the end of a member left behind.
+/// The tasks and messages that a removed member left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemberRemoved {
-    /// Its tasks that were not completed; they are pending again, without owner.
+    /// The member's tasks that were not completed. They are pending again, without an owner.
     pub released: Vec<TaskId>,
-    /// Its unread messages; they are dead, and the members who sent them are told.
+    /// The member's unread messages. They are dead, and the members who sent them are informed.
     pub dead: Vec<MessageId>,
 }
 
-/// A mode that a member loses.
+/// A permission mode that was replaced by a stricter one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeLowered {
-    /// The mode that it had, or would have had after its plan.
+    /// The member's mode before, or the mode it would have had after its plan's approval.
     pub before: String,
-    /// The mode in its place.
+    /// The stricter mode that replaces it.
     pub now: String,
 }
 
-/// A member that is in the config.
+/// The member that a spawn call recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Enlisted {
-    /// It was put there now, and the journal does not know of it yet: see [`Team::note_spawned`].
+    /// The call has just added the member, and the journal does not have it yet; see
+    /// [`Team::note_spawned`].
     New(Member),
-    /// An earlier try of the same call put it there.
+    /// An earlier attempt of the same call had already added the member.
     Before(Member),
 }
 
 impl Team {
-    /// Records a new teammate.
+    /// Adds a new teammate to the config and the journal.
     ///
     /// # Errors
-    /// `invalid_request` for a bad name, `agent_already_exists` for a name that shares an inbox with another, `rate_limit`.
+    /// `invalid_request` for a bad name, `agent_already_exists` for a name that shares an inbox
+    /// with another, `rate_limit`.
     pub async fn spawn(&self, spawn: SpawnMember) -> Result<Member, ApiError> {
         match self.enlist(spawn).await? {
             Enlisted::New(member) => {
@@ -88,15 +92,16 @@ impl Team {
         }
     }
 
-    /// Notes in the journal that a teammate was recorded.
+    /// Records in the journal that a teammate was spawned.
     pub async fn note_spawned(&self, name: &AgentName) {
         self.note([changed(name, MemberChange::Spawned, None)]).await;
     }
 
-    /// Records a new teammate, but not in the journal: whoever starts it at once notes that beside its start.
+    /// Adds a new teammate to the config, but not to the journal. A caller that starts it at once
+    /// records both together.
     ///
     /// # Errors
-    /// As [`Team::spawn`].
+    /// The errors of [`Team::spawn`].
     pub async fn enlist(&self, spawn: SpawnMember) -> Result<Enlisted, ApiError> {
         let name = AgentName::new(&spawn.name).map_err(|e| refusal::bad_name(&spawn.name, &e))?;
         if is_reserved(&name) && !one_form(&name, &AgentName::lead()) {
@@ -108,6 +113,7 @@ impl Team {
         }
         let (config, ended) = join(self.config(), self.ended_members()).await;
         let (config, ended) = (config?, ended?);
+        // A repeated call must not count against the limits again.
         if let Some(there) = spawned_by(&config, spawn.call.as_deref()) {
             return Ok(Enlisted::Before(there.clone()));
         }
@@ -137,16 +143,19 @@ impl Team {
                 Ok(())
             })
             .await?;
+        // The name may have got a number, so find the new member by its call and not by its name.
         let member = spawned_by(&config, Some(&token)).cloned();
         member
             .map(Enlisted::New)
             .ok_or_else(|| refusal::internal("the new member did not stay in the config"))
     }
 
-    /// Takes a teammate out of the team: its tasks go back to the pool, its unread mail is dead and the senders are told.
+    /// Removes a teammate from the team. Its tasks lose their owner, its unread mail becomes dead,
+    /// and the senders are informed.
     ///
     /// # Errors
-    /// `permission_denied` for everybody but the lead and the user, and for the lead itself; `agent_not_found`.
+    /// `permission_denied` for every caller except the lead and the user, and for removing the
+    /// lead; `agent_not_found`.
     pub async fn remove_member(
         &self,
         actor: &Actor,
@@ -155,10 +164,11 @@ impl Team {
         self.remove_ended(actor, name, MemberEnd::Left).await
     }
 
-    /// The same for a member whose end is known: whoever writes to it learns of that end.
+    /// Removes a member like [`Team::remove_member`], and records how it ended. Later senders to
+    /// that member learn this.
     ///
     /// # Errors
-    /// As [`Team::remove_member`].
+    /// The errors of [`Team::remove_member`].
     pub async fn remove_ended(
         &self,
         actor: &Actor,
@@ -179,11 +189,13 @@ impl Team {
             return Err(refusal::denied("the lead cannot be removed; delete the team instead"));
         }
         self.count_call().await?;
+        // Record the end before any change. After a crash, `finish_removals` repeats the remaining
+        // steps.
         self.note_ended(&name, end).await?;
         self.settle_end(&name).await
     }
 
-    /// Finishes every removal that a crash cut off.
+    /// Finishes every removal that a crash interrupted.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -198,11 +210,12 @@ impl Team {
         Ok(finished)
     }
 
-    /// Changes the permission mode of a member. Where the lead signs, only its own handle can make a member freer: any
-    /// other may set `plan` and nothing else.
+    /// Changes the permission mode of a member. If the lead signs, only the lead's own handle can
+    /// set any mode. Other handles can set only `plan`, the strictest mode.
     ///
     /// # Errors
-    /// `permission_denied` for everybody but the lead and the user, `invalid_request` for an unknown mode, `agent_not_found`.
+    /// `permission_denied` for every caller except the lead and the user, `invalid_request` for an
+    /// unknown mode, `agent_not_found`.
     pub async fn set_mode(
         &self,
         actor: &Actor,
@@ -211,13 +224,15 @@ impl Team {
     ) -> Result<(), ApiError> {
         Speaker::of(actor, self.config().await?.as_ref())?.must_lead("change a member's mode")?;
         check_mode(mode)?;
+        // Every handle may set the strictest mode. Any other mode needs the lead's signature.
         if mode != LEAST_FREE {
             self.may_command().await?;
         }
         self.record_mode(&self.member(name.as_str()).await?.name, mode).await
     }
 
-    /// Makes the mode in an approval of the lead's the member's own. Where the lead signs, it has recorded that itself.
+    /// Records the mode from a plan approval as the member's own mode. A lead that signs has
+    /// already recorded it itself.
     ///
     /// # Errors
     /// `agent_not_found`, `invalid_request` for an unknown mode.
@@ -236,9 +251,10 @@ impl Team {
         }
     }
 
-    /// Puts a less free mode in the place of those that a member's record says: the one it works in, and the one it was
-    /// spawned in, which the approval of its plan would bring back. `lowered` names the other mode of a mode that is too free.
-    /// A record that nobody vouches for stays as it is: it frees nobody.
+    /// Replaces the modes in a member's record by stricter ones. A record has two modes: the
+    /// current one, and the one from the spawn, which the approval of a plan would restore.
+    /// `lowered` returns the replacement for a mode that is not strict enough. A record without a
+    /// valid signature stays as it is, because it has no effect.
     ///
     /// # Errors
     /// `agent_not_found`.
@@ -268,7 +284,7 @@ impl Team {
         Ok(())
     }
 
-    /// Records the git worktree of a member, or that it has none any more.
+    /// Records the git worktree of a member, or that the member no longer has one.
     ///
     /// # Errors
     /// `agent_not_found`.
@@ -293,7 +309,7 @@ impl Team {
         .await
     }
 
-    /// Records where a member runs: its pane, and what keeps that pane.
+    /// Records the place where a member runs: its pane, and the kind of the pane's host.
     ///
     /// # Errors
     /// `agent_not_found`.
@@ -312,7 +328,7 @@ impl Team {
         .await
     }
 
-    /// Records whether a pane is out of sight.
+    /// Records whether a pane is hidden.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -320,6 +336,7 @@ impl Team {
         let pane = pane_id.to_owned();
         self.edit_config(move |config| {
             let mut hidden = config.hidden_pane_ids.take().unwrap_or_default();
+            // A pane id is never in the list twice, even if it is hidden twice.
             hidden.retain(|there| *there != pane);
             if is_hidden {
                 hidden.push(pane.clone());
@@ -347,10 +364,11 @@ impl Team {
         Ok(())
     }
 
-    /// Does all that follows from a member's end, in an order in which it can be done again: out of the config first, so
-    /// that nobody gives it a task or a message that is not seen here.
+    /// Completes the end of a member. The steps can be repeated after a crash. The member leaves
+    /// the config first, so that it cannot get a task or message that the later steps would miss.
     pub(crate) async fn settle_end(&self, name: &AgentName) -> Result<MemberRemoved, ApiError> {
         let config = self.config().await?;
+        // The prompt must be read now, because the next edit removes the member from the config.
         let prompt = config.member(name.as_str()).and_then(|member| member.prompt.clone());
         if config.member(name.as_str()).is_none_or(|member| !SpawnRecord::is_run_by_us(member)) {
             self.note_taken(name).await?;
@@ -368,7 +386,8 @@ impl Team {
             unread.into_iter().filter(|stored| !stored.message.is_read()).collect();
         let end = self.end_of(name).await;
         for stored in &unread {
-            // A prompt that was never taken is no message to its lead, which hears of the launch itself.
+            // If the unread message is the spawn prompt, the lead needs no report, because it
+            // learns the result of the launch directly.
             let is_prompt =
                 stored.message.from == LEAD_NAME && Some(&stored.message.text) == prompt.as_ref();
             if !is_prompt && pitcrew_protocol::Frame::detect(&stored.message.text).is_none() {
@@ -385,7 +404,7 @@ impl Team {
         Ok(MemberRemoved { released, dead })
     }
 
-    /// Tells the sender of a dead message, if it is a member, that it was not delivered.
+    /// Informs the sender that its message is dead, if the sender is a member.
     pub(crate) async fn tell_sender(
         &self,
         gone: &AgentName,
@@ -396,6 +415,8 @@ impl Team {
         let config = self.config().await?;
         let Some(sender) = config.member(sender) else { return Ok(()) };
         let letter = OutgoingMessage {
+            // The id depends only on the dead message, so that a repeated removal informs the
+            // sender once.
             id: made_id(&[self.dir().as_str(), "dead", &id.0]),
             from: SYSTEM.to_owned(),
             color: None,
@@ -419,8 +440,8 @@ fn spawned_by<'a>(config: &'a TeamConfig, call: Option<&str>) -> Option<&'a Memb
         .find(|m| SpawnRecord::of(m).is_some_and(|record| record.call.as_deref() == Some(call)))
 }
 
-/// The member as the recordings have it. Its name was nobody's before: not a member's now, and not one's that ended, whose
-/// conversation and mail it would take over.
+/// Builds a member with the fields of the recordings. Its name differs from all members and former
+/// members, because it would take over a former member's conversation and mail.
 fn new_member(
     config: &TeamConfig,
     ended: &[AgentName],
@@ -435,6 +456,7 @@ fn new_member(
     });
     check_free(config, ended, &name)?;
     let backend = spawn.backend_type.clone().unwrap_or_else(|| BACKEND_IN_PROCESS.to_owned());
+    // In the recordings, an in-process member has this word in place of a pane id.
     let pane = if backend == BACKEND_IN_PROCESS { BACKEND_IN_PROCESS } else { "" };
     Ok(Member {
         agent_id: Some(name.id_in(&config.name)),
@@ -456,7 +478,7 @@ fn new_member(
     })
 }
 
-/// Refuses a name that is, or shares an inbox with, a member's or one's that ended.
+/// Refuses a name that equals, or shares an inbox with, the name of a member or former member.
 pub(crate) fn check_free(
     config: &TeamConfig,
     ended: &[AgentName],
@@ -477,7 +499,7 @@ pub(crate) fn check_free(
         .with("existing_agent", other.as_str()))
 }
 
-/// The color after the youngest teammate's.
+/// Returns the color that follows the color of the newest teammate.
 pub(crate) fn next_color(config: &TeamConfig) -> Color {
     let last = config.teammates().filter_map(|m| m.color.as_deref()).last();
     let place = last.and_then(|last| Color::ALL.iter().position(|color| color.as_str() == last));

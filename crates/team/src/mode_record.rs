@@ -1,8 +1,9 @@
-//! The permission mode a member works in, as the lead signed it: recorded, verified, and watched for changes by hand.
+//! The permission mode of a member, with the lead's signature: it is recorded, verified, and
+//! checked for manual changes.
 //!
-//! A mode stands in the config, where whoever can write the user's files can change it. A member that knows its lead's key
-//! takes another one from there only with the lead's signature, or when it is `plan`, the least free of all: that anybody
-//! may have it go back to.
+//! The mode is stored in the config, which any program of the user can change. A member that knows
+//! its lead's key accepts another mode from the config only with the lead's signature. The only
+//! exception is `plan`, the strictest mode, which any program may set.
 
 use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
 use pitcrew_store::{Event, MemberChange};
@@ -15,19 +16,19 @@ use crate::members::ModeLowered;
 use crate::ours::KEY;
 use crate::{Team, refusal};
 
-/// What is signed here, told from everything else that is ever signed.
+/// The domain of these signatures. It keeps them apart from every other kind of signed data.
 const DOMAIN: &str = "pitcrew member mode 1";
 
-/// The key of the signature in what we note on a member.
+/// The field of the signature in pitcrew's record of a member.
 const SIGNATURE: &str = "modeSig";
 
-/// The mode that allows least.
+/// The strictest permission mode.
 pub(crate) const LEAST_FREE: &str = PermissionMode::Plan.as_str();
 
-/// The mode of a member that has no other.
+/// The mode of a member without a recorded mode.
 const PLAIN: &str = PermissionMode::Default.as_str();
 
-/// What a member's record says of its mode.
+/// The parts of a member's config entry that decide its mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ModeRecord {
     mode: Option<String>,
@@ -36,7 +37,8 @@ struct ModeRecord {
     signature: Option<ModeSignature>,
 }
 
-/// The lead's signature under it, and which of several is the latest.
+/// The lead's signature of a mode, with its time. Of several signatures the one with the latest
+/// time counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ModeSignature {
     at: i64,
@@ -54,7 +56,8 @@ impl ModeRecord {
         }
     }
 
-    /// The mode it comes to: as set, which the approval of a plan does too; before that it plans, if it must.
+    /// Returns the effective mode. A mode that was set, for example by the approval of a plan,
+    /// comes first. Before that, a member that must plan is in plan mode.
     fn mode(&self) -> &str {
         let spawned_in = if self.must_plan { Some(LEAST_FREE) } else { self.spawned_in.as_deref() };
         self.mode.as_deref().or(spawned_in).unwrap_or(PLAIN)
@@ -62,8 +65,8 @@ impl ModeRecord {
 }
 
 impl Team {
-    /// Signs a member's mode as its record has it, if this is the lead's own handle; a member's record that nobody has
-    /// vouched for until now loses the mode it says it was spawned in.
+    /// Signs the mode in a member's record, if this handle belongs to the lead. If the old record
+    /// had no valid signature, its mode from the spawn is removed first.
     pub(crate) fn sign_mode(
         &self,
         member: &mut Member,
@@ -75,6 +78,8 @@ impl Team {
         if !is_vouched_for {
             note.remove("mode");
         }
+        // Each signature is later than the last one, even if the clock goes back. A reader refuses
+        // older signatures.
         let at = before
             .signature
             .as_ref()
@@ -90,7 +95,8 @@ impl Team {
         Ok(())
     }
 
-    /// What [`Team::lower_mode`] changes of a member's record; nothing where no mode of it is too free.
+    /// Returns the change that [`Team::lower_mode`] makes to a member's record, or `None` if each
+    /// mode is strict enough.
     pub(crate) fn mode_lowered(
         &self,
         member: &Member,
@@ -113,7 +119,8 @@ impl Team {
             return Ok(());
         }
         let mode_record = ModeRecord::of(member);
-        // A process of the member that lives takes no mode from a record without one. Who has to plan first goes on planning.
+        // A running process ignores a record without a mode, so the new mode must be set. A member
+        // that must plan stays in plan mode.
         if let Some(now) =
             Some(mode_record.mode()).filter(|mode| *mode != LEAST_FREE).and_then(&lowered)
         {
@@ -129,14 +136,15 @@ impl Team {
         self.sign_mode(member, true)
     }
 
-    /// Whether a lead of the team has signed the member's mode as it stands, or nothing is signed in this team.
+    /// Whether the signature of a lead fits the member's current mode. Always true in a team
+    /// without signatures.
     #[must_use]
     pub fn vouches_for_mode(&self, member: &Member) -> bool {
         self.vouches_for(&member.name, &ModeRecord::of(member))
     }
 
-    /// The mode a member is to go on in when its plan is approved: its own, unless that is to plan, or nobody has vouched
-    /// for it.
+    /// Returns the member's mode after its plan is approved: its own mode, or `default` if that is
+    /// `plan` or has no valid signature.
     pub(crate) fn mode_after_plan(&self, member: &Member) -> String {
         let mode_record = ModeRecord::of(member);
         let own = mode_record
@@ -181,7 +189,7 @@ impl Team {
         then(Said { domain: DOMAIN, parts: parts.map(|part| part.map(str::as_bytes)).into() })
     }
 
-    /// Notes that a mode in the config was not taken.
+    /// Records in the journal that a mode in the config was refused.
     pub async fn note_refused_mode(&self, member: &AgentName, refused: &RefusedMode) {
         let changed = Event::MemberChanged {
             member: member.clone(),
@@ -192,43 +200,43 @@ impl Team {
     }
 }
 
-/// Whether two records of a member say the same of its mode.
+/// Whether two config entries of a member agree about its mode.
 pub(crate) fn is_same_record(one: &Member, other: &Member) -> bool {
     ModeRecord::of(one) == ModeRecord::of(other)
 }
 
-/// What we note on a member, as it stands.
+/// Returns pitcrew's record of a member, as it is in the config.
 fn noted(member: &Member) -> Map<String, Value> {
     member.foreign.get(KEY).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
-/// The mode one member works in, as far as its record may decide that.
+/// The mode in which a member works, with the config entry that was checked last.
 #[derive(Clone, Debug)]
 pub struct KnownMode {
     mode: String,
     is_believed: bool,
     at: Option<i64>,
     seen: ModeRecord,
-    /// Whether the record that was seen says another mode and was not believed.
+    /// Whether the config entry that was checked last has another mode, which was refused.
     is_refused: bool,
 }
 
-/// What a look at a member's record finds.
+/// The result of checking a member's config entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum ModeLook {
-    /// Nothing to do.
+    /// The mode has not changed.
     Same,
     /// The member works in this mode from now on.
     Changed(String),
-    /// The record says another mode, and is not to be believed; told once.
+    /// The config entry has another mode without a valid signature. It is reported once.
     Refused(RefusedMode),
 }
 
-/// A mode that was written by hand.
+/// A mode in the config that the lead did not sign, or that is out of date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedMode {
-    /// The mode that the config says.
+    /// The mode in the config.
     pub claimed: String,
     /// The mode that stays in force.
     pub stays: String,
@@ -251,9 +259,9 @@ impl std::fmt::Display for RefusedMode {
 }
 
 impl KnownMode {
-    /// The mode a member starts in; also what was refused of its record.
+    /// Returns the mode in which a member starts, and the mode that was refused, if any.
     ///
-    /// A record that nobody vouches for makes it `default`, or `plan` where it says so.
+    /// A config entry without a valid signature gives `default`, or `plan` if it says so.
     #[must_use]
     pub fn of(team: &Team, member: &Member) -> (Self, Option<RefusedMode>) {
         let seen = ModeRecord::of(member);
@@ -280,7 +288,8 @@ impl KnownMode {
         (Self { mode: stays.to_owned(), is_believed: false, at: None, seen, is_refused }, refused)
     }
 
-    /// The mode of the lead itself: what its record says when a lead before it has signed that, else `given`.
+    /// Returns the mode of the lead itself. It is the recorded mode if an earlier lead signed it or
+    /// if it is `plan`, else `given`.
     #[must_use]
     pub fn of_lead(team: &Team, member: &Member, given: &str) -> (Self, Option<RefusedMode>) {
         let seen = ModeRecord::of(member);
@@ -316,26 +325,28 @@ impl KnownMode {
         }
     }
 
-    /// The mode in force.
+    /// Returns the mode in force.
     #[must_use]
     pub fn mode(&self) -> &str {
         &self.mode
     }
 
-    /// When the lead signed it, in milliseconds since 1970; none where nobody did.
+    /// The time of the lead's signature, in milliseconds since 1970. `None` if the mode is not
+    /// signed.
     #[must_use]
     pub fn since_ms(&self) -> Option<i64> {
         self.at
     }
 
-    /// The mode of a member that another client runs: that goes by a mode of its own, which is only shown here.
+    /// Returns the mode of a member that another client runs. That client decides the mode itself,
+    /// and pitcrew only displays it.
     #[must_use]
     pub fn of_another_client(member: &Member) -> Self {
         let seen = ModeRecord::of(member);
         Self { mode: seen.mode().to_owned(), is_believed: true, at: None, seen, is_refused: false }
     }
 
-    /// Looks at the member's record, after the config changed.
+    /// Checks the member's config entry after the config changed.
     pub fn look(&mut self, team: &Team, member: &Member) -> ModeLook {
         let now = ModeRecord::of(member);
         if now == self.seen {
@@ -343,10 +354,12 @@ impl KnownMode {
         }
         self.seen = now.clone();
         self.is_refused = false;
-        // A record without a mode takes none back.
+        // A config entry without a mode does not change the current one.
         let Some(claimed) = now.mode.clone() else { return ModeLook::Same };
         let is_vouched_for = self.is_believed || team.vouches_for(&member.name, &now);
         let at = now.signature.filter(|_| is_vouched_for).map(|signature| signature.at);
+        // An old config can come back with a mode that the lead once signed. A later signature has
+        // replaced it.
         let is_old = is_vouched_for && at < self.at;
         if (is_vouched_for && !is_old) || claimed == LEAST_FREE {
             self.at = at.max(self.at);
@@ -361,7 +374,8 @@ impl KnownMode {
         ModeLook::Refused(RefusedMode { claimed, stays: self.mode.clone(), is_old })
     }
 
-    /// Looks at the member's record once more, after other keys became known: what was refused may be signed by one of them.
+    /// Checks the member's config entry again after new keys became known, because one of them may
+    /// fit a refused mode.
     pub fn look_again(&mut self, team: &Team, member: &Member) -> ModeLook {
         let now = ModeRecord::of(member);
         if now != self.seen || !self.is_refused {
@@ -375,7 +389,7 @@ impl KnownMode {
         ModeLook::Changed(self.mode.clone())
     }
 
-    /// Whether the record that was looked at last says another mode and was not believed.
+    /// Whether the config entry that was checked last has another mode, which was refused.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.is_refused

@@ -1,20 +1,21 @@
-//! Whom a name means: the one reading of the names of members that users, models and other clients give.
+//! Resolves the names of members that users, models and other clients give. No other module does
+//! this.
 //!
-//! A member goes by its name in any case, by `@name`, and by `name@team`, where the team goes by its own name, its folder's
-//! or the one that its lead asked for.
+//! The name of a member is accepted in any letter case, as `@name` and as `name@team`. The part
+//! `team` may be the team's own name, its folder's name, or the name that its lead asked for.
 
 use pitcrew_protocol::{AgentId, Member, TeamConfig, TeamDir};
 
 use crate::Team;
 use crate::asked::asked_name;
 
-/// The member that `given` means.
+/// Finds the member that `given` means.
 pub(crate) fn member<'a>(given: &str, config: &'a TeamConfig) -> Option<&'a Member> {
     config.member(bare_name(given, config))
 }
 
-/// `given` without a leading `@` and without the name of this team behind. A name with another team's stays whole, so that
-/// it means nobody here.
+/// Removes a leading `@` and this team's name at the end from `given`. A name with another team at
+/// the end stays unchanged, so that it matches no member here.
 pub(crate) fn bare_name<'a>(given: &'a str, config: &TeamConfig) -> &'a str {
     let name = given.trim();
     let name = name.strip_prefix('@').unwrap_or(name);
@@ -24,13 +25,13 @@ pub(crate) fn bare_name<'a>(given: &'a str, config: &TeamConfig) -> &'a str {
     }
 }
 
-/// Whether the team of this config goes by the name: its own, or the one that its lead asked for.
+/// Whether `team` means the team of this config: its own name, or the name that its lead asked for.
 pub(crate) fn goes_by(team: &str, config: &TeamConfig) -> bool {
     let dir = TeamDir::of(team);
     dir == config.name.dir() || asked_name(config).is_some_and(|asked| asked.dir() == dir)
 }
 
-/// The team in a member's name of the form `name@team`.
+/// Returns the team in a name of the form `name@team`.
 #[must_use]
 pub fn team_of(member: &str) -> Option<&str> {
     let name = member.trim();
@@ -38,7 +39,8 @@ pub fn team_of(member: &str) -> Option<&str> {
 }
 
 impl Team {
-    /// The name in `given`, which may have a leading `@` and this team's name behind, whether it is a member's or not.
+    /// Removes a leading `@` and this team's name at the end from `given`. The result need not be
+    /// the name of a member.
     pub async fn bare_name(&self, given: &str) -> String {
         self.config()
             .await

@@ -1,4 +1,5 @@
-//! What we write of our own into files of the wire: the field `pitcrew` of a member, and `metadata.pitcrew` of a task.
+//! The fields that pitcrew adds to shared files: the field `pitcrew` of a member, and
+//! `metadata.pitcrew` of a task.
 
 use pitcrew_protocol::{ApiError, Foreign, Member, Program, Task};
 use serde::{Deserialize, Serialize};
@@ -7,22 +8,23 @@ use serde_json::{Map, Value, value::to_raw_value};
 use crate::clock::wire_time;
 use crate::refusal;
 
-/// The key under which everything of ours stands.
+/// The key of all fields that pitcrew adds.
 pub(crate) const KEY: &str = "pitcrew";
 
-/// What we note on a member; a member without it was put there by another client.
+/// pitcrew's record of a member that it spawned. A member without this record was added by another
+/// client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnRecord {
-    /// The call that spawned it.
+    /// The id of the call that spawned the member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The permission mode it was spawned with.
+    /// The permission mode with which the member was spawned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// What runs it.
+    /// The program that runs the member.
     #[serde(default, skip_serializing_if = "Program::is_ours")]
     pub program: Program,
-    /// The model calls it may make, when it was given less than its run has.
+    /// The maximum number of the member's model calls, if it is lower than that of its run.
     #[serde(rename = "maxTurns", default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
 }
@@ -34,7 +36,8 @@ impl SpawnRecord {
         serde_json::from_str(member.foreign.get(KEY)?.get()).ok()
     }
 
-    /// Says whether `member` is run by us: whoever we did not spawn is not, and who runs the reference client is not.
+    /// Whether pitcrew runs `member`. It does not run members that another client added, or members
+    /// that run the reference client.
     #[must_use]
     pub fn is_run_by_us(member: &Member) -> bool {
         member.is_run_by_pitcrew()
@@ -49,10 +52,10 @@ impl SpawnRecord {
     }
 }
 
-/// The API reference's name for the time of a task's last change, a text.
+/// The field of the API reference for the time of a task's last change, as text.
 const UPDATED_AT: &str = "updated_at";
 
-/// What we note on a task; times are milliseconds since 1970.
+/// pitcrew's record of a task. Times are milliseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct TaskRecord {
@@ -83,7 +86,8 @@ impl TaskRecord {
         self.put_documented_time(task)
     }
 
-    /// Brings the `updated_at` of the API reference up to date in a task of a program that writes it.
+    /// Updates the field `updated_at` of the API reference, if the task's file already has that
+    /// field as text or null.
     fn put_documented_time(&self, task: &mut Task) -> Result<(), ApiError> {
         let is_there =
             task.foreign.get(UPDATED_AT).is_some_and(|time| time.get().starts_with(['"', 'n']));
@@ -97,7 +101,7 @@ impl TaskRecord {
     }
 }
 
-/// The free fields of a task as callers see them: without ours.
+/// Returns the metadata fields of a task without pitcrew's own field.
 pub(crate) fn free_fields(task: &Task) -> Map<String, Value> {
     let mut fields = task.metadata.clone().unwrap_or_default();
     fields.shift_remove(KEY);

@@ -1,5 +1,5 @@
-//! Where the panes of a team are made: recorded before the first is, so that one that a crash kept out of every other record
-//! is found all the same.
+//! The places where a team's panes are created. They are recorded before the first pane is created,
+//! so that a crash cannot leave a pane that no record leads to.
 
 use pitcrew_protocol::{ApiError, PaneHost};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Team;
 use crate::document::Document;
 
-/// The document: where panes were made, the latest last.
+/// The stored document: all hosts in which panes were created, the latest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct PaneHosts {
@@ -18,29 +18,30 @@ pub(crate) struct PaneHosts {
 impl Document for PaneHosts {
     const NAME: &'static str = "panes";
 
-    /// It was the hosts alone.
+    /// Before documents had a version, this one was only the list of hosts.
     fn from_earlier(document: Value) -> Value {
         json!({ "hosts": document })
     }
 }
 
-/// A pane.
+/// A pane and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PanePlace {
-    /// What keeps it.
+    /// The host of the pane.
     #[serde(flatten)]
     pub host: PaneHost,
-    /// Its id there, such as `%3`.
+    /// The id of the pane in its host, such as `%3`.
     pub id: String,
 }
 
 impl Team {
-    /// Records that panes of the team are made there from now on.
+    /// Records that the team's panes are created in this host from now on.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn note_pane_host(&self, host: PaneHost) -> Result<(), ApiError> {
         self.edit_document(move |all: &mut PaneHosts| {
+            // Move a known host to the end of the list, because the latest one is last.
             all.hosts.retain(|known| *known != host);
             all.hosts.push(host.clone());
             Ok(())
@@ -48,7 +49,7 @@ impl Team {
         .await
     }
 
-    /// Everything that panes of the team were made in, the latest last.
+    /// Returns all hosts in which panes of the team were created, the latest last.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.

@@ -1,4 +1,5 @@
-//! Where people find a team's files. A store that keeps no files names the places that they would have below `memory`.
+//! Where people find a team's files. A store that keeps no files names the places that they would
+//! have below `memory`.
 
 use std::path::{Path, PathBuf};
 
@@ -38,8 +39,8 @@ impl Team {
         self.teams().paths().document(self.dir(), document)
     }
 
-    /// The folder of the team that is ours alone, for what the store does not keep, such as a socket; `None` where teams
-    /// have no folders.
+    /// The folder of the team that is ours alone, for what the store does not keep, such as a
+    /// socket; `None` where teams have no folders.
     #[must_use]
     pub fn own_folder(&self) -> Option<PathBuf> {
         self.backend().files().map(|files| files.paths().ours(self.dir()))

@@ -1,5 +1,5 @@
-//! The plans that teammates have handed in, for people: what is in the ledger of requests, and what only another client's mail
-//! tells of.
+//! The plans of teammates, for display to people. They come from the recorded requests, and from
+//! mail of another client.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use crate::clock::wire_time;
 use crate::mail::Mail;
 use crate::requests::{Request, RequestKind};
 
-/// What became of a plan.
+/// The state of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanState {
-    /// It waits for an answer.
+    /// The plan waits for an answer.
     Open,
-    /// It may be carried out.
+    /// The plan is approved, so the teammate may carry it out.
     Approved,
-    /// It is to be changed.
+    /// The plan is rejected, so the teammate must change it.
     Rejected,
-    /// Nobody waits for an answer any more.
+    /// The plan no longer needs an answer, because nobody waits for one.
     Void,
 }
 
 impl PlanState {
-    /// Its name.
+    /// Returns the name of the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,33 +39,34 @@ impl PlanState {
     }
 }
 
-/// A plan that a teammate handed in.
+/// A plan that a teammate submitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlanView {
-    /// The request for its approval.
+    /// The id of the request to approve the plan.
     pub request_id: String,
-    /// Who handed it in.
+    /// The teammate that submitted the plan.
     pub member: AgentName,
-    /// What became of it.
+    /// The state of the plan.
     pub state: PlanState,
-    /// When it was handed in.
+    /// The time when the plan was submitted.
     pub asked_at: Option<String>,
-    /// The file that it was written to.
+    /// The file that contains the plan.
     pub plan_file_path: Option<String>,
-    /// The plan; null where its message is gone.
+    /// The text of the plan; null if its message is gone.
     pub plan: Option<String>,
-    /// What the lead said about it.
+    /// The lead's comment on the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
 }
 
 impl Team {
-    /// The plans that were handed in and are still known, the oldest first.
+    /// Returns all submitted plans that are still known, the oldest first.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn plans(&self) -> Result<Vec<PlanView>, ApiError> {
-        // First, so that what is sent meanwhile is found: a request is in the ledger before its message is in the inbox.
+        // Read the recorded requests before the inbox. A request is recorded before its message is
+        // sent, so none is missed.
         let mut ledger = self.requests().await?;
         ledger.retain(|_, request| request.kind == RequestKind::Plan);
         let mut plans: BTreeMap<String, PlanView> = BTreeMap::new();
@@ -74,7 +75,8 @@ impl Team {
                 plans.insert(frame.request_id.clone(), PlanView::of(&mail, frame));
             }
         }
-        // The message of one may not be sent yet, or gone while it is still to be answered.
+        // A plan's message may not be sent yet, or may be gone while the plan still waits for an
+        // answer.
         for (id, request) in &ledger {
             plans.entry(id.clone()).or_insert_with(|| PlanView::of_request(id, request));
         }
@@ -89,7 +91,8 @@ impl Team {
                 }
                 (_, Some((approved, _))) => PlanState::answered(approved),
                 (Some(_), None) => PlanState::Open,
-                // A request of a member that has ended leaves the ledger; another client's was never in it.
+                // No record and no answer: either another client's request, which is never
+                // recorded, or that of a member that has ended.
                 (None, None) if config.member(plan.member.as_str()).is_some() => PlanState::Open,
                 (None, None) => PlanState::Void,
             };
@@ -101,7 +104,7 @@ impl Team {
         Ok(plans)
     }
 
-    /// The answer to a plan as it was written to whoever asked: whether it is a yes, and what it says.
+    /// Returns the answer to a plan from the asker's mail: whether it approves, and its comment.
     async fn plan_answer(
         &self,
         plan: &PlanView,

@@ -1,4 +1,5 @@
-//! How operations say no: the error envelope with what the caller needs to do better.
+//! Builds the API errors of operations. Each error has the details that the caller needs to correct
+//! its call.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,27 +9,27 @@ use pitcrew_protocol::{
 };
 use pitcrew_store::StoreError;
 
-/// Refuses input that is malformed in itself.
+/// The error for malformed input.
 pub(crate) fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
-/// Refuses what the caller may not do.
+/// The error for a call that the caller is not allowed to make.
 pub(crate) fn denied(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::PermissionDenied, message)
 }
 
-/// Refuses what the state of a thing does not allow.
+/// The error for a call that does not fit the current state.
 pub(crate) fn wrong_state(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InvalidStatus, message)
 }
 
-/// Tells of something under us that failed.
+/// The error for a failure in a lower layer, such as the store.
 pub(crate) fn internal(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InternalError, message)
 }
 
-/// Refuses a file of ours that a later version wrote.
+/// The error for a pitcrew file that a later version wrote.
 pub(crate) fn newer(path: &str, version: u64) -> ApiError {
     let message = format!(
         "{path} is of version {version}, written by a newer pitcrew; this one reads up to version {FORMAT_VERSION}"
@@ -41,7 +42,7 @@ pub(crate) fn bad_name(name: &str, error: &NameError) -> ApiError {
     invalid(error.to_string()).with("name", shown)
 }
 
-/// Refuses a text with more characters than `limit`.
+/// Refuses a text with more than `limit` characters.
 pub(crate) fn check_length(field: &str, text: &str, limit: u32) -> Result<(), ApiError> {
     let got = text.chars().count();
     if u64::from(limit) >= got as u64 {
@@ -51,7 +52,7 @@ pub(crate) fn check_length(field: &str, text: &str, limit: u32) -> Result<(), Ap
     Err(invalid(message).with("field", field).with("limit", limit).with("got", got))
 }
 
-/// Refuses a text without a character that is seen.
+/// Refuses a text that is empty or only white space.
 pub(crate) fn check_filled(field: &str, text: &str) -> Result<(), ApiError> {
     if text.trim().is_empty() {
         return Err(invalid(format!("{field} is empty")).with("field", field));
@@ -59,7 +60,7 @@ pub(crate) fn check_filled(field: &str, text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Refuses one more of `what` when there are `limit` already.
+/// Refuses one more of `what` if there are already `limit`.
 pub(crate) fn check_count(what: &str, limit: u32, there: usize) -> Result<(), ApiError> {
     if there < usize::try_from(limit).unwrap_or(usize::MAX) {
         return Ok(());
@@ -68,7 +69,8 @@ pub(crate) fn check_count(what: &str, limit: u32, there: usize) -> Result<(), Ap
     Err(ApiError::new(ErrorCode::RateLimit, message).with("limit", limit).with("got", there))
 }
 
-/// Refuses one more message to `to`, who has `unread` messages, of one sender when only those count.
+/// The error for a full inbox: `to` already has `unread` messages. With `of_sender`, only that
+/// sender's messages count.
 pub(crate) fn inbox_full(
     to: &AgentName,
     of_sender: Option<&str>,
@@ -128,7 +130,7 @@ pub(crate) fn unknown_team(given: &str, available: Vec<String>) -> ApiError {
     }
 }
 
-/// A failure of the store in the words of the API.
+/// Converts an error of the store into an API error.
 pub(crate) fn of_store(error: StoreError) -> ApiError {
     match error {
         StoreError::NoTeam { team } => unknown_team(team.as_str(), Vec::new()),
@@ -164,7 +166,7 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
     }
 }
 
-/// A name that is no team's own, and that the leads of several asked for.
+/// The error for a name that is no team's own name, but that the leads of several teams asked for.
 pub(crate) fn asked_by_several(given: &str, names: &BTreeSet<String>) -> ApiError {
     let listed = names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let said = format!(

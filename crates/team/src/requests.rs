@@ -1,5 +1,6 @@
-//! The ledger of requests: what was asked of whom, and whether it was answered. It makes an answer single use, binds it to
-//! the two parties, and holds every frame that is decided but not yet sent, so that a crash in between loses nothing.
+//! The record of all requests and their answers. It allows only one answer to a request, and only
+//! from the agent that was asked. It also holds every frame that is decided but not yet sent, so
+//! that a crash in between loses nothing.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +17,18 @@ mod log;
 use log::unknown;
 pub(crate) use log::{Reply, RequestLog};
 
-/// Why a message that asks something is withdrawn at the end of a run.
+/// The reason for withdrawing a request's message at the end of a run.
 const RUN_IS_OVER: &str = "the run that asked is over";
 
-/// What is asked.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestKind {
-    /// To shut down.
+    /// A request to shut down.
     Shutdown,
-    /// To approve a plan.
+    /// A request to approve a plan.
     Plan,
-    /// To allow a call of a tool.
+    /// A request to allow a tool call.
     Permission,
 }
 
@@ -41,36 +42,38 @@ impl RequestKind {
     }
 }
 
-/// A request and what became of it.
+/// A request and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// What is asked.
+    /// The kind of a request.
     pub kind: RequestKind,
-    /// Who asks.
+    /// The agent that asks.
     pub from: AgentName,
-    /// Who is asked.
+    /// The agent that is asked.
     pub to: AgentName,
-    /// When, in milliseconds since 1970.
+    /// The time of the request, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The tool that leave is asked for.
+    /// The tool that needs permission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The digest of the tool and the input that leave is asked for; another client gives none.
+    /// The digest of the tool and the input that need permission. Requests of another client have
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The call that asked.
+    /// The id of the tool call that sent the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The frame that asks; absent for a request of another client.
+    /// The frame that carries the request. Absent for a request of another client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ask: Option<Outgoing>,
-    /// The answer; absent while the request is open.
+    /// The answer to the request. Absent while the request is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// Whether a run asked it on its way out: it is void once that run is over.
+    /// Whether a run sent the request because it was ending. The request becomes void after that
+    /// run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_parting: bool,
-    /// Whether nobody is to answer it any more, or to act on an answer.
+    /// Whether the request is void: it can no longer be answered, and an answer has no effect.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_void: bool,
 }
@@ -78,27 +81,27 @@ pub struct Request {
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Whether it is a yes.
+    /// Whether the answer approves the request.
     pub approved: bool,
-    /// When, in milliseconds since 1970.
+    /// The time of the request, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The call that answered.
+    /// The id of the tool call that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     pub(crate) frame: Outgoing,
 }
 
-/// A frame that is decided.
+/// A frame that is decided, and possibly not sent yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outgoing {
-    /// The message that carries it.
+    /// The id of the message that carries the frame.
     pub(crate) message: MessageId,
-    /// Its text, until it is sent.
+    /// The text of the frame, until it is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unsent: Option<String>,
 }
 
-/// Which of the two frames of a request.
+/// Selects one of the two frames of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
     Ask,
@@ -106,7 +109,7 @@ enum Half {
 }
 
 impl Request {
-    /// Whether an answer to it is still waited for.
+    /// Whether the request still waits for an answer.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.answer.is_none() && !self.is_void
@@ -123,6 +126,7 @@ impl Request {
         self.is_void = true;
         let frames =
             self.ask.iter_mut().chain(self.answer.iter_mut().map(|answer| &mut answer.frame));
+        // Crash recovery sends every unsent frame, so a void request must not keep one.
         frames.for_each(|frame| frame.unsent = None);
     }
 
@@ -135,18 +139,20 @@ impl Request {
 }
 
 impl Team {
-    /// Every request that is remembered, by id.
+    /// Returns every recorded request, by id.
     ///
     /// # Errors
-    /// `internal_error` when the ledger cannot be read.
+    /// `internal_error` when the record cannot be read.
     pub async fn requests(&self) -> Result<BTreeMap<String, Request>, ApiError> {
         Ok(self.read_document::<RequestLog>().await?.requests)
     }
 
-    /// Sends every answer, and every request, that was decided before a crash and not sent; says which messages they were.
+    /// Sends every request and answer that was recorded before a crash but not sent. Returns the
+    /// ids of their messages.
     ///
     /// # Errors
-    /// `internal_error` when the store fails; what was sent until then is noted as sent.
+    /// `internal_error` when the store fails. Messages that were sent before the failure are
+    /// recorded as sent.
     pub async fn finish_answers(&self) -> Result<Vec<MessageId>, ApiError> {
         let mut finished = Vec::new();
         for (id, mut request) in self.requests().await? {
@@ -163,8 +169,9 @@ impl Team {
         Ok(finished)
     }
 
-    /// Makes void what runs that are over asked on their way out: nobody is asked by it any more, and what was answered is not
-    /// acted on. The caller must hold the lease of the run, which is either over or has not asked anything yet.
+    /// Makes the shutdown requests of ended runs void: nobody needs to answer them, and answers
+    /// have no effect. The caller must hold the lease of the run. Its own run must be over, or must
+    /// not have sent such a request yet.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -189,6 +196,8 @@ impl Team {
                 self.withdraw(&request.to, std::slice::from_ref(&ask.message), RUN_IS_OVER).await?;
             }
         }
+        // A member may have answered before the run ended. The next run must not act on that
+        // answer.
         let answers = self.mail(&AgentName::lead()).await?.into_iter().filter(|mail| {
             !mail.message.is_read()
                 && mail.frame.as_ref().and_then(answered).is_some_and(|id| parting.contains_key(id))
@@ -197,8 +206,9 @@ impl Team {
         self.withdraw(&AgentName::lead(), &answers, RUN_IS_OVER).await
     }
 
-    /// Makes void what `asker` asked of the lead and nobody has answered. For another client that keeps no conversation: its
-    /// process is gone, or is about to be started anew, and then asks anew by itself, under another id.
+    /// Makes all open requests of `asker` to the lead void. This is for another client that keeps
+    /// no conversation: its process is gone or will be restarted, and then asks again under another
+    /// id.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -208,7 +218,8 @@ impl Team {
         asked.retain(|mail| {
             AgentName::foreign(&mail.message.from) == *asker && mail.request().is_some()
         });
-        // Another client's requests are not in the ledger before they are answered; nobody can answer a void one.
+        // Another client's request is normally recorded only when it is answered. Record it now, so
+        // that a late answer finds it void.
         self.keep_requests(&lead, &asked).await?;
         let asker = asker.clone();
         let made_void: Vec<String> = self
@@ -230,7 +241,7 @@ impl Team {
         self.withdraw(&lead, &ids, "the process that asked is gone").await
     }
 
-    /// Takes messages that are void out of the unread mail of `to`.
+    /// Takes void messages out of the unread mail of `to`, and records them as dead.
     async fn withdraw(
         &self,
         to: &AgentName,
@@ -251,12 +262,14 @@ impl Team {
         Ok(())
     }
 
-    /// Takes the open requests of a member that has ended out of the ledger, and what it asked out of the unread mail of
-    /// whom it asked: nobody is to decide on them any more.
+    /// Removes the open requests from and to an ended member. Its own requests also leave the
+    /// unread mail of the agents it asked, because nobody needs to decide on them.
     pub(crate) async fn void_requests(&self, gone: &AgentName) -> Result<(), ApiError> {
         let is_void = |request: &Request, gone: &AgentName| {
             request.answer.is_none() && (request.from == *gone || request.to == *gone)
         };
+        // Mark the messages first. After a crash in between, the requests are still recorded and
+        // the step is repeated.
         for request in self.requests().await?.values().filter(|request| is_void(request, gone)) {
             if let Some(ask) = request.ask.as_ref().filter(|_| request.from == *gone) {
                 self.bury(&request.to, std::slice::from_ref(&ask.message), gone).await?;
@@ -270,8 +283,9 @@ impl Team {
         .await
     }
 
-    /// Writes a request into the ledger and sends it; for a repeated call, the one that is there. Says whether that one is
-    /// answered. `draft` makes the request and its id for a time in milliseconds.
+    /// Records a request and sends it. For a repeated call it uses the recorded one. The boolean
+    /// says whether that request is already answered. `draft` builds the request and its id for a
+    /// time in milliseconds.
     pub(crate) async fn ask_for(
         &self,
         draft: impl Fn(i64) -> Result<(String, Request), ApiError> + Send + 'static,
@@ -289,7 +303,8 @@ impl Team {
         Ok((id, receipt, is_answered))
     }
 
-    /// Opens a request of the ledger once more, and sends it with the frame of `request`: the asker has lost the answer.
+    /// Opens a recorded request again and sends it with the frame of `request`, because the asker
+    /// lost the answer.
     pub(crate) async fn ask_again(&self, id: &str, request: Request) -> Result<Receipt, ApiError> {
         let (key, again) = (id.to_owned(), request.clone());
         self.edit_document(move |ledger: &mut RequestLog| {
@@ -300,7 +315,8 @@ impl Team {
         self.post(id, request, Half::Ask).await
     }
 
-    /// Writes an answer into the ledger and sends it. A request of another client is taken from the answerer's inbox.
+    /// Records an answer and sends it. If the request came from another client, it is read from the
+    /// answerer's inbox.
     pub(crate) async fn reply(&self, reply: Reply) -> Result<(Request, Receipt), ApiError> {
         let first = reply.clone();
         let known = self.edit_document(move |ledger: &mut RequestLog| ledger.reply(&first)).await?;
@@ -324,8 +340,8 @@ impl Team {
         Ok((request, receipt))
     }
 
-    /// Notes that `asker` has an answer that no frame brought, and takes its question out of the unread mail of whom it
-    /// asked; says whether the request was still open.
+    /// Records that `asker` got its answer without a frame, and marks its request as read in the
+    /// inbox of the agent it asked. Returns the request if it was still open.
     pub(crate) async fn spend(
         &self,
         asker: &AgentName,
@@ -349,7 +365,7 @@ impl Team {
         Ok(spent)
     }
 
-    /// Sends one frame of a request, if that is not done yet, and notes that it is.
+    /// Sends one frame of a request if it is not sent yet, and records that it is sent.
     async fn post(&self, id: &str, mut request: Request, half: Half) -> Result<Receipt, ApiError> {
         let Some(frame) = request.outgoing(half).cloned() else {
             return Err(refusal::internal(format!("request '{id}' has no frame to send")));
@@ -362,7 +378,8 @@ impl Team {
                 state: DeliveryState::Persisted,
             });
         };
-        // The reference's plan requests carry no color, all its other frames do.
+        // In the reference client's recordings, a plan request has no color. All its other frames
+        // have one.
         let color = match (request.kind, half) {
             (RequestKind::Plan, Half::Ask) => None,
             (RequestKind::Shutdown | RequestKind::Permission, _)
@@ -380,6 +397,8 @@ impl Team {
             limit: UnreadLimit::None,
         };
         let delivered = self.deliver(letter).await;
+        // A dead receiver counts as sent too. Otherwise crash recovery would try this message
+        // forever.
         if delivered.as_ref().err().is_none_or(is_undeliverable) {
             let id = id.to_owned();
             self.edit_document(move |ledger: &mut RequestLog| {
@@ -393,8 +412,8 @@ impl Team {
         delivered
     }
 
-    /// The request as it stands in the answerer's inbox, put there by another client, unless that client's own answer
-    /// stands in the asker's.
+    /// Finds another client's request in the answerer's inbox. It is an error if the asker's inbox
+    /// already has an answer.
     async fn foreign_request(&self, reply: &Reply) -> Result<Option<Request>, ApiError> {
         let mail = self.mail(&reply.by).await?;
         let found = mail.iter().find_map(|mail| {
@@ -432,8 +451,8 @@ impl Team {
         }))
     }
 
-    /// Remembers the requests among mail that is about to leave its inbox, as it does in a session once it is taken: they are
-    /// answered later, when they cannot be found there any more.
+    /// Records the requests in mail that is about to leave its inbox. In a session, mail leaves the
+    /// inbox as soon as it is taken, but its requests are answered later.
     pub(crate) async fn keep_requests(
         &self,
         to: &AgentName,

@@ -1,4 +1,5 @@
-//! SendMessage: texts to one or to all. Its requests and answers are `handshakes`'.
+//! SendMessage: texts to one member or to all. The module `handshakes` handles its requests and
+//! answers.
 
 use pitcrew_protocol::{
     AgentName, ApiError, BroadcastSent, Color, Frame, LEAD_NAME, Member, MessageSent, Routing,
@@ -12,17 +13,19 @@ use crate::handshakes::ShutdownAsk;
 use crate::ours::SpawnRecord;
 use crate::{Team, named, refusal};
 
-/// The color of a lead in the answer to whoever writes to it. Its config and its messages name none.
+/// The lead's color in the answer to a member that writes to the lead. The lead's config and its
+/// messages have no color.
 ///
-/// Source: `fixtures/claude-2.1.39/hooks.ndjson`, the answer of a teammate's SendMessage to `team-lead`.
+/// Source: `fixtures/claude-2.1.39/hooks.ndjson`, the answer of a teammate's SendMessage to
+/// `team-lead`.
 const LEAD_COLOR: Color = Color::Red;
 
-/// What came of a SendMessage.
+/// The result of a SendMessage call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// A receipt for each receiver.
+    /// One receipt for each receiver.
     pub receipts: Vec<Receipt>,
-    /// The recorded answer.
+    /// The answer to the tool call, in the recorded form.
     pub answer: ToolAnswer,
 }
 
@@ -32,19 +35,21 @@ impl Sent {
     }
 }
 
-/// Whom a name means.
+/// The member or former member that a name means.
 pub(crate) enum Recipient {
     Member(Box<Member>),
-    /// It was a member.
+    /// The name of a former member.
     Ended(AgentName),
 }
 
 impl Team {
-    /// Sends a message, a broadcast, a request, or the answer to one. With `call`, a repeated call sends nothing twice.
+    /// Sends a text, a broadcast, a request, or the answer to a request. With `call`, a repeated
+    /// call sends nothing twice.
     ///
     /// # Errors
-    /// `agent_not_found` with the valid names, or for an ended member with the id of the dead message; `invalid_request` and
-    /// `rate_limit` with the limit; `permission_denied`; `invalid_status` for an answer to an unknown or spent request.
+    /// `agent_not_found` with the valid names, or for an ended member with the id of the dead
+    /// message; `invalid_request` and `rate_limit` with the limit; `permission_denied`;
+    /// `invalid_status` for an answer to an unknown or already answered request.
     pub async fn send(
         &self,
         actor: &Actor,
@@ -55,6 +60,8 @@ impl Team {
         let speaker = Speaker::of(actor, &config)?;
         if speaker.rank == Rank::Outside {
             let name = AgentName::foreign(&speaker.name);
+            // A former member's reports still count as frames, so no outside writer may use its
+            // name.
             if let Some(ended) =
                 self.ended().await?.members.iter().find(|ended| passes_for(&name, &ended.name))
             {
@@ -134,6 +141,8 @@ impl Team {
         if !to.is_empty() && !self.was_begun(config, speaker, &to, call).await? {
             self.take_slot(RateScope::Broadcasts(self.dir().clone())).await?;
         }
+        // One full or dead inbox must not keep the text from the other members. Report the failures
+        // afterwards.
         let (mut receipts, mut failed) = (Vec::new(), Vec::new());
         for name in to {
             let letter = self.letter(config, speaker, name, (&content, summary.clone()), call)?;
@@ -155,7 +164,8 @@ impl Team {
         Ok(Sent { receipts, answer: answer.into() })
     }
 
-    /// Whether an earlier run of the same call has reached somebody already, and so has its slot.
+    /// Whether an earlier attempt of the same call already sent a message to a receiver. That
+    /// attempt already counted for the rate limit.
     async fn was_begun(
         &self,
         config: &TeamConfig,
@@ -184,7 +194,8 @@ impl Team {
         (content, summary): (&str, Option<String>),
         call: Option<&str>,
     ) -> Result<OutgoingMessage, ApiError> {
-        // Ours escape what they put into a conversation; other clients put in what stands in the inbox, as it is.
+        // pitcrew escapes a text when it adds it to a conversation. Other clients add the inbox
+        // text unchanged, so escape it here.
         let is_foreign =
             config.member(to.as_str()).is_some_and(|member| !SpawnRecord::is_run_by_us(member));
         let (text, summary) = match is_foreign {
@@ -202,7 +213,9 @@ impl Team {
         })
     }
 
-    /// The limit of unread mail for a text. The user is heard also by a receiver whom others have sent too much.
+    /// Returns the limit of unread mail for a text. For the user only the user's own unread
+    /// messages count, so that a receiver with too much mail from others still gets the user's
+    /// message.
     fn unread_limit(&self, speaker: &Speaker) -> UnreadLimit {
         let most = usize::try_from(self.limits().unread_messages).unwrap_or(usize::MAX);
         match speaker.rank {
@@ -230,7 +243,7 @@ impl Team {
         Ok(())
     }
 
-    /// Finds whom `given` means, in every form that [`named`] knows.
+    /// Finds the member or former member that `given` means, in every form that [`named`] accepts.
     pub(crate) async fn recipient(
         &self,
         config: &TeamConfig,

@@ -1,7 +1,9 @@
-//! What runs members outside of the lead's process: started, and not yet known to be gone.
+//! The processes and panes that run members outside the lead's process, from their start until they
+//! are known to be gone.
 //!
-//! The document of the team is the truth that a later process goes by, to stop what a crash left behind; the journal's
-//! `started` and `stopped` are the evidence. Whether any of it still runs, and stopping it, is `runtime`'s.
+//! A later process uses this document to stop whatever a crash left running. The journal's events
+//! `started` and `stopped` are evidence only. The crate `runtime` checks whether a process still
+//! runs, and stops it.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +15,33 @@ use serde_json::{Value, json};
 use crate::document::Document;
 use crate::{PanePlace, Team};
 
-/// Something that was started to run a member, and who answers for its end.
+/// A process or pane that was started to run a member, with the process responsible for stopping
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// Its process; absent while it is not known.
+    /// The process. Absent while it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRef>,
-    /// Its pane; absent for one without.
+    /// The pane. Absent if the member runs in none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pane: Option<PanePlace>,
     /// What runs.
     pub program: StartedProgram,
-    /// What bounded it at its start, as a digest; absent where an earlier version started it.
+    /// The digest of the limits at its start. Absent if an earlier version started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<String>,
-    /// The process that started it; once that is gone and no other leads the team, it is an orphan.
+    /// The process that started it. If that process is gone and no other process leads the team,
+    /// the member is an orphan.
     pub owner: ProcessRef,
-    /// When it was started, in milliseconds since 1970.
+    /// The time of the start, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Until when it may take to be at work, in milliseconds since 1970; absent once it is.
+    /// The latest time at which the member must be ready, in milliseconds since 1970. Absent once
+    /// it is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i64>,
 }
 
-/// The document: everything that was started, by member.
+/// The stored document: everything that was started, by member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct StartedMembers {
@@ -46,17 +51,18 @@ pub(crate) struct StartedMembers {
 impl Document for StartedMembers {
     const NAME: &'static str = "started";
 
-    /// It was the members alone.
+    /// Before documents had a version, this one was only the map of members.
     fn from_earlier(document: Value) -> Value {
         json!({ "started": document })
     }
 }
 
 impl Team {
-    /// Records what was started to run `name`, in place of what was recorded of it before.
+    /// Records what was started to run `name`, in place of the earlier record.
     ///
     /// # Errors
-    /// `team_not_found`, or `internal_error` when the store fails; then what was started must be stopped again.
+    /// `team_not_found`, or `internal_error` when the store fails. The caller must then stop what
+    /// it started.
     pub async fn note_started(&self, name: &AgentName, started: Started) -> Result<(), ApiError> {
         let event = Event::Started {
             member: name.clone(),
@@ -76,7 +82,8 @@ impl Team {
         Ok(())
     }
 
-    /// Everything that was started and is not known to be gone, by member; also of members that have left.
+    /// Returns everything that was started and is not known to be gone, by member. It includes
+    /// members that have left.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -84,7 +91,8 @@ impl Team {
         Ok(self.read_document::<StartedMembers>().await?.started)
     }
 
-    /// Takes out what was started for `name`, which is gone; its pane too. One that is not there is no error.
+    /// Removes the record of the process and pane for `name`, because they are gone. A missing
+    /// record is no error.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.

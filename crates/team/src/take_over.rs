@@ -1,8 +1,9 @@
-//! A member that becomes the lead of a team whose lead is dead, noted so that a crash in between can be made good.
+//! A member that becomes the lead of a team whose lead is dead. A record of it allows crash
+//! recovery.
 //!
-//! The change has several steps: the member's conversation becomes the lead's, and the member leaves. What is meant is
-//! written down first; whoever runs the team next goes through the steps again. How a conversation becomes the lead's is
-//! `runtime`'s.
+//! The change has several steps: the member's conversation becomes the lead's, and the member
+//! leaves the team. The intention is recorded first, and after a crash the next run repeats the
+//! steps. The crate `runtime` converts the conversation.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME};
 use serde::{Deserialize, Serialize};
@@ -11,21 +12,22 @@ use crate::actor::{Actor, Speaker};
 use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
 
-/// A member that is to become the lead.
+/// The record of a member that becomes the lead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeOver {
-    /// The member.
+    /// The member that becomes the lead.
     pub member: AgentName,
-    /// When that was decided, in milliseconds since 1970.
+    /// The time of the decision, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
 impl Team {
-    /// Notes that `member` becomes the lead. The caller must hold the lease of the run.
+    /// Records that `member` becomes the lead. The caller must hold the lease of the run.
     ///
     /// # Errors
-    /// `permission_denied` for everybody but the lead and the user, for the lead itself, and for a member of another client,
-    /// whose conversation we do not have; `agent_not_found`.
+    /// `permission_denied` for every caller except the lead and the user, for the lead itself, and
+    /// for a member of another client, because pitcrew does not have its conversation;
+    /// `agent_not_found`.
     pub async fn begin_take_over(
         &self,
         actor: &Actor,
@@ -41,6 +43,7 @@ impl Team {
                 "the lead cannot take over from itself; resume the team instead",
             ));
         }
+        // Only members that pitcrew spawned have a conversation that pitcrew can continue.
         if SpawnRecord::of(found).is_none() {
             let said = format!(
                 "'{}' is another client's; its conversation cannot be gone on with",
@@ -57,7 +60,7 @@ impl Team {
         .await
     }
 
-    /// The take-over that was begun and is not known to be complete.
+    /// Returns the take-over that was started and is not known to be complete.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -65,7 +68,7 @@ impl Team {
         self.read_document().await
     }
 
-    /// Notes that the take-over is complete.
+    /// Records that the take-over is complete.
     ///
     /// # Errors
     /// `internal_error` when the store fails.

@@ -1,6 +1,8 @@
-//! The rules of tasks, on a table under its lock: what an update changes, who wins a claim, what an end releases.
+//! The rules for tasks: which changes an update makes, which caller wins a claim, and which tasks
+//! an ended member releases.
 //!
-//! Everything here is decided on the table alone and leaves it untouched when it refuses.
+//! Each rule uses only the task table, under its lock, and leaves it unchanged when it refuses a
+//! change.
 
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, StatusChange, StatusChanged, Task, TaskGraph, TaskId,
@@ -13,19 +15,20 @@ use crate::actor::{Rank, Speaker};
 use crate::ours::{KEY, TaskRecord};
 use crate::refusal;
 
-/// How many ids an error lists.
+/// The maximum number of task ids in an error.
 const IDS_LISTED: usize = 50;
 
-/// Metadata keys that callers may not set: the reference client hides tasks by the one, ours stands under the other.
+/// Metadata keys that callers may not set. The reference client hides tasks that have the first
+/// one, and pitcrew's own data is under the second.
 const RESERVED_KEYS: [&str; 2] = ["_internal", KEY];
 
-/// What an update is to change; ids and names are known to be real, texts to be short enough.
+/// The changes of an update. Its ids and names are already checked, and its texts are short enough.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskChange {
     pub(crate) subject: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) active_form: Option<String>,
-    /// The new owner; `Some(None)` for nobody.
+    /// The new owner; `Some(None)` removes the owner.
     pub(crate) owner: Option<Option<AgentName>>,
     pub(crate) status: Option<StatusChange>,
     pub(crate) blocks: Vec<String>,
@@ -33,21 +36,21 @@ pub(crate) struct TaskChange {
     pub(crate) metadata: Map<String, Value>,
 }
 
-/// What an update changed.
+/// The result of an update.
 #[derive(Clone, Debug)]
 pub(crate) struct Changed {
-    /// The task after it, or before it when it was deleted.
+    /// The task after the update, or before it if the update deleted the task.
     pub(crate) task: Task,
-    /// The wire names of the fields that changed.
+    /// The names of the changed fields, as in messages and files.
     pub(crate) fields: Vec<&'static str>,
     pub(crate) status: Option<StatusChanged>,
-    /// Whether an owner got it.
+    /// Whether the task got a new owner.
     pub(crate) assigned: bool,
-    /// Whether the caller took it for itself.
+    /// Whether the caller became the owner.
     pub(crate) claimed: bool,
 }
 
-/// Who changes a table, and when.
+/// The agent or user that changes the tasks, and the time.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamp {
     pub(crate) by: Speaker,
@@ -55,11 +58,11 @@ pub(crate) struct Stamp {
     pub(crate) blockers: Blockers,
 }
 
-/// Whether open blockers keep a task from being started.
+/// Whether open blockers prevent the start of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blockers {
     Count,
-    /// The user starts it all the same.
+    /// The user starts the task despite open blockers.
     Overruled,
 }
 
@@ -73,7 +76,7 @@ impl Stamp {
     }
 }
 
-/// The task with that id, as people and models write it.
+/// Finds the task with this id, in the forms in which people and models write ids.
 pub(crate) fn find<'a>(
     tasks: impl Iterator<Item = &'a Task> + Clone,
     given: &str,
@@ -87,7 +90,7 @@ pub(crate) fn find<'a>(
     })
 }
 
-/// Refuses metadata keys that are not the caller's.
+/// Refuses metadata keys that callers may not set.
 pub(crate) fn check_metadata(metadata: &Map<String, Value>) -> Result<(), ApiError> {
     match RESERVED_KEYS.iter().find(|key| metadata.contains_key(**key)) {
         Some(key) => Err(refusal::invalid(format!("the metadata key '{key}' is reserved"))
@@ -96,7 +99,7 @@ pub(crate) fn check_metadata(metadata: &Map<String, Value>) -> Result<(), ApiErr
     }
 }
 
-/// Applies an update.
+/// Applies an update to the task table.
 pub(crate) fn update(
     table: &mut TaskTable,
     stamp: &Stamp,
@@ -104,6 +107,7 @@ pub(crate) fn update(
     change: &TaskChange,
 ) -> Result<Changed, ApiError> {
     let before = find(table.tasks.values(), id)?.clone();
+    // A deletion ignores all other fields of the update.
     if change.status == Some(StatusChange::Deleted) {
         return Ok(delete(table, before));
     }
@@ -126,6 +130,8 @@ pub(crate) fn update(
     let edges = new_edges(table, &task, change)?;
     let starts = task.status == TaskStatus::InProgress && before.status != TaskStatus::InProgress;
     if starts && stamp.blockers == Blockers::Count {
+        // All checks come before the first change of the table, so that a refused update changes
+        // nothing.
         refuse_blocked(table, &before, &edges)?;
     }
     for (field, blocker, blocked) in &edges {
@@ -146,7 +152,8 @@ pub(crate) fn update(
     Ok(Changed { assigned: owner_changed && task.owner.is_some(), claimed, task, fields, status })
 }
 
-/// Gives a task to the caller and starts it: the one it asks for, or the lowest that is ready.
+/// Makes the caller the owner of a task and starts it: the task `id`, or the ready task with the
+/// lowest id.
 pub(crate) fn claim(
     table: &mut TaskTable,
     stamp: &Stamp,
@@ -169,7 +176,7 @@ pub(crate) fn claim(
     update(table, stamp, wanted.as_str(), &TaskChange { owner, status, ..TaskChange::default() })
 }
 
-/// Gives the unfinished tasks of a member back to the pool.
+/// Removes the owner of a member's unfinished tasks and makes them pending again.
 pub(crate) fn release(
     table: &mut TaskTable,
     owner: &AgentName,
@@ -205,6 +212,7 @@ fn lowest_ready(table: &TaskTable, stamp: &Stamp) -> Result<TaskId, ApiError> {
             && task.owner.as_deref().is_some_and(|owner| stamp.is_own(owner))
             && graph.open_blockers(&task.id).is_empty()
     };
+    // A pending task that the caller already owns is ready for that caller only.
     let ready = table
         .tasks
         .values()
@@ -249,7 +257,7 @@ fn set_texts(task: &mut Task, change: &TaskChange) -> Vec<&'static str> {
     fields
 }
 
-/// Sets the owner the caller named. A teammate takes no task from another.
+/// Sets the owner from the update. A teammate cannot take a task that another member owns.
 fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<(), ApiError> {
     let Some(new) = &change.owner else { return Ok(()) };
     let new = new.as_ref().map(|name| name.as_str().to_owned());
@@ -268,7 +276,8 @@ fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<(), 
     Ok(())
 }
 
-/// Sets the status. A teammate that starts a task nobody owns becomes its owner, and opens no completed one again.
+/// Sets the status. A teammate that starts a task without an owner becomes its owner, and cannot
+/// reopen a completed task.
 fn set_status(
     task: &mut Task,
     before: &Task,
@@ -294,7 +303,7 @@ fn set_status(
     Ok(())
 }
 
-/// Refuses a task that is another's, and tells whose.
+/// Refuses a task that another member owns. The error names the owner.
 fn refuse_foreign(task: &Task, stamp: &Stamp) -> Result<(), ApiError> {
     let Some(owner) =
         task.owner.as_deref().filter(|owner| !owner.is_empty() && !stamp.is_own(owner))
@@ -308,7 +317,7 @@ fn refuse_foreign(task: &Task, stamp: &Stamp) -> Result<(), ApiError> {
         .with("status", task.status.as_str()))
 }
 
-/// Refuses to start a task with open blockers, those among the new dependencies included.
+/// Refuses to start a task with open blockers. Blockers that the same update adds count too.
 fn refuse_blocked(table: &TaskTable, task: &Task, new: &[Edge]) -> Result<(), ApiError> {
     let graph = TaskGraph::of(table.tasks.values());
     let is_open =
@@ -324,7 +333,7 @@ fn refuse_blocked(table: &TaskTable, task: &Task, new: &[Edge]) -> Result<(), Ap
     Err(refusal::wrong_state(message).with("task_id", task.id.as_str()).with("blocked_by", open))
 }
 
-/// Merges key by key; a null deletes. Says whether anything changed.
+/// Merges metadata key by key, where null deletes a key. Returns true if anything changed.
 fn merge(task: &mut Task, new: &Map<String, Value>) -> bool {
     let mut merged = task.metadata.clone().unwrap_or_default();
     for (key, value) in new {
@@ -341,10 +350,10 @@ fn merge(task: &mut Task, new: &Map<String, Value>) -> bool {
     changed
 }
 
-/// A dependency with the field that names it: `(field, blocker, blocked)`.
+/// A dependency and the update field that names it: `(field, blocker, blocked)`.
 type Edge = (&'static str, TaskId, TaskId);
 
-/// The dependencies that are new.
+/// Returns the dependencies of the update that do not exist yet.
 fn new_edges(table: &TaskTable, task: &Task, change: &TaskChange) -> Result<Vec<Edge>, ApiError> {
     let mut edges = Vec::new();
     let known = |given: &String| find(table.tasks.values(), given).map(|other| other.id.clone());
@@ -374,7 +383,7 @@ fn new_edges(table: &TaskTable, task: &Task, change: &TaskChange) -> Result<Vec<
     Ok(new)
 }
 
-/// Writes a dependency at both its ends; `task` is the one being changed, not yet in the table.
+/// Adds a dependency to both tasks. `task` is the changed copy, which is not in the table yet.
 fn link(table: &mut TaskTable, task: &mut Task, blocker: &TaskId, blocked: &TaskId) {
     let other = if *blocker == task.id { blocked } else { blocker };
     let (own, others) = if *blocker == task.id {

@@ -1,4 +1,5 @@
-//! The team's tasks: made, changed, claimed and shown. What an update may do is decided in `task_rules`, under the lock.
+//! The team's tasks: creating, changing, claiming and listing them. The module `task_rules` decides
+//! which changes are allowed, under the lock.
 
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment,
@@ -17,10 +18,12 @@ use crate::views::task_times;
 use crate::{Team, refusal};
 
 impl Team {
-    /// Makes a task; a repeated `call` of the same caller answers with the task it made.
+    /// Creates a task. A repeated `call` of the same caller returns the task that it created
+    /// before.
     ///
     /// # Errors
-    /// `invalid_request` for texts over the limit, `rate_limit`, `permission_denied` for outside writers.
+    /// `invalid_request` for texts over the limit, `rate_limit`, `permission_denied` for outside
+    /// writers.
     pub async fn create_task(
         &self,
         actor: &Actor,
@@ -57,12 +60,12 @@ impl Team {
         Ok(task)
     }
 
-    /// Changes a task; what is absent in the input stays as it is.
+    /// Changes a task. A field that the input does not have stays unchanged.
     ///
     /// # Errors
-    /// `task_not_found`, `agent_not_found` for an unknown owner, `circular_dependency`, `invalid_request`, and
-    /// `invalid_status` with the owner or the blockers for a task that the caller cannot take, and for a completed one that
-    /// a teammate would open again.
+    /// `task_not_found`, `agent_not_found` for an unknown owner, `circular_dependency`,
+    /// `invalid_request`. `invalid_status` with the owner or the blockers for a task that the
+    /// caller cannot take, and for a completed task that a teammate would reopen.
     pub async fn update_task(
         &self,
         actor: &Actor,
@@ -71,10 +74,11 @@ impl Team {
         self.change_task(actor, input, Blockers::Count).await
     }
 
-    /// The same for the user, who may start a task whose blockers are open.
+    /// Changes a task for the user, who may start it despite open blockers.
     ///
     /// # Errors
-    /// As [`Team::update_task`], and `permission_denied` for everybody but the user.
+    /// The errors of [`Team::update_task`], and `permission_denied` for every caller except the
+    /// user.
     pub async fn force_task(
         &self,
         actor: &Actor,
@@ -129,6 +133,8 @@ impl Team {
             .edit_tasks(move |table| task_rules::update(table, &inner, &id, &change))
             .await
         {
+            // A task whose file is gone can still be open in the journal. Deleting it is the only
+            // way to close it.
             Err(error) if gives_up && error.code == ErrorCode::TaskNotFound => {
                 return self.give_up_lost_task(&stamp, &named, error).await;
             }
@@ -148,8 +154,8 @@ impl Team {
         })
     }
 
-    /// The tasks that were open by the journal and of which no file can be read: they were taken away or torn, and not by
-    /// anybody who deleted them.
+    /// Returns the tasks that are open in the journal, but whose file is missing or unreadable. No
+    /// operation deleted them.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -160,7 +166,7 @@ impl Team {
         Ok(summary.open_tasks.into_iter().filter(is_lost).collect())
     }
 
-    /// Notes that a task is deleted of which nothing can be read any more.
+    /// Records that a task is deleted although its file cannot be read any more.
     async fn give_up_lost_task(
         &self,
         stamp: &Stamp,
@@ -180,11 +186,12 @@ impl Team {
         Ok(TaskUpdated { success: true, task_id, updated_fields, status_change: None, facts })
     }
 
-    /// Takes a task, the lowest that is ready when `id` is absent, and starts it. Of several callers one wins.
+    /// Makes the caller the owner of a task and starts it: the task `id`, or the ready task with
+    /// the lowest id. If several callers try at once, one of them wins.
     ///
     /// # Errors
-    /// `invalid_status` with the owner or the blockers, or when none is ready; `task_not_found`; `permission_denied` for
-    /// whoever cannot own tasks.
+    /// `invalid_status` with the owner or the blockers, or when no task is ready; `task_not_found`;
+    /// `permission_denied` for callers that cannot own tasks.
     pub async fn claim(&self, actor: &Actor, id: Option<&str>) -> Result<Task, ApiError> {
         let speaker = Speaker::of(actor, self.config().await?.as_ref())?;
         match speaker.rank {
@@ -202,16 +209,16 @@ impl Team {
         Ok(changed.task)
     }
 
-    /// One task.
+    /// Returns one task.
     ///
     /// # Errors
-    /// `task_not_found` with the ids there are.
+    /// `task_not_found` with the existing ids.
     pub async fn task(&self, id: &str) -> Result<Task, ApiError> {
         let tasks = self.ask(self.all_tasks()).await?;
         task_rules::find(tasks.iter(), id).cloned()
     }
 
-    /// All tasks by id, without the reference client's own bookkeeping.
+    /// Returns all tasks sorted by id, without the reference client's internal ones.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -225,7 +232,7 @@ impl Team {
             .collect())
     }
 
-    /// Sends every assignment that a crash kept from its owner.
+    /// Sends every task assignment that an owner did not get because of a crash.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -236,6 +243,8 @@ impl Team {
         for task in self.tasks().await? {
             let open = task.status != TaskStatus::Completed;
             let Some(letter) = assignment(self, &config, &task)?.filter(|_| open) else { continue };
+            // The message may have left the inbox already, so only the journal shows that it was
+            // sent.
             if journal.assignments.contains(&letter.id) {
                 continue;
             }
@@ -248,8 +257,8 @@ impl Team {
         Ok(finished)
     }
 
-    /// Puts back into the pool what members own that have ended, and says what that was: who gives a task to a member looks
-    /// first whether there is such a member, and that one may end in between.
+    /// Releases the tasks of ended members and returns their ids. A member can end between the
+    /// check of a new owner and the assignment, and then owns a task after its end.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -267,7 +276,7 @@ impl Team {
         Ok(released)
     }
 
-    /// Puts back into the pool what somebody owns who is no member, and says what that was.
+    /// Releases the tasks of an owner that is not a member, and returns their ids.
     ///
     /// # Errors
     /// `invalid_status` for a member, `team_not_found`, `internal_error`.
@@ -327,7 +336,7 @@ impl Team {
         )
     }
 
-    /// Tells the journal of a change, and an owner of its new task.
+    /// Records a change in the journal, and informs the new owner of the task.
     async fn tell(&self, stamp: &Stamp, done: &Changed) -> Result<(), ApiError> {
         if done.fields.is_empty() {
             return Ok(());
@@ -349,7 +358,8 @@ impl Team {
         let config = self.config().await?;
         let owner = AgentName::foreign(done.task.owner.as_deref().unwrap_or_default());
         if config.member(owner.as_str()).is_none() {
-            // It ended between the look at the config and the change; nobody else would release this task.
+            // The owner ended between the check of the config and the change, and no other
+            // operation would release this task.
             self.release_tasks(&owner).await?;
             return Err(refusal::unknown_agent(&config, owner.as_str()));
         }
@@ -368,8 +378,8 @@ impl Team {
     }
 }
 
-/// The letter that tells a task's owner of it; none for a task that was not given through us, and none in a session's team
-/// from its lead, whose frames are signed.
+/// Builds the message that informs a task's owner. `None` if pitcrew did not assign the task, and
+/// for assignments by the lead of a session, because that lead signs its own frames.
 fn assignment(
     team: &Team,
     config: &TeamConfig,

@@ -1,4 +1,4 @@
-//! One team: the handle its operations hang on, its config and its end.
+//! One team: its handle with all operations, its config and its deletion.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::lead_signer::{LeadSigner, Trust};
 use crate::life::{Deleted, Life};
 use crate::{Teams, named, refusal};
 
-/// A team that exists, or did when it was opened. Cheap to clone; clones share whether it was deleted through one of them, and
-/// no other state.
+/// The handle of a team that exists, or existed when it was opened. Cloning is cheap. Clones share
+/// only whether the team was deleted through one of them.
 #[derive(Clone, Debug)]
 pub struct Team {
     teams: Teams,
@@ -29,12 +29,12 @@ impl Team {
         Self { life, ..Self::unknown_yet(teams, config.name.clone(), dir) }
     }
 
-    /// A team of which nothing was read.
+    /// Builds a handle without reading the team's config.
     pub(crate) fn unknown_yet(teams: Teams, name: TeamName, dir: TeamDir) -> Self {
         Self { teams, name, dir, life: Life::of(None), signer: None, trust: Trust::Founding }
     }
 
-    /// The same team by another standing towards its lead's word.
+    /// Returns the same handle with another signer and another trust.
     pub(crate) fn by(self, signer: Option<LeadSigner>, trust: Trust) -> Self {
         Self { signer, trust, ..self }
     }
@@ -43,13 +43,13 @@ impl Team {
         self.life.born_ms()
     }
 
-    /// The name as given.
+    /// The name of the team.
     #[must_use]
     pub fn name(&self) -> &TeamName {
         &self.name
     }
 
-    /// The folder.
+    /// The folder of the team.
     #[must_use]
     pub fn dir(&self) -> &TeamDir {
         &self.dir
@@ -75,26 +75,28 @@ impl Team {
         self.ask(self.backend().team(&self.dir)).await
     }
 
-    /// The member that `name` means: its name in any case, `@name` or `name@team`.
+    /// Finds the member that `name` means: its name in any case, `@name` or `name@team`.
     ///
     /// # Errors
-    /// `agent_not_found` with the valid names and a near miss, `team_not_found`.
+    /// `agent_not_found` with the valid names and a similar one, `team_not_found`.
     pub async fn member(&self, name: &str) -> Result<Member, ApiError> {
         let config = self.config().await?;
         named::member(name, &config).cloned().ok_or_else(|| refusal::unknown_agent(&config, name))
     }
 
-    /// Deletes the team; while it has teammates it answers `success: false` and does nothing.
+    /// Deletes the team. If it still has teammates, it changes nothing and returns `success:
+    /// false`.
     ///
     /// # Errors
-    /// `permission_denied` for everybody but the lead and the user, `team_not_found`.
+    /// `permission_denied` for every caller except the lead and the user, `team_not_found`.
     pub async fn delete(&self, actor: &Actor) -> Result<TeamDeleted, ApiError> {
         let config = self.config().await?;
         Speaker::of(actor, &config)?.must_lead("delete the team")?;
         self.count_call().await?;
         let left: Vec<String> = config.teammates().map(|m| m.name.to_string()).collect();
         if !left.is_empty() {
-            // The recorded words name a function that no model can call; what it can call comes behind them.
+            // The recorded text names a function that models do not have, so the tool call that
+            // they do have is added after it.
             let how = match actor {
                 Actor::User | Actor::Outside(_) => "They have to shut down, or be removed, first.",
                 Actor::Lead | Actor::Member(_) => {
@@ -105,16 +107,18 @@ impl Team {
             return Ok(TeamDeleted::refused(config.name.as_str(), &left, how));
         }
         self.note([Event::TeamDeleted { team: config.name.to_string() }]).await;
+        // Read the journal before the move. Afterwards it is no longer in this folder.
         let summary = self.ask(self.backend().journal_summary(&self.dir)).await;
         let archive = self.ask(self.backend().archive_team(&self.dir)).await?;
-        // A journal that cannot be read says nothing of what the team took, as for a run that goes on with it.
+        // If the journal cannot be read, the model usage counts as zero, as in a run that continues
+        // such a team.
         let summary = summary
             .map_or_else(|_unread| JournalSummary::default(), |(summary, _position)| summary);
         self.life.end(Deleted { archive, summary, turns: Vec::new() });
         Ok(TeamDeleted::done(config.name.as_str()))
     }
 
-    /// Takes back that the team was made: nothing has happened in it.
+    /// Removes a team that was just created and never used.
     ///
     /// # Errors
     /// `team_not_found`, and `internal_error` when the store fails.
@@ -130,11 +134,12 @@ impl Team {
         self.teams.now_ms()
     }
 
-    /// Awaits the store, its failure in the words of the API.
+    /// Awaits a call to the store, and converts its error into an API error.
     pub(crate) async fn ask<T>(
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, ApiError> {
+        // Another process may have created a team of the same name. This handle must not touch it.
         let answer = if self.life.is_over() {
             Err(StoreError::NoTeam { team: self.dir.clone() })
         } else {
@@ -147,7 +152,8 @@ impl Team {
         }
     }
 
-    /// Counts one call that changes something. Calls that only read are free: counting is itself a write.
+    /// Counts one changing call for the rate limit. Calls that only read are not counted, because
+    /// counting is itself a write.
     pub(crate) async fn count_call(&self) -> Result<(), ApiError> {
         self.teams.count_call().await
     }
@@ -156,8 +162,8 @@ impl Team {
         self.teams.take_slot(scope).await
     }
 
-    /// Writes events into the journal. The journal is evidence and not truth, so a failure to write it does not undo what
-    /// happened: it is told to the log.
+    /// Writes events into the journal. The journal is only evidence, so a failed write does not
+    /// undo the operation. The failure goes to the log.
     pub async fn note(&self, events: impl IntoIterator<Item = Event>) {
         let at_ms = self.now_ms();
         let entries: Vec<_> =

@@ -1,4 +1,4 @@
-//! All teams of one store: made, found and listed.
+//! All teams of one store: creating, finding and listing them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,16 +15,17 @@ use crate::ours::SpawnRecord;
 use crate::places::paths_of;
 use crate::{Clock, Team, refusal};
 
-/// How many numbers are tried for a team whose name is taken; there are far fewer teams.
+/// The highest number to try for a new team whose name is taken. A store has far fewer teams.
 const NUMBERS_TRIED: u32 = 10_000;
 
-/// From this count on a rate is not counted: nobody means it as a limit, and a store keeps a place for each slot.
+/// A rate with at least this count is not enforced. Such a rate is not meant as a limit, and the
+/// store needs space for each counted call.
 const UNCOUNTED: u32 = 1_000_000;
 
-/// How many names of teams an error lists.
+/// The maximum number of team names in an error.
 const NAMES_LISTED: usize = 100;
 
-/// All teams of one store. Cheap to clone.
+/// All teams of one store. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Teams {
     shared: Arc<Shared>,
@@ -39,71 +40,72 @@ struct Shared {
     entropy: Entropy,
 }
 
-/// What a new team is made from.
+/// The settings of a new team.
 #[derive(Clone, Debug)]
 pub struct CreateTeam {
-    /// What the caller asked for.
+    /// The caller's TeamCreate input.
     pub input: TeamCreateInput,
     /// The lead's working folder.
     pub cwd: String,
-    /// The model the lead runs on.
+    /// The lead's model.
     pub model: String,
-    /// The lead's session, a UUID.
+    /// The lead's session id, a UUID.
     pub session_id: String,
-    /// What to do when the name is taken.
+    /// The behavior when the name is taken.
     pub on_taken: OnTaken,
-    /// Who makes it.
+    /// The kind of caller that creates the team.
     pub made_by: MadeBy,
 }
 
-/// Who makes a team.
+/// The kind of caller that creates a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MadeBy {
-    /// A person, for a run of theirs. How often is for them to say.
+    /// A person who starts a run. No rate limit applies.
     Run,
-    /// An agent or another caller of the API, for whom there is a rate (API reference, "Limits").
+    /// An agent or another caller of the API. A rate limit applies (API reference, "Limits").
     Caller,
 }
 
-/// What to do when a team's name, or the folder it falls on, is taken.
+/// The behavior when the name of a new team, or the folder that results from it, is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnTaken {
-    /// Answer `team_already_exists`.
+    /// Return the error `team_already_exists`.
     Refuse,
-    /// Take `name-2`, `name-3`, and so on.
+    /// Use the name `name-2`, `name-3`, and so on.
     Number,
 }
 
-/// A team as a list shows it.
+/// One team in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TeamSummary {
-    /// The name; the folder's for a team whose config cannot be read.
+    /// The team's name, or the folder's name if the config cannot be read.
     pub name: String,
-    /// The folder.
+    /// The team's folder.
     pub folder: TeamDir,
-    /// What it is for.
+    /// The team's description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// When it was made, in milliseconds since 1970.
+    /// The creation time, in milliseconds since 1970.
     #[serde(rename = "createdAt", skip_serializing_if = "Option::is_none")]
     pub created_at_ms: Option<i64>,
-    /// The names of its members, the lead first.
+    /// The names of the members, the lead first.
     pub members: Vec<AgentName>,
-    /// Where its config stands.
+    /// The path of the config.
     pub team_file_path: PathBuf,
-    /// Why its config cannot be read.
+    /// The reason why the config cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 impl Teams {
-    /// The teams of `backend`.
+    /// Builds the handle of all teams in `backend`.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, limits: Limits, clock: Arc<dyn Clock>) -> Self {
         Self::with(backend, limits, clock, Entropy::System)
     }
 
-    /// The same, with ids that `seed` decides: for simulations only, since such ids can be guessed.
+    /// Builds the handle of all teams with ids that depend on `seed`. Use it for simulations only,
+    /// because such ids can be guessed.
     #[must_use]
     pub fn seeded(
         backend: Arc<dyn Backend>,
@@ -130,13 +132,13 @@ impl Teams {
         &self.shared.backend
     }
 
-    /// How much of everything there may be.
+    /// The limits of the teams.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
     }
 
-    /// Makes a team with its lead as the only member.
+    /// Creates a team with its lead as the only member.
     ///
     /// # Errors
     /// `invalid_request` for a bad name, `team_already_exists`, `rate_limit`.
@@ -155,7 +157,7 @@ impl Teams {
         Ok((team, created))
     }
 
-    /// Counts one more team, as long as there may be so many.
+    /// Checks that one more team is allowed, and counts its creation for the rate limit.
     pub(crate) async fn may_make_one(&self, made_by: MadeBy) -> Result<(), ApiError> {
         let there = self.backend().teams().await.map_err(refusal::of_store)?.len();
         refusal::check_count("teams", self.limits().teams, there)?;
@@ -168,14 +170,15 @@ impl Teams {
     /// Opens a team by its name, its folder, or the name that its lead asked for.
     ///
     /// # Errors
-    /// `team_not_found` with the teams there are; `invalid_request` for a name that the leads of several asked for;
-    /// `internal_error` for a config that cannot be read.
+    /// `team_not_found` with the existing teams; `invalid_request` for a name that the leads of
+    /// several teams asked for; `internal_error` for a config that cannot be read.
     pub async fn open(&self, name: &str) -> Result<Team, ApiError> {
         let mut dir = TeamDir::of(name);
         let mut is_asked_for = false;
         let config = match self.backend().team(&dir).await {
             Err(StoreError::NoTeam { .. }) => {
-                // A team of that very name goes before, though it is in the archive.
+                // An archived team with exactly this name has priority over a team whose lead only
+                // asked for the name.
                 let of_archive = self.archived_named(name).await.unwrap_or_default();
                 let asked_for =
                     if of_archive.is_some() { None } else { self.asked_for(name).await? };
@@ -185,14 +188,16 @@ impl Teams {
             }
             read => read.map_err(refusal::of_store)?,
         };
+        // Different names can give the same folder, such as `a b` and `a-b`. Opening the wrong team
+        // silently would be worse.
         if !is_asked_for
             && name != dir.as_str()
             && config.name.as_str().to_lowercase() != name.to_lowercase()
         {
             return Err(self.unknown(name).await.with("did_you_mean", config.name.as_str()));
         }
-        // Whoever opens a team puts back what other programs undid in its files; the store tells of it. What keeps it from
-        // that keeps nobody from the team.
+        // Opening a team also restores pitcrew's changes that other programs undid, and the store
+        // reports them. If that fails, the team still opens.
         if let Some(files) = self.backend().files()
             && let Err(error) = files.reapply(&dir).await
         {
@@ -201,16 +206,18 @@ impl Teams {
         Ok(Team::new(self.clone(), dir, &config))
     }
 
-    /// The team in a folder, whatever is there: for clearing up after one whose config cannot be read.
+    /// Returns the handle of the team in a folder, without reading it. Use it to remove a team
+    /// whose config cannot be read.
     ///
     /// # Errors
-    /// `invalid_request` for a folder that no team's name falls on.
+    /// `invalid_request` for a folder that belongs to no valid team name.
     pub fn at(&self, dir: &TeamDir) -> Result<Team, ApiError> {
         let name = TeamName::new(dir.as_str()).map_err(|e| refusal::bad_name(dir.as_str(), &e))?;
         Ok(Team::unknown_yet(self.clone(), name, dir.clone()))
     }
 
-    /// All teams, by folder; one whose config cannot be read is listed with the reason.
+    /// Lists all teams, sorted by folder. A team whose config cannot be read is listed with the
+    /// reason.
     ///
     /// # Errors
     /// `internal_error` when the store cannot be read.
@@ -241,7 +248,8 @@ impl Teams {
         }
     }
 
-    /// A folder with the config of another team: no command finds a team of that name there.
+    /// The list entry for a folder with the config of another team. No command can open a team
+    /// there under that config's name.
     fn misplaced(&self, dir: TeamDir, config: &TeamConfig) -> TeamSummary {
         let path = self.paths().config(&dir);
         let reason = format!(
@@ -285,6 +293,8 @@ impl Teams {
                 Err(error) => return Err(refusal::of_store(error)),
             }
             number += 1;
+            // Another process can take each number too, so only the creation itself decides whether
+            // a name is free.
             let numbered = format!("{name}-{number}");
             config = self.new_config(
                 create,
@@ -332,7 +342,7 @@ impl Teams {
         })
     }
 
-    /// The time, in milliseconds since 1970, as the teams' clock has it.
+    /// Returns the current time of the teams' clock, in milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         self.shared.clock.now_ms()
@@ -371,7 +381,7 @@ impl Teams {
         }
     }
 
-    /// The error for a team that is not there.
+    /// The error for a team that does not exist.
     pub(crate) async fn unknown(&self, given: &str) -> ApiError {
         let mut names = Vec::new();
         for dir in self.backend().teams().await.unwrap_or_default().into_iter().take(NAMES_LISTED) {
@@ -380,7 +390,8 @@ impl Teams {
                 .team(&dir)
                 .await
                 .map_or_else(|_| dir.to_string(), |c| c.name.to_string());
-            // A folder that no name falls on cannot be asked for.
+            // Skip a folder that belongs to no valid team name, because the caller cannot ask for
+            // it.
             names.extend(TeamName::new(&name).is_ok().then_some(name));
         }
         self.with_archived(given, refusal::unknown_team(given, names)).await

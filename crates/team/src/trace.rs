@@ -1,4 +1,4 @@
-//! What became of a message: read from the journal for when, and from the inbox for what is.
+//! The history of a message. The journal gives the times, and the inbox gives the current state.
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, MessageId, TeamConfig, TeamDir};
 use pitcrew_store::{Event, JournalEntry, JournalOf, StoredMessage};
@@ -8,50 +8,53 @@ use crate::clock::wire_time;
 use crate::delivery::DeliveryState;
 use crate::{SpawnRecord, Teams, refusal};
 
-/// The way of one message; times are as on the wire.
+/// The history of one message. Times have the format of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MessageTrace {
-    /// The message.
+    /// The id of the message.
     pub id: MessageId,
-    /// The team it was sent in.
+    /// The team in which it was sent.
     pub team: String,
-    /// Who sent it; not known of a message to a member that had ended already.
+    /// The sender. Not known for a message to a member that had already ended.
     pub from: Option<String>,
-    /// Whose inbox it is for.
+    /// The member whose inbox it is for.
     pub to: AgentName,
-    /// Where it stands.
+    /// The delivery state.
     pub state: DeliveryState,
-    /// When it was put into the inbox.
+    /// The time when it was put into the inbox.
     pub persisted_at: Option<String>,
-    /// When it was put into the receiver's conversation; not known of other clients.
+    /// The time when it was put into the receiver's conversation. Not known for other clients.
     pub injected_at: Option<String>,
-    /// When it was marked as read; of another client, when it was seen at its end that it had taken it.
+    /// The time when it was marked as read. For another client, the time at its end when pitcrew
+    /// saw that it had taken the message.
     pub acknowledged_at: Option<String>,
-    /// Why and since when it will not be delivered.
+    /// The reason and the time, if it will not be delivered.
     pub dead: Option<DeadLetter>,
-    /// When the team was deleted; absent while it lives. What other clients did with the message is not known then.
+    /// The time when the team was deleted. Absent while the team exists. After the deletion, the
+    /// actions of other clients on the message are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub team_deleted_at: Option<String>,
-    /// When the team went into the archive, since its work was done; absent while it lives.
+    /// The time when the finished team was moved into the archive. Absent while the team exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub team_archived_at: Option<String>,
 }
 
-/// The end of a message that is not delivered.
+/// The reason and time of a failed delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeadLetter {
-    /// Why.
+    /// The reason why the message is not delivered.
     pub reason: String,
-    /// Since when.
+    /// The time since when the message is dead.
     pub at: String,
 }
 
 impl Teams {
-    /// Tells what became of a message, in whichever team it was sent, deleted ones included. A team that cannot be read is
-    /// passed over.
+    /// Returns the history of a message from any team, including deleted ones. A team that cannot
+    /// be read is skipped.
     ///
     /// # Errors
-    /// `message_not_found` when no team knows it, `internal_error` when the store cannot be read.
+    /// `message_not_found` when no team knows the message, `internal_error` when the store cannot
+    /// be read.
     pub async fn message(&self, id: &MessageId) -> Result<MessageTrace, ApiError> {
         for dir in self.backend().teams().await.map_err(refusal::of_store)? {
             let (Ok(config), Ok(journal)) = (
@@ -98,6 +101,8 @@ impl Teams {
     ) -> Option<MessageTrace> {
         let told = told(config.name.as_str(), journal, id);
         let members = config.members.iter().map(|m| &m.name);
+        // The journal does not know messages that another client wrote. Then search the inboxes of
+        // all members.
         let boxes: Vec<&AgentName> =
             told.as_ref().map_or_else(|| members.collect(), |told| vec![&told.to]);
         for name in boxes {
@@ -107,7 +112,8 @@ impl Teams {
                 return Some(with_inbox(trace, stored));
             }
         }
-        // A later client takes out what it has taken, in its own team and in one that we lead.
+        // Newer versions of the other client remove each taken message from the inbox, in their own
+        // team and in one that pitcrew leads. So a missing message counts as read.
         let is_clients = |name: &AgentName| {
             config.is_session_dialect()
                 || config
@@ -125,15 +131,15 @@ impl Teams {
     }
 }
 
-/// The end of a team.
+/// The end of an archived team.
 struct End {
     team: String,
     at: String,
-    /// Whether it was deleted; else its work was done.
+    /// Whether the team was deleted. False if it was archived because its work was done.
     is_deletion: bool,
 }
 
-/// The end of a team, as the last line of its journal tells.
+/// Reads the end of a team from the last line of its journal.
 fn end(journal: &[JournalEntry]) -> Option<End> {
     let JournalEntry { at_ms, event } = journal.last()?;
     let (team, is_deletion) = if let Event::TeamDeleted { team } = event {
@@ -162,7 +168,7 @@ fn blank(team: &str, id: &MessageId, to: &AgentName) -> MessageTrace {
     }
 }
 
-/// What the journal tells.
+/// Builds the history of a message from the journal.
 fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageTrace> {
     let mut about =
         journal.iter().filter_map(|entry| Some((entry, receiver(&entry.event, id)?))).peekable();
@@ -185,7 +191,8 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
             }
             Event::FrameRefused { from, reason, .. } => {
                 trace.from.get_or_insert_with(|| from.clone());
-                // What was delivered stays delivered, whatever is written under its id later.
+                // A delivered message stays delivered, even if a later message with the same id is
+                // refused.
                 if trace.injected_at.is_none() {
                     trace.dead.get_or_insert_with(|| DeadLetter {
                         reason: format!("refused: {reason}"),
@@ -214,7 +221,7 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
     Some(trace)
 }
 
-/// The receiver of the message `id`, when the event is about it.
+/// Returns the receiver of message `id`, if the event is about that message.
 fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
     match event {
         Event::MessagePersisted { id: told, to, .. }
@@ -240,7 +247,7 @@ fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
     }
 }
 
-/// What the inbox adds: a message read by another client, or written by one.
+/// Adds information from the inbox, for a message that another client read or wrote.
 fn with_inbox(mut trace: MessageTrace, stored: StoredMessage) -> MessageTrace {
     trace.state = state_of(&trace, stored.message.is_read());
     trace.from.get_or_insert(stored.message.from);

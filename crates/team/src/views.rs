@@ -1,4 +1,5 @@
-//! Answers in the shapes of the API reference, for programs: its field names, where files and recordings have others.
+//! Results in the form of the API reference, for programs. They use its field names where files and
+//! recordings differ.
 
 use pitcrew_protocol::{
     AgentName, Frame, Member, MessageId, Task, TaskGraph, TaskId, TaskStatus, TaskTimes, TeamConfig,
@@ -13,40 +14,40 @@ use crate::mail::Mail;
 use crate::ours::{TaskRecord, free_fields};
 use crate::send::Sent;
 
-/// A task, as TaskGet, TaskCreate and TaskUpdate answer in the API reference.
+/// A task, in the form of TaskGet, TaskCreate and TaskUpdate in the API reference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskView {
-    /// The id.
+    /// The id of the task.
     pub task_id: TaskId,
-    /// The title.
+    /// The title of the task.
     pub subject: String,
-    /// What is to be done.
+    /// The description of the work.
     pub description: String,
-    /// The title while it is being done.
+    /// The title to display while the task is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_form: Option<String>,
-    /// Where it stands.
+    /// The status of the task.
     pub status: TaskStatus,
-    /// Who works on it; null for nobody.
+    /// The owner of the task; null if it has none.
     pub owner: Option<String>,
-    /// When it was made; null where nobody noted that.
+    /// The creation time; null if it is not recorded.
     #[serde(rename = "created_at")]
     pub created_at: Option<String>,
-    /// When it was last changed; null where nobody noted that.
+    /// The time of the last change; null if it is not recorded.
     #[serde(rename = "updated_at")]
     pub updated_at: Option<String>,
-    /// The tasks it waits for.
+    /// The tasks that block this one.
     pub blocked_by: Vec<TaskId>,
-    /// The tasks that wait for it.
+    /// The tasks that this one blocks.
     pub blocks: Vec<TaskId>,
-    /// Free fields, without ours.
+    /// The metadata of the task, without pitcrew's own field.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
 impl TaskView {
-    /// Shows `task`.
+    /// Converts `task` into this form.
     #[must_use]
     pub fn of(task: &Task) -> Self {
         let times = task_times(task);
@@ -66,7 +67,8 @@ impl TaskView {
     }
 }
 
-/// When a task was made and last changed: as we noted it, else as its file has it, in milliseconds or as text.
+/// Returns the times when a task was created and last changed. pitcrew's own record has priority
+/// over the task file, which may have milliseconds or text.
 #[must_use]
 pub fn task_times(task: &Task) -> TaskTimes {
     let record = TaskRecord::of(task);
@@ -85,7 +87,7 @@ pub fn task_times(task: &Task) -> TaskTimes {
     }
 }
 
-/// A time of a file: text, as it is, or milliseconds since 1970.
+/// Reads a time from a file: a text unchanged, or milliseconds since 1970.
 fn time_in(raw: &str) -> Option<String> {
     match serde_json::from_str(raw).ok()? {
         Value::String(text) => Some(text),
@@ -94,35 +96,35 @@ fn time_in(raw: &str) -> Option<String> {
     }
 }
 
-/// The task list.
+/// The list of tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskListView {
-    /// The tasks, by id.
+    /// The tasks, sorted by id.
     pub tasks: Vec<TaskRowView>,
-    /// How many they are.
+    /// The number of tasks.
     pub total: usize,
 }
 
-/// A row of the task list.
+/// One row of the task list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRowView {
-    /// The id.
+    /// The id of the task.
     pub id: TaskId,
-    /// The title.
+    /// The title of the task.
     pub subject: String,
-    /// Where it stands.
+    /// The status of the task.
     pub status: TaskStatus,
-    /// Who works on it; null for nobody.
+    /// The owner of the task; null if it has none.
     pub owner: Option<String>,
     /// The blockers that are not completed.
     pub blocked_by: Vec<TaskId>,
-    /// The tasks that wait for it.
+    /// The tasks that this one blocks.
     pub blocks: Vec<TaskId>,
 }
 
 impl TaskListView {
-    /// Lists `tasks`.
+    /// Converts `tasks` into this form.
     #[must_use]
     pub fn of(tasks: &[Task]) -> Self {
         let graph = TaskGraph::of(tasks);
@@ -139,24 +141,24 @@ impl TaskListView {
     }
 }
 
-/// A spawned teammate.
+/// The result of spawning a teammate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SpawnView {
-    /// `name@team`.
+    /// The agent id, in the form `name@team`.
     pub agent_id: String,
-    /// Its name.
+    /// The name of the teammate.
     pub name: String,
-    /// Its team.
+    /// The name of the team.
     pub team_name: String,
-    /// The agent definition it runs.
+    /// The agent definition that the teammate runs.
     #[serde(rename = "agentType")]
     pub agent_type: Option<String>,
-    /// Always `spawned`.
+    /// The status, always `spawned`.
     pub status: &'static str,
 }
 
 impl SpawnView {
-    /// Shows `member` of the team.
+    /// Converts `member` of the team into this form.
     #[must_use]
     pub fn of(member: &Member, config: &TeamConfig) -> Self {
         Self {
@@ -169,7 +171,7 @@ impl SpawnView {
     }
 }
 
-/// The answer of a send: the recorded one, with the receivers' names and a receipt for each.
+/// The result of a send: the recorded form, with the receivers' names and one receipt for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentView<'a>(pub &'a Sent);
 
@@ -192,26 +194,27 @@ impl Serialize for SentView<'_> {
     }
 }
 
-/// A message of an inbox.
+/// One message in an inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MessageView {
-    /// The id.
+    /// The id of the task.
     pub id: MessageId,
-    /// Who sent it.
+    /// The sender of the message.
     pub from: String,
-    /// The text, or the frame as JSON.
+    /// The text of the message, or its frame as JSON.
     pub text: String,
-    /// A preview.
+    /// A short preview of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// The sender's color; the lead's own messages have none.
+    /// The sender's color. The lead's own messages have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
-    /// When it was sent.
+    /// The time when the message was sent.
     pub timestamp: Option<String>,
-    /// Whether the receiver has taken it.
+    /// Whether the receiver has taken the message.
     pub read: bool,
-    /// The type of the frame it carries, when its sender may send it, or could while it was in the team.
+    /// The type of the frame that the message carries, if its sender may send such a frame now, or
+    /// could while it was a member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame: Option<&'static str>,
 }

@@ -1,7 +1,7 @@
 //! Bash: runs a shell command.
 //!
-//! Every command starts in the context's folder with the context's variables: neither a `cd` nor an
-//! `export` carries over to the next. Whether a command may run is left to the permission gate.
+//! Every command starts in the context's folder with the context's variables. A `cd` or an `export`
+//! has no effect on later commands. The permission gate decides whether a command may run.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -36,7 +36,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// What keeps the command out of the team's own files: nothing, if it asks for that and the user lets it.
+    /// Returns the sandbox for the command. It is empty if the command asks to run without one and
+    /// the user allows that.
     fn sandbox(&self, context: &ToolContext) -> Sandbox {
         if self.unconfined && context.may_unconfine {
             Sandbox::default()
@@ -80,7 +81,7 @@ impl Tool for Bash {
     }
 }
 
-/// The shell there is, tried once: bash, or sh where there is no bash.
+/// The available shell, tested once: bash, or sh if there is no bash.
 static SHELL: LazyLock<&str> = LazyLock::new(|| {
     let mut command = Command::new("bash");
     let tried = command
@@ -95,12 +96,13 @@ static SHELL: LazyLock<&str> = LazyLock::new(|| {
 /// Starts a command with the shell.
 ///
 /// # Errors
-/// What the system said when it could not be started.
+/// The system's error when the command cannot be started.
 pub(super) fn spawn_shell(
     command: &str,
     sandbox: &Sandbox,
     context: &ToolContext,
 ) -> io::Result<Job> {
+    // Without this check, the system's error would look as if the shell were missing.
     if !context.cwd.is_dir() {
         let words = format!("the working folder {} does not exist", context.cwd.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, words));
@@ -149,6 +151,7 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
         })
         .await?;
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
+    // Both streams share one limit, so that a long stdout does not hide a short stderr.
     let (stdout_most, stderr_most) = share(limits.output_chars, &stdout, &stderr);
     let mut written =
         Written { stdout: stdout.shown(stdout_most), stderr: stderr.shown(stderr_most) };
@@ -162,6 +165,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     if let Some(left) = left {
         written.stderr.push_str(&format!("\n[{left}]"));
     }
+    // The command may have created files that grant permissions or run by themselves, so they are
+    // moved aside before the next step.
     let Appeared { aside, left } = sandbox.take_appeared();
     if !aside.is_empty() {
         let words = format!(
@@ -179,7 +184,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     Ok(if left.is_empty() { outcome } else { with_left(outcome, &left) })
 }
 
-/// Makes an error of a command that made what could not be put aside.
+/// Turns the outcome into an error, because the command created files that could not be moved
+/// aside.
 fn with_left(outcome: ToolOutcome, left: &[String]) -> ToolOutcome {
     let words = format!(
         "The command made what decides rights or runs by itself, and it could not be put aside; nobody may work there until \
@@ -189,7 +195,7 @@ fn with_left(outcome: ToolOutcome, left: &[String]) -> ToolOutcome {
     ToolOutcome { text: join(&[&words, &outcome.text]), is_error: true, ..outcome }
 }
 
-/// What a command wrote, as far as it is shown.
+/// The output of a command, shortened for display.
 struct Written {
     stdout: String,
     stderr: String,
@@ -236,7 +242,8 @@ fn join(parts: &[&str]) -> String {
     parts.join("\n")
 }
 
-/// The recorded shape: `fixtures/claude-2.1.39/stream-json/team-lifecycle.ndjson`.
+/// Returns the result's data in the recorded form:
+/// `fixtures/claude-2.1.39/stream-json/team-lifecycle.ndjson`.
 fn output_data(stdout: &str, stderr: &str, interrupted: bool) -> Value {
     json!({
         "stdout": stdout,

@@ -1,7 +1,7 @@
 //! Edit: replaces an exact piece of a file.
 //!
-//! Models write line ends as `\n`. In a file whose lines end in `\r\n` the pieces are taken to mean
-//! that, so that the file keeps its line ends.
+//! Models write line ends as `\n`. In a file with `\r\n` line ends, `\n` in the pieces means
+//! `\r\n`, so that the file keeps its line ends.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::numbered::snippet;
 use super::patch::hunks;
 use super::{Tool, ToolContext, ToolOutcome};
 
-/// Lines shown around the change.
+/// Number of lines shown before and after a change.
 const SNIPPET_LINES: usize = 4;
 
 /// Replaces an exact piece of a file.
@@ -62,13 +62,13 @@ impl Tool for Edit {
     }
 }
 
-/// Says why an edit would fail as the file is now.
+/// Returns the reason why an edit of the file's current content would fail.
 fn check(input: &Input, context: &ToolContext) -> Result<(), ToolOutcome> {
     let path = named(input, context)?;
     refusal(&path, context, |before| replace(input, before, &path, context).map(drop))
 }
 
-/// The file that is to change.
+/// Returns the path of the file to change.
 fn named(input: &Input, context: &ToolContext) -> Result<PathBuf, ToolOutcome> {
     let path = resolve(&context.cwd, &input.file_path)?;
     if input.old_string == input.new_string {
@@ -103,7 +103,7 @@ fn edit(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
     Ok(ToolOutcome::done(text, data))
 }
 
-/// New content, and where in it the first replacement stands.
+/// The new content, and the position of the first replacement in it.
 #[derive(Debug, PartialEq)]
 struct Replaced {
     content: String,
@@ -138,10 +138,10 @@ fn replace(
         .map_err(|problem| ToolOutcome::refused(format_args!("{problem} in {}", path.display())))
 }
 
-/// The text that an Edit of a file with this text would leave, for whoever is asked about it.
+/// Returns the file's text after an Edit, for the person who is asked about it.
 ///
 /// # Errors
-/// Why it would be refused, in words.
+/// The reason why the Edit would be refused, in words.
 pub fn edited(
     before: Option<&str>,
     old: &str,
@@ -162,7 +162,7 @@ pub fn edited(
     }
 }
 
-/// Why a piece cannot be replaced.
+/// The reason why a piece cannot be replaced.
 #[derive(Debug, PartialEq, thiserror::Error)]
 enum Unplaced {
     #[error("old_string was not found")]
@@ -174,6 +174,8 @@ enum Unplaced {
 }
 
 fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Replaced, Unplaced> {
+    // If `old` is found as given, `new` gets `\r\n` only in a file without any plain `\n`. A mixed
+    // file keeps its mix.
     let is_crlf =
         text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
     let (old, new) = if text.contains(old) {
@@ -191,7 +193,8 @@ fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Repl
     Ok(Replaced { content: text.replace(old.as_ref(), &new), at, len: new.len() })
 }
 
-/// How often a piece is in a text, overlaps counted: two that overlap are ambiguous too.
+/// Counts the occurrences of a piece in a text. Overlapping ones count too, because they are
+/// ambiguous as well.
 fn occurrences(text: &str, piece: &str) -> usize {
     let step = piece.chars().next().map_or(1, char::len_utf8);
     let mut count = 0;

@@ -1,5 +1,6 @@
-//! Files as the tools see them: paths from outside made safe, reads that are bounded, changes that
-//! are whole or not at all. What is opened is what was judged: a real path, no part of which is a link.
+//! Files for the tools: it makes paths absolute, limits the size of reads, and makes changes either
+//! completely or not at all. A tool opens exactly the path that the gate checked: a real path
+//! without links.
 
 use pitcrew_process::own_mode;
 use std::ffi::{OsStr, OsString};
@@ -17,16 +18,17 @@ use super::{ToolContext, ToolOutcome};
 use pitcrew_permission::gate;
 use pitcrew_process::handle::{Folder, Unopened, is_link_in_the_way};
 
-/// Rights of a new file, before the umask.
+/// File mode of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// Rights of a new folder, before the umask.
+/// File mode of a new folder, before the umask.
 const NEW_FOLDER_MODE: u32 = 0o777;
 
-/// The rights that a file keeps when it is written: a program that runs as its owner or group is none any more.
+/// The permission bits that a rewritten file keeps. The set-user-id and set-group-id bits are
+/// removed.
 const KEPT_RIGHTS: u32 = 0o777;
 
-/// Why a file could not be read or changed; what the model is told.
+/// The reason why a file could not be read or changed, in words for the model.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error("the path is empty")]
@@ -103,7 +105,7 @@ pub(super) fn resolve(cwd: &Path, given: &str) -> Result<PathBuf, FileError> {
     Ok(cwd.join(given))
 }
 
-/// The real path of what a call is about, which alone is opened: the path that was judged.
+/// Returns the real path of a call. Only the path that the gate checked may be opened.
 pub(super) fn real_path(path: &Path, context: &ToolContext) -> Result<PathBuf, FileError> {
     let resolved = || gate::resolve(&context.cwd, path);
     context
@@ -113,7 +115,7 @@ pub(super) fn real_path(path: &Path, context: &ToolContext) -> Result<PathBuf, F
         .ok_or_else(|| FileError::Circle { path: path.to_owned() })
 }
 
-/// Runs work on files away from the async threads, unless the agent is interrupted already.
+/// Runs file operations outside the async threads, unless the agent is already interrupted.
 pub(super) async fn in_background<F>(context: &ToolContext, work: F) -> ToolOutcome
 where
     F: FnOnce(&ToolContext) -> Result<ToolOutcome, ToolOutcome> + Send + 'static,
@@ -129,7 +131,8 @@ where
     }
 }
 
-/// The same for work that only looks for a reason to refuse: an interrupted agent has none.
+/// Runs a check outside the async threads, and returns its reason to refuse the call. Returns
+/// `None` if there is no reason, or if the check itself broke down.
 pub(super) async fn look_in_background<F>(context: &ToolContext, look: F) -> Option<ToolOutcome>
 where
     F: FnOnce(&ToolContext) -> Result<(), ToolOutcome> + Send + 'static,
@@ -138,7 +141,7 @@ where
     tokio::task::spawn_blocking(move || look(&context)).await.ok()?.err()
 }
 
-/// A real path, as the folder that holds it and the name in it.
+/// A real path, split into its folder and its name in that folder.
 struct Place<'a> {
     path: &'a Path,
     folder: &'a Path,
@@ -153,13 +156,15 @@ impl<'a> Place<'a> {
         Ok(Self { path, folder, name })
     }
 
-    /// Opens a regular file of bounded size; anything else would block or never end.
+    /// Opens a regular file within the size limit. Any other kind of file could block, or never
+    /// end.
     fn open(&self, context: &ToolContext) -> Result<(File, u32), FileError> {
         let path = || self.path.to_owned();
         let folder = Folder::open(self.folder).map_err(Unopened::Io);
         let (file, stat) =
             folder.and_then(|folder| folder.file(self.name)).map_err(|problem| match problem {
                 Unopened::NotPlain(FileType::Directory) => FileError::Folder { path: path() },
+                // The checked path had no link, so somebody created this link afterwards.
                 Unopened::NotPlain(FileType::Symlink) => FileError::Swapped { path: path() },
                 Unopened::NotPlain(_) => FileError::Special { path: path() },
                 Unopened::Io(source) if source.kind() == io::ErrorKind::NotFound => {
@@ -176,13 +181,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Opens the regular file of a real path, if it is of bounded size.
+/// Opens the regular file at a real path, if it is within the size limit.
 pub(super) fn open(real: &Path, context: &ToolContext) -> Result<File, FileError> {
     Ok(Place::new(real)?.open(context)?.0)
 }
 
-/// Hands the bytes of an open file to `take`, piece by piece, until it ends or `cancel` is set.
-/// Answers whether the end was reached.
+/// Passes the bytes of an open file to `take`, piece by piece, until the file ends or `cancel` is
+/// set. Returns whether the end was reached.
 pub(super) fn each_piece(
     file: &mut File,
     path: &Path,
@@ -197,23 +202,26 @@ pub(super) fn each_piece(
         match file.read(&mut buffer) {
             Ok(0) => return Ok(true),
             Ok(count) => take(buffer.get(..count).unwrap_or_default()),
+            // A signal interrupted the read, so it is repeated.
             Err(problem) if problem.kind() == io::ErrorKind::Interrupted => {}
             Err(source) => return Err(FileError::io("read", path)(source)),
         }
     }
 }
 
-/// A change that was made.
+/// A completed change of a file.
 pub(super) struct Change {
     pub(super) before: Option<Vec<u8>>,
     pub(super) after: Vec<u8>,
 }
 
-/// Replaces the content of a file, or creates it, with what `make` answers to its present content.
+/// Replaces the content of a file, or creates the file. `make` returns the new content for the
+/// current content.
 ///
-/// Of the agents of this process one at a time does this to a file. A file that this agent has not
-/// read, or that changed since, is refused. The new content appears whole under the name, with the
-/// rights the file had. What is changed is the file of the judged path; where a link stands in that path by now, nothing is.
+/// Only one agent of this process changes a file at a time. The change is refused if this agent has
+/// not read the file, or if the file changed since then. The new content appears in one step, and
+/// the file keeps its permission bits. The change applies to the path that the gate checked. If
+/// that path contains a link by now, nothing is changed.
 pub(super) fn change(
     path: &Path,
     context: &ToolContext,
@@ -221,6 +229,7 @@ pub(super) fn change(
 ) -> Result<Change, ToolOutcome> {
     let real = real_path(path, context)?;
     let place = Place::new(&real)?;
+    // The lock covers both the check of the current content and the write.
     let _turn = context.reads.take_turn(&real);
     let (before, permissions) = present(&place, context)?.unzip();
     let after = make(before.as_deref())?;
@@ -229,7 +238,7 @@ pub(super) fn change(
     Ok(Change { before, after })
 }
 
-/// Why a change would be refused as the file is now; nothing is written.
+/// Returns the reason why a change of the current file would be refused. It writes nothing.
 pub(super) fn refusal(
     path: &Path,
     context: &ToolContext,
@@ -239,7 +248,8 @@ pub(super) fn refusal(
     make(before.as_deref())
 }
 
-/// What a file holds, and the rights that it keeps, if it exists. It must be as this agent has read it.
+/// Returns the file's content and the permission bits that it keeps, if the file exists. Fails if
+/// the content differs from what this agent last read.
 fn present(
     place: &Place<'_>,
     context: &ToolContext,
@@ -255,14 +265,16 @@ fn present(
     Ok(Some((content, Permissions::from_mode(mode & KEPT_RIGHTS))))
 }
 
-/// Puts content under a name in one step; without rights of an earlier file it must be a new name. It is done without the
-/// right to change the team's own files.
+/// Writes a file in one step. Without the permission bits of an earlier file, the name must be new.
+/// The write runs without the right to change the team's own files.
 fn store(
     place: &Place<'_>,
     content: &[u8],
     earlier: Option<Permissions>,
     context: &ToolContext,
 ) -> Result<(), FileError> {
+    // A plan file is for its user only, as a transcript is, so its mode is stricter than that of
+    // other new files.
     let is_plan = context.sandbox.is_plan(place.path);
     let (file_mode, folder_mode) = if is_plan {
         (own_mode::FILE_MODE, own_mode::FOLDER_MODE)
@@ -271,6 +283,7 @@ fn store(
     };
     let folder = match Folder::open(place.folder) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
+            // Checked before folders are created, so that no folder is made for a protected file.
             context
                 .sandbox
                 .check_free(place.path)
@@ -287,7 +300,7 @@ fn store(
         .map_err(FileError::io("write into", place.folder))?
 }
 
-/// The folder of a real path; the folders that are missing are made.
+/// Opens the folder at a real path. Missing folders are created.
 fn made(real: &Path, mode: u32) -> io::Result<Folder> {
     match (Folder::open(real), real.parent(), real.file_name()) {
         (Err(problem), Some(above), Some(name)) if problem.kind() == io::ErrorKind::NotFound => {
@@ -304,6 +317,7 @@ fn put(
     earlier: Option<Permissions>,
     new_mode: u32,
 ) -> Result<(), FileError> {
+    // The content goes into a draft first. The rename then replaces the file in one step.
     let draft = OsString::from(format!(".pitcrew-{}", Uuid::new_v4().simple()));
     let file =
         folder.make_file(&draft, new_mode).map_err(FileError::io("write into", place.folder))?;
@@ -316,6 +330,7 @@ fn put(
             tracing::debug!(path = %place.path.display(), %left, "a draft was left behind");
         }
         match problem.kind() {
+            // Another process created the file after our check, so this agent has not read it.
             io::ErrorKind::AlreadyExists => FileError::NotRead { path: place.path.to_owned() },
             _ => FileError::io("write", place.path)(problem),
         }

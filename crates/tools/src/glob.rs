@@ -1,4 +1,4 @@
-//! Glob: finds files by their name.
+//! Glob: finds files by their names.
 
 use pitcrew_permission::split_pattern;
 
@@ -14,7 +14,7 @@ use super::search::{Found, Place, newest_first, shown};
 use super::walk::{Entry, walk};
 use super::{Tool, ToolContext, ToolOutcome};
 
-/// Finds files by a pattern of their path.
+/// Finds files by a pattern for their paths.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Glob;
 
@@ -90,6 +90,7 @@ fn outcome(files: &[Found], context: &ToolContext) -> ToolOutcome {
 
 fn matcher(pattern: &str) -> Result<GlobMatcher, ToolOutcome> {
     GlobBuilder::new(pattern)
+        // `*` must not match `/`, so that it stays within one folder.
         .literal_separator(true)
         .build()
         .map(|glob| glob.compile_matcher())

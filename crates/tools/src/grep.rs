@@ -24,10 +24,10 @@ mod sink;
 
 use sink::{Counting, Listing};
 
-/// The most memory a search may take for one line, or one file when lines are not looked at apart.
+/// Maximum memory of a search for one line, or for one whole file in a multi-line search.
 const HEAP_BYTES: usize = 64 << 20;
 
-/// The most lines of context around a match.
+/// Maximum number of context lines around a match.
 const MOST_CONTEXT: usize = 1_000;
 
 /// Finds lines by a regular expression.
@@ -137,6 +137,7 @@ fn matcher(input: &Input) -> Result<RegexMatcher, ToolOutcome> {
     if input.multiline {
         builder.dot_matches_new_line(true);
     } else {
+        // A match must stay within one line.
         builder.line_terminator(Some(b'\n'));
     }
     builder.build(&input.pattern).map_err(|problem| {
@@ -158,11 +159,12 @@ fn searcher(input: &Input) -> Searcher {
         .after_context(lines(input.after))
         .multi_line(input.multiline)
         .heap_limit(Some(HEAP_BYTES))
+        // A NUL byte marks a binary file, and the search of that file ends there.
         .binary_detection(BinaryDetection::quit(0))
         .build()
 }
 
-/// Which files are looked into.
+/// The rules for the files to search.
 struct Filter {
     globs: Override,
     types: Types,
@@ -188,7 +190,7 @@ impl Filter {
     }
 }
 
-/// Which of the results are shown.
+/// The range of results to show.
 struct Window {
     skip: usize,
     most: usize,
@@ -199,7 +201,7 @@ impl Window {
         self.skip.saturating_add(self.most)
     }
 
-    /// The words for what is left out after the window.
+    /// Returns a note about the results after the range.
     fn rest(&self, total: usize, things: &str) -> String {
         if total > self.end() {
             format!("\n[more {things}; go on with offset {}]", self.end())
@@ -215,14 +217,14 @@ struct Search<'a> {
     context: &'a ToolContext,
 }
 
-/// A file to look into.
+/// A file to search.
 struct Candidate {
     path: PathBuf,
     entry: Entry,
     file: File,
 }
 
-/// Opens what was found, if it is to be looked into.
+/// Opens a found file, if it should be searched.
 fn candidate(
     entry: Entry,
     place: &Place,
@@ -234,7 +236,7 @@ fn candidate(
     {
         return None;
     }
-    // What cannot be read is left out.
+    // Files that cannot be read are left out.
     let (file, stat) = entry.open().ok()?;
     let is_bounded =
         u64::try_from(stat.st_size).is_ok_and(|bytes| bytes <= context.limits.file_bytes);
@@ -259,7 +261,7 @@ impl Search<'_> {
                 numbers,
                 line_chars: self.context.limits.line_chars,
                 lines: &mut lines,
-                // One more than is shown tells that there is more.
+                // One line more than shown, so that the search knows whether there are more.
                 most: end.saturating_add(1),
                 cancel: &self.context.cancel,
             };
@@ -273,6 +275,7 @@ impl Search<'_> {
         let mut text = String::new();
         let mut shown_lines = 0;
         for line in lines.iter().skip(window.skip).take(window.most) {
+            // The rest stays available through `offset`.
             if text.len() + line.len() > self.context.limits.output_chars {
                 break;
             }

@@ -1,4 +1,5 @@
-//! What git ignores, folder by folder, as ripgrep takes it: `.ignore`, `.gitignore`, and the repository's `info/exclude`.
+//! The rules for ignored files, per folder, as in ripgrep: `.ignore`, `.gitignore`, and the
+//! repository's `info/exclude`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,10 +12,10 @@ use rustix::fs::FileType;
 use pitcrew_process::given_file::{Refused, contents};
 use pitcrew_process::handle::Folder;
 
-/// No honest ignore file is longer.
+/// Maximum size of an ignore file in bytes. No normal ignore file is larger.
 const LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 
-/// An ignore file that is not read; nothing is searched below its folder.
+/// An ignore file that cannot be used. Nothing below its folder is searched.
 #[derive(Debug, thiserror::Error)]
 #[error("{} is not read, and nothing is searched below it: {refused}", .file.display())]
 pub(super) struct Unread {
@@ -22,30 +23,31 @@ pub(super) struct Unread {
     refused: Refused,
 }
 
-/// The rules of a folder and of those above it.
+/// The ignore rules of a folder and of the folders above it.
 #[derive(Debug, Default)]
 pub(super) struct Ignored {
-    /// Of one folder, the deepest first: by kind, and the first kind that says something decides.
+    /// The rules of one folder, one entry per kind of ignore file. The first kind with a matching
+    /// rule decides. Deeper folders come before those above.
     rules: [Option<Gitignore>; 3],
     above: Option<Rc<Ignored>>,
 }
 
-/// The ignore files of a folder, in the order in which they decide; the last one is the repository's.
+/// The ignore files of a folder, in order of precedence. The last one belongs to the repository.
 const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
-/// The name whose presence tells of a repository.
+/// The name that marks a git repository.
 const GIT: &str = ".git";
 
 impl Ignored {
-    /// The rules of the folders above a real path.
+    /// Returns the rules of the folders above a real path.
     ///
     /// # Errors
-    /// When an ignore file of one is no plain file of bounded size.
+    /// When an ignore file in one of them is not a plain file within the size limit.
     pub(super) fn above(real: &Path) -> Result<Rc<Self>, Unread> {
         let mut ignored = Rc::default();
         let above: Vec<&Path> = real.ancestors().skip(1).collect();
         for folder in above.into_iter().rev() {
-            // A folder that cannot be opened has no rules that could be read.
+            // A folder that cannot be opened has no readable rules.
             if let Ok(open) = Folder::open(folder) {
                 ignored = Self::of_folder(&open, folder, &ignored, None)?;
             }
@@ -53,10 +55,11 @@ impl Ignored {
         Ok(ignored)
     }
 
-    /// The rules in a folder, where those above it are known, and its names may be.
+    /// Returns the rules of a folder. `above` has the rules of the folders above it. `names` has
+    /// the folder's names, if they are already known.
     ///
     /// # Errors
-    /// When an ignore file of it is no plain file of bounded size.
+    /// When one of its ignore files is not a plain file within the size limit.
     pub(super) fn of_folder(
         folder: &Folder,
         real: &Path,
@@ -65,6 +68,7 @@ impl Ignored {
     ) -> Result<Rc<Self>, Unread> {
         let mut rules = [const { None }; 3];
         for (rule, file) in rules.iter_mut().zip(FILES) {
+            // If the folder's names are known, missing ignore files are not even opened.
             let begins = file.split('/').next().unwrap_or(file);
             if names.is_none_or(|names| names.iter().any(|(name, _)| name == begins)) {
                 *rule = read_rules(folder, real, Path::new(file))?;
@@ -76,12 +80,14 @@ impl Ignored {
             *exclude = read_rules(folder, real, &file)?;
         }
         if rules.iter().all(Option::is_none) {
+            // Most folders have no rules of their own, and share those of the folder above.
             return Ok(above.clone());
         }
         Ok(Rc::new(Self { rules, above: Some(above.clone()) }))
     }
 
-    /// Whether the rules, or else the user's own for all repositories, ignore a real path.
+    /// Whether a real path is ignored by these rules. If none matches, the user's own rules for all
+    /// repositories decide.
     pub(super) fn matches(&self, path: &Path, is_folder: bool, global: &Gitignore) -> bool {
         let mut found = [const { Match::None }; 3];
         let mut ignored = Some(self);
@@ -100,11 +106,12 @@ impl Ignored {
     }
 }
 
-/// Reads an ignore file, links followed: what it says decides what is left out, and is not shown.
+/// Reads an ignore file and follows links. That is safe, because its content only selects files and
+/// is never shown.
 fn read_rules(folder: &Folder, real: &Path, file: &Path) -> Result<Option<Gitignore>, Unread> {
     let bytes = match read(folder, file) {
         Ok(bytes) => bytes,
-        // What cannot be read rules nothing, as with git.
+        // A file that cannot be read has no rules, as in git.
         Err(Refused::Io(_)) => return Ok(None),
         Err(refused) => return Err(Unread { file: real.join(file), refused }),
     };
@@ -128,8 +135,8 @@ fn read(folder: &Folder, file: &Path) -> Result<Vec<u8>, Refused> {
     contents(open, LIMIT_BYTES)
 }
 
-/// Where the repository of a worktree has its `info/exclude`: its `.git` is a file that names the worktree's git folder,
-/// which names the common one.
+/// Returns the path of `info/exclude` for a worktree. The worktree's `.git` is a file that names
+/// its git folder. That folder names the common git folder.
 fn exclude_of_worktree(folder: &Folder, names: Option<&[(OsString, FileType)]>) -> Option<PathBuf> {
     let is_file =
         |(name, kind): &(OsString, FileType)| name == GIT && *kind == FileType::RegularFile;

@@ -1,4 +1,5 @@
-//! Reads what a model gave a tool into the tool's own type. The words for what is wrong with it are `protocol`'s.
+//! Reads what a model gave a tool into the tool's own type. The words for what is wrong with it are
+//! `protocol`'s.
 
 use pitcrew_protocol::{InputError, InputFault, check_input};
 use serde::de::{Deserializer, Error as _};
@@ -17,9 +18,10 @@ pub(super) fn parse<T: DeserializeOwned>(tool: &dyn Tool, input: Value) -> Resul
     })
 }
 
-/// Reads a count: models write numbers, sometimes as `10.0`; a count is whole and not below zero.
+/// Reads a count. Models write numbers, sometimes as `10.0`. A count must be whole and not
+/// negative.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
-    /// Above this a double no longer tells whole numbers apart.
+    /// The largest number up to which a double can represent every whole number.
     const MOST: f64 = 9_007_199_254_740_991.0;
     let Some(number) = Option::<f64>::deserialize(deserializer)? else {
         return Ok(None);

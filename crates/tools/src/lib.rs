@@ -1,7 +1,7 @@
-//! The plain tools of an agent: Bash, Read, Write, Edit, Glob, Grep, and TaskStop for shells.
+//! The basic tools of an agent: Bash, Read, Write, Edit, Glob, Grep, and TaskStop for shells.
 //!
-//! A tool checks its input, does its work and says what came of it. Whether it may run at all is
-//! decided before, by the permission gate; tools of the team live with the team.
+//! A tool checks its input, does its work, and returns the result. The permission gate decides
+//! earlier whether the call may run. The team tools are in another module.
 
 mod bash;
 mod edit;

@@ -1,11 +1,11 @@
-//! Lines with their numbers, as `cat -n` writes them.
+//! Formats lines with their numbers, as `cat -n` does.
 
 use std::fmt::Write as _;
 
-/// Appends one numbered line, cut at `most` characters.
+/// Appends one numbered line, cut after `most` characters.
 pub(super) fn push_line(text: &mut String, number: usize, line: &str, most: usize) {
     let line = line.strip_suffix('\r').unwrap_or(line);
-    // Writing into a string cannot fail.
+    // The result is ignored, because writing into a string cannot fail.
     let _ = match line.char_indices().nth(most) {
         Some((end, _)) => {
             let shown = line.get(..end).unwrap_or(line);
@@ -15,10 +15,11 @@ pub(super) fn push_line(text: &mut String, number: usize, line: &str, most: usiz
     };
 }
 
-/// The most lines of a snippet.
+/// Maximum number of lines in a snippet.
 const SNIPPET_MOST: usize = 60;
 
-/// The lines around a change of `len` bytes at byte `at`, with `context` lines before and after.
+/// Returns the lines around a change of `len` bytes at byte `at`, with `context` lines before and
+/// after.
 pub(super) fn snippet(content: &str, at: usize, len: usize, context: usize, most: usize) -> String {
     let line_of = |byte: usize| {
         let before = content.bytes().take(byte);
@@ -32,6 +33,7 @@ pub(super) fn snippet(content: &str, at: usize, len: usize, context: usize, most
         push_line(&mut text, index + 1, line, most);
     }
     if last - first >= SNIPPET_MOST {
+        // The model knows the rest, because it wrote that text itself.
         text.push_str("... [the rest is as given]\n");
     }
     text

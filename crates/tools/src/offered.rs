@@ -1,4 +1,5 @@
-//! No tool offers a parameter that it does not read: schemas and inputs are compared.
+//! Checks that no tool offers a parameter that it does not read, by comparing schemas with input
+//! types.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use super::{bash, edit, glob, grep, plain_tools, read, write};
 
-/// Reads no value, and notes the fields that are asked for.
+/// A deserializer that reads no values, but records the requested field names.
 struct Fields<'a>(&'a mut BTreeSet<&'static str>);
 
 impl<'de> Deserializer<'de> for Fields<'_> {

@@ -1,11 +1,12 @@
-//! Output of a command in bounded memory: the head and the tail are kept, the middle is counted.
+//! Stores a command's output in bounded memory: the head and the tail are kept, the bytes between
+//! them are counted.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use pitcrew_protocol::counted;
 
-/// The most bytes one character takes.
+/// Maximum number of bytes in one UTF-8 character.
 const CHAR_BYTES: usize = 4;
 
 /// The first and the last bytes of a stream of any length.
@@ -18,7 +19,7 @@ pub(super) struct HeadTail {
 }
 
 impl HeadTail {
-    /// Keeps enough to show `chars` characters.
+    /// Creates a buffer that keeps enough bytes to show `chars` characters.
     pub(super) fn for_chars(chars: usize) -> Self {
         Self {
             head: Vec::new(),
@@ -33,6 +34,7 @@ impl HeadTail {
         let room = self.half_bytes - self.head.len();
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(first);
+        // Bytes that would drop out of the tail at once are not copied into it.
         let newest = rest.len().saturating_sub(self.half_bytes);
         self.tail.extend(rest.iter().skip(newest));
         let excess = self.tail.len().saturating_sub(self.half_bytes);
@@ -42,6 +44,8 @@ impl HeadTail {
     pub(super) fn finish(self) -> Text {
         let kept = (self.head.len() + self.tail.len()) as u64;
         let tail: Vec<u8> = self.tail.into();
+        // Nothing was lost. Head and tail are decoded together, because one character can be split
+        // between them.
         if kept == self.total {
             let mut whole = self.head;
             whole.extend(tail);
@@ -61,7 +65,7 @@ impl HeadTail {
     }
 }
 
-/// What was kept of a stream, as text.
+/// The kept part of a stream, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
     head: String,
@@ -70,19 +74,20 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// How many characters it would show uncut; what was lost counts as one a byte.
+    /// Returns the number of characters of the full text. Each lost byte counts as one character.
     pub(super) fn chars(&self) -> usize {
         let lost = usize::try_from(self.lost_bytes).unwrap_or(usize::MAX);
         (self.head.chars().count() + self.tail.chars().count()).saturating_add(lost)
     }
 
-    /// Writes at most `most` characters of it, cutting the middle and saying so.
+    /// Returns at most `most` characters of the text. A longer text is cut in the middle, with a
+    /// note.
     pub(super) fn shown(mut self, most: usize) -> String {
         if self.lost_bytes == 0 && self.chars() <= most {
             return self.head;
         }
         if self.lost_bytes == 0 {
-            // Nothing was lost, so everything is in the head: the tail is taken from its end.
+            // Nothing was lost, so the whole text is in `head`. Its end becomes the tail.
             let middle = start_of_last(&self.head, most / 2);
             self.tail = self.head.split_off(middle);
         }
@@ -97,7 +102,7 @@ impl Text {
     }
 }
 
-/// The words that stand for what was cut.
+/// The note in place of the cut bytes.
 struct Cut(u64);
 
 impl fmt::Display for Cut {
@@ -106,7 +111,8 @@ impl fmt::Display for Cut {
     }
 }
 
-/// Divides `most` characters between two texts: what one does not need the other gets.
+/// Divides `most` characters between two texts. A text that needs less than half leaves the rest to
+/// the other.
 pub(super) fn share(most: usize, first: &Text, second: &Text) -> (usize, usize) {
     let half = most / 2;
     let (first, second) = (first.chars(), second.chars());
@@ -130,7 +136,7 @@ fn start_of_last(text: &str, chars: usize) -> usize {
     text.char_indices().nth_back(chars - 1).map_or(0, |(index, _)| index)
 }
 
-/// Leaves out a character whose last bytes are missing.
+/// Removes an incomplete UTF-8 character at the end.
 fn without_torn_end(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(problem) if problem.error_len().is_none() => {
@@ -140,7 +146,7 @@ fn without_torn_end(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Leaves out the continuation bytes of a character whose start is missing.
+/// Removes the last bytes of an incomplete UTF-8 character at the start.
 fn without_torn_start(bytes: &[u8]) -> &[u8] {
     let torn =
         bytes.iter().take(CHAR_BYTES - 1).take_while(|byte| (0x80..0xC0).contains(*byte)).count();

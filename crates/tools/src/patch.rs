@@ -1,20 +1,21 @@
-//! A change as hunks, in the shape faces draw diffs from: `structuredPatch` of Write and Edit.
+//! Represents a change as hunks, for displaying diffs: `structuredPatch` of Write and Edit.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-/// Unchanged lines around a hunk.
+/// Number of unchanged lines around a hunk.
 const CONTEXT_LINES: usize = 3;
 
-/// How long the shortest diff is looked for; after that a longer one will do.
+/// Maximum time to search for the shortest diff. After that, a longer one is used.
 const EFFORT: Duration = Duration::from_millis(100);
 
-/// Texts of more bytes than this together have no hunks: nobody reads such a diff.
+/// Maximum total size of both texts in bytes. Larger texts get no hunks, because nobody reads such
+/// a diff.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The hunks that lead from one text to another.
+/// Returns the hunks that change one text into another.
 pub(super) fn hunks(before: &str, after: &str) -> Value {
     if before.len() + after.len() > MOST_BYTES {
         return json!([]);

@@ -14,13 +14,13 @@ use super::numbered::push_line;
 use super::read_log::Stamp;
 use super::{Tool, ToolContext, ToolLimits, ToolOutcome};
 
-/// A NUL within so many first bytes makes a file binary, as for git.
+/// Number of leading bytes that are checked for a NUL. A NUL makes a file binary, as in git.
 const SNIFFED_BYTES: usize = 8_000;
 
-/// Pictures and documents, which are turned down by their extension.
+/// Extensions of pictures and documents, which Read refuses.
 const NOT_TEXT: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "pdf"];
 
-/// Shows a text file with line numbers, and remembers what was seen.
+/// Shows a text file with line numbers, and remembers its content for later changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Read;
 
@@ -76,6 +76,7 @@ fn read(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
     if page.is_binary {
         return Err(FileError::Binary { path }.into());
     }
+    // The hash covers the whole file, even if only some of its lines are shown.
     context.reads.note(path.clone(), Stamp::from_hasher(hasher));
     Ok(page.outcome(path))
 }
@@ -86,7 +87,7 @@ fn is_not_text(path: &Path) -> bool {
         .is_some_and(|extension| NOT_TEXT.contains(&extension.to_ascii_lowercase().as_str()))
 }
 
-/// The lines that are shown, gathered while the file streams by; memory is bounded by the limits.
+/// The lines to show, collected while the file is read in pieces. The limits bound its memory.
 struct Page {
     first: usize,
     lines_most: usize,
@@ -129,7 +130,8 @@ impl Page {
                 Some(bytes) => (bytes, true),
                 None => (part, false),
             };
-            // One character takes at most four bytes; one more than is shown tells that it is cut.
+            // A character has at most four bytes. One character more than shown tells whether the
+            // line is cut.
             let room = ((self.line_chars + 1) * 4).saturating_sub(self.line.len());
             self.line.extend(bytes.iter().take(room));
             self.line_has_bytes = true;
@@ -140,6 +142,7 @@ impl Page {
     }
 
     fn end_line(&mut self) {
+        // After a final newline, there is no further line.
         if !self.line_has_bytes {
             return;
         }

@@ -1,7 +1,7 @@
-//! What an agent has read, so that it never overwrites what it has not seen.
+//! The files that an agent has read, so that it never overwrites content it has not seen.
 //!
-//! Between processes a check and the rename after it cannot be made one step; between the agents of
-//! one process they are, by [`PathLocks`].
+//! Within one process, [`PathLocks`] makes the check and the following rename one step. Between
+//! processes this is not possible.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -14,18 +14,19 @@ use sha2::{Digest, Sha256};
 
 use super::files::FileError;
 
-/// How many files can be changed at the same moment. Two paths may share a lock, which only costs
-/// time, so that the table never grows.
+/// Number of locks, that is, of files that can be changed at the same time. Two paths may share a
+/// lock, which only costs time. So the table never grows.
 const STRIPES: usize = 64;
 
-/// The turns of those who change files, one process wide. Cheap to clone; clones are the same turns.
+/// Locks for changing files, shared by all agents of one process. Cloning is cheap, and clones
+/// share the locks.
 #[derive(Debug, Clone)]
 pub struct PathLocks {
     stripes: Arc<[Mutex<()>; STRIPES]>,
 }
 
 impl PathLocks {
-    /// Makes the locks of a process; every agent of it must be given a clone.
+    /// Creates the locks of a process. Every agent of the process must get a clone.
     pub fn new() -> Self {
         Self { stripes: Arc::new(std::array::from_fn(|_| Mutex::new(()))) }
     }
@@ -45,10 +46,11 @@ impl Default for PathLocks {
     }
 }
 
-/// The files one agent has read or written, as it last saw them. Clones are the same log.
+/// The files that one agent has read or written, with their last known content. Clones share the
+/// same log.
 #[derive(Debug, Clone)]
 pub struct ReadLog {
-    /// Held for a look-up only, never while a file is touched.
+    /// Locked only for a look-up, never during file access.
     stamps: Arc<Mutex<Stamps>>,
     locks: PathLocks,
 }
@@ -59,8 +61,8 @@ struct Stamps {
     news: Vec<PathBuf>,
 }
 
-/// A file's content at one moment. Its hash alone decides: two writes within one tick of the file
-/// system's clock leave the same time, and a touched file is not a changed one.
+/// A file's content at one moment, as a hash. Times are not used: two writes within one clock tick
+/// of the file system have the same time, and a new time does not mean new content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     sha256: [u8; 32],
@@ -90,7 +92,7 @@ impl Stamp {
 }
 
 impl ReadLog {
-    /// Starts the log of an agent that has read nothing yet.
+    /// Creates the log of an agent that has not read anything.
     pub fn new(locks: PathLocks) -> Self {
         Self { stamps: Arc::default(), locks }
     }
@@ -101,12 +103,12 @@ impl ReadLog {
         stamps.news.push(path);
     }
 
-    /// Notes what a file holds that this agent is known to have written.
+    /// Records the content of a file that this agent has written.
     pub fn note_content(&self, path: PathBuf, content: &[u8]) {
         self.note(path, Stamp::of(content));
     }
 
-    /// The files that were noted since this was asked last, as they are known now.
+    /// Returns the files recorded since the last call, with their last known content.
     pub fn take_news(&self) -> Vec<FileSeen> {
         let mut stamps = self.stamps();
         let news = std::mem::take(&mut stamps.news);
@@ -117,15 +119,15 @@ impl ReadLog {
         news.into_iter().filter_map(seen).collect()
     }
 
-    /// Takes over what an earlier run of this agent has seen. A hash that is none is passed over: then the file counts as
-    /// not read.
+    /// Restores an entry from an earlier run of this agent. An invalid hash is ignored, so that the
+    /// file counts as not read.
     pub fn restore(&self, seen: &FileSeen) {
         if let Some(stamp) = Stamp::from_hex(&seen.sha256) {
             self.stamps().by_path.insert(seen.path.clone(), stamp);
         }
     }
 
-    /// Makes sure that `content`, what the file holds now, is what this agent saw last.
+    /// Checks that `content`, the file's current content, is the content that this agent saw last.
     pub(super) fn check(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
         match self.stamps().by_path.get(path) {
             None => Err(FileError::NotRead { path: path.to_owned() }),
@@ -136,7 +138,7 @@ impl ReadLog {
         }
     }
 
-    /// Waits until nobody else of this process is changing the file.
+    /// Waits until no other agent of this process changes the file.
     pub(super) fn take_turn(&self, path: &Path) -> Option<MutexGuard<'_, ()>> {
         self.locks.take_turn(path)
     }

@@ -1,7 +1,8 @@
-//! The background commands of one agent, and what its foreground commands left running.
+//! The background commands of one agent, and the processes that its foreground commands left
+//! running.
 //!
-//! Each command has one task that reads its output into a file and waits for it. When the last
-//! handle is dropped all of them are stopped.
+//! Each command has one task, which writes its output to a file and waits for its end. When the
+//! last handle is dropped, all commands are stopped.
 
 use pitcrew_process::own_mode;
 use std::collections::BTreeMap;
@@ -22,13 +23,13 @@ use super::{ToolContext, ToolLimits};
 use pitcrew_process::job::{Ended, Ending, Job, ProcessGroup};
 use pitcrew_process::sandbox::Sandbox;
 
-/// How many commands of one agent may run in the background at once.
+/// Maximum number of commands that one agent may run in the background at once.
 const MOST_RUNNING: usize = 32;
 
-/// How many commands are listed before those that ended are forgotten.
+/// Maximum number of listed commands. When it is reached, the ended ones are removed from the list.
 const MOST_LISTED: usize = 256;
 
-/// The name a background command goes by.
+/// The id of a background command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShellId(String);
 
@@ -39,7 +40,7 @@ impl ShellId {
         Self(format!("b{name}"))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -57,56 +58,56 @@ impl fmt::Display for ShellId {
     }
 }
 
-/// Where a background command stands.
+/// The state of a background command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellState {
-    /// It runs.
+    /// The command is running.
     Running,
-    /// It ended by itself, with this exit code.
+    /// The command ended by itself, with this exit code.
     Exited(Option<i32>),
-    /// It was stopped.
+    /// The command was stopped.
     Stopped,
 }
 
-/// A background command.
+/// A background command of an agent.
 #[derive(Debug, Clone)]
 pub struct Shell {
-    /// The name it goes by.
+    /// The command's id.
     pub id: ShellId,
-    /// What is run.
+    /// The text of the command.
     pub command: String,
-    /// The file that holds what it writes, both streams as they come.
+    /// The file for the command's output. Both streams are in it, in order of arrival.
     pub output: PathBuf,
-    /// Where it stood when this was asked.
+    /// The command's state at the time of the query.
     pub state: ShellState,
 }
 
-/// Why a background command could not be started or stopped.
+/// The reason why a background command could not be started or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ShellError {
-    /// No command of that id was started by this agent.
+    /// This agent did not start a command with that id.
     #[error("no background command has the id {id}{}", list_ids(.known))]
     Unknown {
-        /// The id that was given.
+        /// The given id.
         id: ShellId,
-        /// The ids of what runs.
+        /// The ids of the running commands.
         known: Vec<ShellId>,
     },
-    /// It has ended by itself already.
+    /// The command has already ended by itself.
     #[error("the background command {id} has ended already")]
     Ended {
-        /// The id that was given.
+        /// The given id.
         id: ShellId,
     },
-    /// Too many run.
+    /// Too many commands are running.
     #[error("{MOST_RUNNING} background commands are running, which is the most; stop one first")]
     TooMany,
-    /// The command or its output file could not be created.
+    /// The background command or its output file could not be created.
     #[error("cannot start a background command with its output in {}: {source}", .output.display())]
     Start {
-        /// The file for the output.
+        /// The output file.
         output: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -120,12 +121,12 @@ fn list_ids(ids: &[ShellId]) -> String {
     format!("; running: {}", ids.join(", "))
 }
 
-/// Records what a command left running: takes the command and the processes that carry our tags. Answers, in words, with what
-/// carries none and was not recorded before.
+/// Records what a command left running: takes the command and the processes that carry our tags.
+/// Answers, in words, with what carries none and was not recorded before.
 pub type LeftRunningLog =
     Arc<dyn Fn(String, Vec<ProcessIdentity>) -> BoxFuture<'static, Vec<String>> + Send + Sync>;
 
-/// The background commands of one agent. Clones are the same set.
+/// The background commands of one agent. Clones share the same set.
 #[derive(Debug, Clone)]
 pub struct Shells {
     set: Arc<Set>,
@@ -133,9 +134,9 @@ pub struct Shells {
 
 struct Set {
     folder: PathBuf,
-    /// Where what commands leave running is recorded.
+    /// The log of processes that commands left running.
     escapes: Option<LeftRunningLog>,
-    /// Held for a look-up only, never while a command is started or stopped.
+    /// Locked only for a look-up, never while a command is started or stopped.
     entries: Mutex<Entries>,
 }
 
@@ -156,15 +157,15 @@ struct Entry {
     command: String,
     output: PathBuf,
     state: watch::Receiver<ShellState>,
-    /// Stops the command when the entry is dropped.
+    /// A guard that stops the command when the entry is dropped.
     stop: DropGuard,
     task: JoinHandle<()>,
 }
 
 impl Entry {
-    /// Begins to stop it; answers with what tells when that is done.
+    /// Begins to stop the command. Returns the channel that tells when it has ended.
     fn cancel(&mut self, id: &ShellId) -> (Shell, watch::Receiver<ShellState>) {
-        // Dropping the old guard cancels; the entry stays in the list.
+        // Dropping the old guard cancels the command. The entry stays in the list.
         self.stop = CancellationToken::new().drop_guard();
         (self.shell(id), self.state.clone())
     }
@@ -184,12 +185,12 @@ impl Entry {
 }
 
 impl Shells {
-    /// Starts an empty set that keeps output in files of `folder`, which is created when needed.
+    /// Creates an empty set. Output files are created in `folder`, which is created when needed.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self::with(folder, None)
     }
 
-    /// The same, with a record of what commands leave running.
+    /// Creates an empty set with a log of the processes that commands left running.
     pub fn recorded(folder: impl Into<PathBuf>, escapes: LeftRunningLog) -> Self {
         Self::with(folder, Some(escapes))
     }
@@ -198,7 +199,7 @@ impl Shells {
         Self { set: Arc::new(Set { folder: folder.into(), escapes, entries: Mutex::default() }) }
     }
 
-    /// Starts a command in the background, kept out of the team's own files.
+    /// Starts a command in the background. The sandbox keeps it away from the team's own files.
     ///
     /// # Errors
     /// [`ShellError::TooMany`], or [`ShellError::Start`] when the system refuses.
@@ -233,13 +234,14 @@ impl Shells {
         let shell = entry.shell(&id);
         let mut entries = self.entries();
         if entries.shells.len() >= MOST_LISTED {
+            // Ended commands are forgotten here. Their output files stay on disk.
             entries.shells.retain(|_, entry| entry.is_running());
         }
         entries.shells.insert(id, entry);
         Ok(shell)
     }
 
-    /// Stops a background command with everything it started, and waits until it is gone.
+    /// Stops a background command with all its processes, and waits until they are gone.
     ///
     /// # Errors
     /// [`ShellError::Unknown`] or [`ShellError::Ended`].
@@ -261,8 +263,8 @@ impl Shells {
         Ok(shell)
     }
 
-    /// Stops what runs in the background and what was left running, and says in each output why. Each is listed still, as
-    /// stopped.
+    /// Stops all background commands and all processes that commands left running. Writes the
+    /// reason into each command's output. The commands stay in the list, as stopped.
     pub async fn stop_running(&self, why: &str, limits: &ToolLimits) -> Vec<Shell> {
         let (running, left_behind): (Vec<_>, Vec<_>) = {
             let mut entries = self.entries();
@@ -271,7 +273,7 @@ impl Shells {
             (running.map(|(id, entry)| entry.cancel(id)).collect(), left_behind)
         };
         let ends = running.into_iter().map(|(mut shell, mut state)| async move {
-            // A closed channel is the end of its attendance.
+            // A closed channel means that the command's task has ended.
             let _ended = state.wait_for(|state| *state != ShellState::Running).await;
             note_end(&shell.output, why);
             shell.state = ShellState::Stopped;
@@ -281,7 +283,7 @@ impl Shells {
         tokio::join!(futures_util::future::join_all(ends), futures_util::future::join_all(groups)).0
     }
 
-    /// Stops everything: for the end of the agent. Waits until all of it is gone.
+    /// Stops everything at the end of the agent, and waits until all of it is gone.
     pub async fn stop_all(&self, limits: &ToolLimits) {
         let Entries { shells, left_behind } = std::mem::take(&mut *self.entries());
         let ends = shells.into_values().map(Entry::end);
@@ -289,13 +291,14 @@ impl Shells {
         tokio::join!(futures_util::future::join_all(ends), futures_util::future::join_all(groups));
     }
 
-    /// All commands that were started and not stopped, with where they stand.
+    /// Returns all commands that were started and not removed, with their states.
     pub fn list(&self) -> Vec<Shell> {
         let entries = self.entries();
         entries.shells.iter().map(|(id, entry)| entry.shell(id)).collect()
     }
 
-    /// Records what a foreground command left running; answers in words with what is not in `group`.
+    /// Records the processes that a foreground command left running. Returns a description of those
+    /// outside `group`.
     pub(super) async fn look_after(
         &self,
         command: &str,
@@ -304,7 +307,8 @@ impl Shells {
         note_left(self.set.escapes.as_ref(), command, group).await
     }
 
-    /// Keeps what a foreground command left running, so that it ends with the agent.
+    /// Takes over the processes that a foreground command left running, so that they end with the
+    /// agent.
     pub(super) fn adopt(&self, group: ProcessGroup) {
         self.entries().left_behind.push(group);
     }
@@ -338,7 +342,7 @@ fn create(output: &Path) -> io::Result<File> {
     own_mode::file_options().write(true).create_new(true).open(output)
 }
 
-/// Adds a line to the output of a command that has ended.
+/// Appends a line to the output of an ended command.
 fn note_end(output: &Path, words: &str) {
     let added =
         File::options().append(true).open(output).and_then(|mut file| writeln!(file, "[{words}]"));
@@ -347,20 +351,21 @@ fn note_end(output: &Path, words: &str) {
     }
 }
 
-/// The file output goes to, and how much of it still may.
+/// The output file of a command, with the number of bytes that may still be written.
 struct KeptOutput {
     file: File,
     room: u64,
 }
 
 impl KeptOutput {
-    /// Appends what there is room for. Blocks for as long as the page cache takes.
+    /// Appends the bytes that still fit. The call blocks until the page cache has taken them.
     fn push(&mut self, bytes: &[u8]) {
         let most = usize::try_from(self.room).unwrap_or(usize::MAX);
         let kept = bytes.get(..most).unwrap_or(bytes);
         self.room -= kept.len() as u64;
         if let Err(problem) = self.file.write_all(kept) {
             tracing::warn!(%problem, "output of a background command is lost");
+            // After a failed write, no further output is written.
             self.room = 0;
         }
     }
@@ -373,7 +378,8 @@ impl KeptOutput {
     }
 }
 
-/// Records what a command left running; says which of it carries none of our tags, and was not known.
+/// Records the processes that a command left running. Returns a description of the new ones without
+/// our tag.
 async fn note_left(
     escapes: Option<&LeftRunningLog>,
     command: &str,
@@ -386,7 +392,7 @@ async fn note_left(
     })
 }
 
-/// What attends to a background command.
+/// The data for watching a background command.
 struct Attendance {
     command: String,
     escapes: Option<LeftRunningLog>,
@@ -396,7 +402,7 @@ struct Attendance {
 }
 
 impl Attendance {
-    /// Reads the output of a background command and waits for its end.
+    /// Writes the output of a background command to its file and waits for its end.
     async fn attend(self, job: Job, mut kept: KeptOutput) {
         let Self { command, escapes, limits, stop, tell } = self;
         let ended = job.run(None, limits.stop_grace, &stop, |_, bytes| kept.push(bytes)).await;
@@ -419,10 +425,13 @@ impl Attendance {
         if let Some(left) = note_left(escapes.as_ref(), &command, left_behind.as_ref()).await {
             words = format!("{words}; {left}");
         }
+        // The output file is complete before anybody learns of the end, because `note_end` appends
+        // to it afterwards.
         kept.close(&words);
         tell.send_replace(state);
         if let Some(group) = left_behind {
-            // It may be a daemon that was meant to stay: it ends with the agent, like the command would.
+            // The remaining process may be a daemon that was meant to stay. It ends with the agent,
+            // as the command would.
             stop.cancelled().await;
             group.stop_left_behind(limits.stop_grace).await;
         }

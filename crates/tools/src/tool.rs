@@ -1,4 +1,4 @@
-//! What a tool is: the trait, what a call is given and what it answers.
+//! The tool interface: the trait, the context of a call, and its outcome.
 
 use pitcrew_protocol::{InputError, PermissionMode, ToolTraits, tool_schema};
 use std::path::PathBuf;
@@ -13,21 +13,22 @@ use super::{ReadLog, Shells};
 use pitcrew_permission::gate::Gate;
 use pitcrew_process::sandbox::{Profile, Sandbox};
 
-/// Something an agent can do.
+/// A tool that an agent can call.
 ///
-/// A call never panics and never leaves a half-made change, whatever its input. A call whose future
-/// is dropped stops what it had started.
+/// A call never panics, and never leaves an incomplete change, for any input. If the future of a
+/// call is dropped, everything that the call started is stopped.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// The name by which models call it. With a name of the table ([`ToolDescriptor`]) the rest need not be said.
+    /// The name by which models call it. With a name of the table ([`ToolDescriptor`]) the rest
+    /// need not be said.
     ///
     /// [`ToolDescriptor`]: pitcrew_protocol::ToolDescriptor
     fn name(&self) -> &str;
 
-    /// Tells the model what it does and when to use it.
+    /// Returns the tool's purpose and when to use it, for the model.
     fn description(&self) -> &str;
 
-    /// The JSON schema of its input: an object at the top.
+    /// Returns the JSON schema of the tool's input, with an object at the top level.
     fn input_schema(&self) -> Value {
         tool_schema(self.name()).unwrap_or_else(|| json!({"type": "object"}))
     }
@@ -37,71 +38,76 @@ pub trait Tool: Send + Sync {
         ToolTraits::of(self.name())
     }
 
-    /// Why the call would fail even if it were allowed: a person is not asked about such a call. Changes nothing.
+    /// Returns the reason why the call would fail even if it were allowed. Nobody is asked for
+    /// permission for such a call. This function changes nothing.
     async fn refusal(&self, _input: &Value, _context: &ToolContext) -> Option<ToolOutcome> {
         None
     }
 
-    /// Does the work. Ends early, saying so, when the context is cancelled.
+    /// Runs the call. If the context is cancelled, the call ends early and says so in its outcome.
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome;
 }
 
-/// What the tools of one agent work with. Cheap to clone; clones share the logs.
+/// The context of one agent's tools. Cloning is cheap, and clones share the logs.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
-    /// The folder relative paths start from and commands run in; absolute.
+    /// The absolute folder in which commands run. Relative paths start from it.
     pub cwd: PathBuf,
-    /// Variables set for commands, on top of what this process inherited.
+    /// Variables for commands, in addition to those of this process.
     pub env: Vec<(String, String)>,
-    /// The call, by a name that no other call of the team has; made again after a crash it has the same.
+    /// The id of the call, unique in the team. A call that is repeated after a crash has the same
+    /// id.
     pub call: String,
-    /// The real path of the file or folder that the call is about, as the gate judged it. It is opened so that no part of it
-    /// is a link. A call that nobody judged has none: then the path is resolved right before.
+    /// The real path of the call's file or folder, as the gate checked it. It is opened only if no
+    /// part of it is a link. A call without a check has none, and its path is resolved just before
+    /// use.
     pub judged: Option<PathBuf>,
-    /// Ends the calls that are running.
+    /// Cancels the running calls.
     pub cancel: CancellationToken,
-    /// What this agent may not read: tools that walk a tree ask for each file.
+    /// The permission gate with the files that this agent may not read. Tools that search folders
+    /// ask it about each file.
     pub gate: Arc<Gate>,
-    /// What holds commands to their profile, and changes of files out of the team's own folders.
+    /// The sandbox, which limits commands to their profile, and keeps changes away from the team's
+    /// own folders.
     pub sandbox: Sandbox,
-    /// The permission mode that the call is made in.
+    /// The permission mode of the call.
     pub mode: PermissionMode,
-    /// What the call may do, if it is a command.
+    /// The sandbox profile of the call, if it is a command.
     pub profile: Profile,
-    /// Whether a command may ask to run without it.
+    /// Whether a command may ask to run without the sandbox.
     pub may_unconfine: bool,
-    /// What this agent has read, so that it does not overwrite what it has not seen.
+    /// The files that this agent has read, so that it does not overwrite content it has not seen.
     pub reads: ReadLog,
     /// The background shells of this agent.
     pub shells: Shells,
-    /// How much a call may take and answer.
+    /// The limits of a call.
     pub limits: ToolLimits,
 }
 
-/// How much one call may take and answer.
+/// The limits of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// How long a command may run when it does not say.
+    /// Default time limit of a command.
     pub command_time: Duration,
-    /// How long a command may ask to run.
+    /// Longest time limit that a command may ask for.
     pub command_time_most: Duration,
-    /// How long a command has between TERM and KILL.
+    /// Time between TERM and KILL when a command is stopped.
     pub stop_grace: Duration,
-    /// Characters of output a model is shown; the middle of longer output is cut.
+    /// Maximum number of output characters for the model. Longer output is cut in the middle.
     pub output_chars: usize,
-    /// Bytes of output kept on disk for one background command.
+    /// Maximum number of output bytes stored on disk for one background command.
     pub background_bytes: u64,
-    /// Lines one Read shows when it does not say.
+    /// Default number of lines shown by one Read.
     pub read_lines: usize,
-    /// Characters one Read shows.
+    /// Maximum number of characters shown by one Read.
     pub read_chars: usize,
-    /// Characters of one line that are shown.
+    /// Maximum number of characters shown of one line.
     pub line_chars: usize,
-    /// Bytes of the largest file that is read, searched or changed.
+    /// Maximum size in bytes of a file to read, search or change.
     pub file_bytes: u64,
-    /// Files one Glob lists.
+    /// Maximum number of files listed by one Glob.
     pub found_files: usize,
-    /// Lines or files one Grep lists when it does not say.
+    /// Default number of lines or files listed by one Grep.
     pub found_lines: usize,
 }
 
@@ -123,31 +129,32 @@ impl Default for ToolLimits {
     }
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct ToolOutcome {
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
-    /// What programs read: the `tool_use_result` of the stream, as in `fixtures/claude-2.1.39/stream-json`.
+    /// The data for programs: the `tool_use_result` of the stream, as in
+    /// `fixtures/claude-2.1.39/stream-json`.
     pub data: Value,
-    /// Whether the call failed.
+    /// Whether the tool call failed.
     pub is_error: bool,
 }
 
 impl ToolOutcome {
-    /// Tells of a call that succeeded.
+    /// Creates the outcome of a successful call.
     pub fn done(text: impl Into<String>, data: Value) -> Self {
         Self { text: text.into(), data, is_error: false }
     }
 
-    /// Tells of work that failed.
+    /// Creates the outcome of a call that failed.
     pub fn failed(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { data: Value::String(format!("Error: {text}")), text, is_error: true }
     }
 
-    /// Tells of a call that was turned down before anything was done.
+    /// Creates the outcome of a call that was refused before it did anything.
     pub fn refused(reason: impl std::fmt::Display) -> Self {
         Self {
             text: format!("<tool_use_error>{reason}</tool_use_error>"),
@@ -161,7 +168,7 @@ impl ToolOutcome {
         Self { text: error.text(), data: Value::String(error.data()), is_error: true }
     }
 
-    /// Tells of a call that ended because the agent was interrupted.
+    /// Creates the outcome of a call that ended because the agent was interrupted.
     pub fn interrupted() -> Self {
         Self::failed("The call was interrupted before it was finished.")
     }

@@ -1,4 +1,4 @@
-//! The set of tools one agent has.
+//! The set of tools of one agent.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Bash, Edit, Glob, Grep, Read, TaskStop, Tool, ToolContext, ToolOutcome, Write};
 
-/// The tools every agent can have: shell, files and search.
+/// Returns the tools that every agent can have: shell, files and search.
 pub fn plain_tools() -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Bash),
@@ -19,14 +19,14 @@ pub fn plain_tools() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// Tools by name, in the order in which models are told of them.
+/// Tools by name, in the order in which models see them.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     tools: Vec<Arc<dyn Tool>>,
 }
 
 impl Toolbox {
-    /// Puts tools together; of two with one name the first counts.
+    /// Creates a set of tools. If two have the same name, the first is used.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         let mut toolbox = Self::default();
         for tool in tools {
@@ -37,20 +37,20 @@ impl Toolbox {
         toolbox
     }
 
-    /// The tool of that name.
+    /// Returns the tool with that name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.iter().find(|tool| tool.name() == name)
     }
 
-    /// All tools, in order.
+    /// Returns all tools, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.tools.iter()
     }
 
-    /// The tool of that name.
+    /// Returns the tool with that name.
     ///
     /// # Errors
-    /// When there is none: the outcome lists the names there are.
+    /// When there is no such tool. The outcome lists the existing names.
     pub fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, ToolOutcome> {
         self.get(name).ok_or_else(|| {
             let names: Vec<_> = self.iter().map(|tool| tool.name()).collect();
@@ -61,7 +61,7 @@ impl Toolbox {
         })
     }
 
-    /// Calls a tool by name; an unknown name is an error that lists the names there are.
+    /// Calls a tool by name. For an unknown name it returns an error with the existing names.
     pub async fn call(&self, name: &str, input: Value, context: &ToolContext) -> ToolOutcome {
         match self.find(name) {
             Ok(tool) => tool.call(input, context).await,

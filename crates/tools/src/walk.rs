@@ -1,7 +1,8 @@
-//! Walks folders the way ripgrep does, for Glob and Grep: what git ignores is left out, hidden files
-//! are not, and the folders of version control are never entered.
+//! Lists files in folders as ripgrep does, for Glob and Grep. Files that git ignores are left out,
+//! hidden files are included, and the folders of version control are never entered.
 //!
-//! Each folder is opened by its handle, and no link is followed: what is found lies below the judged path.
+//! Each folder is opened through the handle of the folder above it, and no link is followed. So
+//! every found file is below the path that the gate checked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,13 +19,13 @@ use super::files::FileError;
 use super::ignored::{Ignored, Unread};
 use pitcrew_process::handle::{Folder, Unopened};
 
-/// Folders of version control.
+/// The folders of version control systems.
 const CONTROL_FOLDERS: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
-/// Something that a walk came to, which is no folder.
+/// A found entry that is not a folder.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Its path from where the walk started; empty when it is that itself.
+    /// The entry's path relative to the start. Empty if the entry is the start itself.
     pub(super) relative: PathBuf,
     pub(super) kind: FileType,
     folder: Rc<Folder>,
@@ -32,12 +33,12 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Opens it, if it is still a plain file.
+    /// Opens the entry, if it is still a plain file.
     pub(super) fn open(&self) -> Result<(File, Stat), Unopened> {
         self.folder.file(&self.name)
     }
 
-    /// When it was changed last.
+    /// Returns the time of the entry's last change.
     pub(super) fn modified(&self) -> SystemTime {
         let Ok(stat) = self.folder.stat(&self.name) else { return SystemTime::UNIX_EPOCH };
         let seconds = u64::try_from(stat.st_mtime).unwrap_or_default();
@@ -46,21 +47,22 @@ impl Entry {
     }
 }
 
-/// A walk through what is below a real path, in the order of the names, until it is cancelled. A folder that cannot be
-/// listed is left out, and one whose ignore file is no plain file.
+/// An iterator over the files below a real path, in the order of their names, until it is
+/// cancelled. Folders that cannot be listed are left out. So are folders whose ignore file is not a
+/// plain file.
 pub(super) struct Walk {
     root: PathBuf,
     levels: Vec<Level>,
-    /// The root itself, when it is no folder.
+    /// The start path itself, if it is not a folder.
     single: Option<Entry>,
     global: Gitignore,
     cancel: CancellationToken,
 }
 
-/// A folder on the way.
+/// A folder between the start and the current folder.
 struct Level {
     relative: PathBuf,
-    /// Open while the walk is in this very folder: however deep a tree is, it takes few handles.
+    /// Open only while the walk is in this folder itself, so that a deep tree needs few handles.
     folder: Option<Rc<Folder>>,
     entries: std::vec::IntoIter<(OsString, FileType)>,
     ignored: Rc<Ignored>,
@@ -79,7 +81,7 @@ impl Level {
     }
 }
 
-/// Why there is nothing to walk through.
+/// The reason why nothing can be listed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unwalked {
     #[error(transparent)]
@@ -92,8 +94,8 @@ impl Walk {
     /// Starts at a real path.
     ///
     /// # Errors
-    /// When there is nothing, when a link stands in the path, or when an ignore file of the folder or of one above is no
-    /// plain file.
+    /// When the path does not exist, when it contains a link, or when an ignore file of the folder,
+    /// or of a folder above it, is not a plain file.
     pub(super) fn start(root: &Path, cancel: &CancellationToken) -> Result<Self, Unwalked> {
         let mut walk = Self {
             root: root.to_owned(),
@@ -110,6 +112,8 @@ impl Walk {
                 if matches!(kind, FileType::Directory | FileType::Symlink) {
                     above.folder(name)
                 } else {
+                    // A single file needs no ignore rules, but an unusable ignore file is refused
+                    // here as well.
                     Ignored::above(root)?;
                     let (folder, name) = (Rc::new(above), name.to_owned());
                     walk.single = Some(Entry { relative: PathBuf::new(), kind, folder, name });
@@ -128,12 +132,12 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Whether it goes through a folder, and not to a file alone.
+    /// Whether the start is a folder and not a single file.
     pub(super) fn is_of_folder(&self) -> bool {
         self.single.is_none()
     }
 
-    /// Goes into a folder of the deepest level.
+    /// Enters a subfolder of the current folder.
     fn enter(&mut self, folder: &Folder, name: &OsStr, relative: PathBuf, above: &Rc<Ignored>) {
         if name.to_str().is_some_and(|name| CONTROL_FOLDERS.contains(&name)) {
             return;
@@ -144,6 +148,8 @@ impl Walk {
         }) {
             Ok(level) => {
                 if let Some(last) = self.levels.last_mut() {
+                    // The upper folder's handle is closed. It is opened again when the walk comes
+                    // back.
                     last.folder = None;
                 }
                 self.levels.push(level);
@@ -173,9 +179,11 @@ impl Iterator for Walk {
             };
             let folder = match &level.folder {
                 Some(folder) => folder.clone(),
-                // The walk came back from a folder in it.
+                // The walk has come back from a subfolder.
                 None => match Folder::open(&self.root.join(&level.relative)) {
                     Ok(folder) => level.folder.insert(Rc::new(folder)).clone(),
+                    // The folder was removed, or replaced by a link, while the walk was in a
+                    // subfolder.
                     Err(_gone) => {
                         self.levels.pop();
                         continue;
@@ -196,7 +204,8 @@ impl Iterator for Walk {
     }
 }
 
-/// Starts a walk for a tool; what cannot be walked through is told to the model, unless `refused` has words for it.
+/// Starts a walk for a tool. A path that cannot be opened gives the outcome of `missing`. A link in
+/// the path, or an unusable ignore file, gives its own refusal.
 pub(super) fn walk(
     real: &Path,
     cancel: &CancellationToken,

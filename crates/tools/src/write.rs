@@ -1,4 +1,4 @@
-//! Write: creates a file or replaces all of it.
+//! Write: creates a file or replaces its whole content.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{counted, tool_name};
@@ -10,7 +10,7 @@ use super::input::parse;
 use super::patch::hunks;
 use super::{Tool, ToolContext, ToolOutcome};
 
-/// Creates a file or replaces all of it, in one step.
+/// Creates a file or replaces its whole content, in one step.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Write;
 
@@ -47,7 +47,7 @@ impl Tool for Write {
     }
 }
 
-/// Says why the file could not be written as it is now.
+/// Returns the reason why the file could not be written in its current state.
 fn check(input: &Input, context: &ToolContext) -> Result<(), ToolOutcome> {
     refusal(&resolve(&context.cwd, &input.file_path)?, context, |_| Ok(()))
 }

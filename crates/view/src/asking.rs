@@ -1,4 +1,5 @@
-//! Permission questions, put to the person at the terminal one at a time, and what a typed line answers.
+//! Shows permission questions to the user at the terminal, one at a time, and interprets the typed
+//! answers.
 
 use std::collections::VecDeque;
 
@@ -6,10 +7,11 @@ use pitcrew_runtime::question::{Choice, Keep, Offer, PermissionQuestion, Place, 
 use pitcrew_runtime::run::Ask;
 use tokio::sync::mpsc;
 
-/// How many questions may wait before whoever asks the next one waits too; a person answers one at a time anyway.
+/// The capacity of the queue of questions. When it is full, the next agent waits before it can ask.
+/// The user answers one question at a time anyway.
 pub const QUESTIONS_WAITING: usize = 16;
 
-/// The questions of a run and the person who answers them.
+/// The permission questions of a run that wait for the user at the terminal.
 #[derive(Debug)]
 pub struct Questions {
     asked: mpsc::Receiver<Ask>,
@@ -17,40 +19,41 @@ pub struct Questions {
     part: Section,
 }
 
-/// The question that is now to be answered, as it is to be shown.
+/// The question that is to be answered next, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Current {
-    /// The question.
+    /// The permission question to show.
     pub question: PermissionQuestion,
-    /// How many wait, this one included.
+    /// The number of waiting questions, including this one.
     pub waiting: usize,
-    /// Which part of it the person looks at.
+    /// The part of the question that the user is viewing.
     pub part: Section,
 }
 
-/// What happened to the questions.
+/// A change to the queue of questions.
 #[derive(Debug)]
 pub enum Heard {
-    /// A question came.
+    /// An agent asked a question.
     Asked(Box<Ask>),
-    /// The question that is now to be answered was answered elsewhere, or is void.
+    /// The shown question was answered elsewhere, or no longer needs an answer.
     Settled,
 }
 
-/// What of the question is to be seen.
+/// How the question was laid out on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownPages {
-    /// How many pages it has.
+    /// The number of pages of the question.
     pub pages: usize,
-    /// Whether there is room for the rules that are offered; without it they are no answers.
+    /// Whether the offered rules are shown. If there is no room for them, the user cannot choose
+    /// them.
     pub shows_rules: bool,
-    /// Where its pages begin.
+    /// The place in the text at which each page starts.
     pub starts: Vec<Place>,
 }
 
 impl ShownPages {
-    /// The part to show instead of this one when the layout was another before, as on a terminal of another size: the page
-    /// with the same text. Nothing where that is the same page.
+    /// The page with the same text as `part` in the earlier layout, for example after a resize.
+    /// Returns `None` if the page number is the same.
     pub fn kept(&self, before: &Self, part: Section) -> Option<Section> {
         let Section::Page(page) = part else { return None };
         let place = before.starts.get(page).filter(|_| before.starts != self.starts)?;
@@ -65,17 +68,17 @@ impl Default for ShownPages {
     }
 }
 
-/// Which way the pages of a question are turned.
+/// The direction in which the user turns the pages of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// To the next page, and behind the last one to head and tail.
+    /// To the next page. After the last page come the start and end of the question.
     On,
-    /// To the page before.
+    /// To the previous page.
     Back,
 }
 
 impl Turn {
-    /// The part that is shown after this turn of a question of so many pages.
+    /// The part to show after this turn, in a question with this number of pages.
     pub fn from(self, part: Section, pages: usize) -> Section {
         let last = pages.saturating_sub(1);
         match (part, self) {
@@ -91,19 +94,20 @@ impl Turn {
 }
 
 impl Questions {
-    /// No question yet; the sender is for the run.
+    /// Creates an empty queue, and the sender with which the run asks questions.
     pub fn open() -> (mpsc::Sender<Ask>, Self) {
         let (ask, asked) = mpsc::channel(QUESTIONS_WAITING);
         (ask, Self { asked, waiting: VecDeque::new(), part: Section::Ends })
     }
 
-    /// The question that is now to be answered.
+    /// The question that is to be answered next.
     pub fn current(&self) -> Option<Current> {
         let question = self.waiting.front()?.question.clone();
         Some(Current { question, waiting: self.waiting.len(), part: self.part })
     }
 
-    /// Waits for the next question, or for the end of the one that is shown; for ever when there can be none any more.
+    /// Waits for the next question, or until the shown question needs no answer any more. Waits
+    /// forever when no more questions can come.
     pub async fn next(&mut self) -> Heard {
         let waiting = &mut self.waiting;
         let settled = async {
@@ -118,7 +122,7 @@ impl Questions {
         }
     }
 
-    /// Takes in what happened.
+    /// Applies a change to the queue.
     pub fn take(&mut self, heard: Heard) {
         match heard {
             Heard::Asked(ask) => self.waiting.push_back(*ask),
@@ -129,12 +133,13 @@ impl Questions {
         }
     }
 
-    /// Takes a typed line as the answer to the question that is shown.
+    /// Takes a typed line as the answer to the shown question.
     ///
     /// # Errors
-    /// When it is no answer, which changes nothing: what the answers are.
+    /// When the line is not an answer. The error lists the possible answers, and nothing changes.
     pub fn typed(&mut self, line: &str, seen: &ShownPages) -> Result<(), String> {
         let Some(ask) = self.waiting.front() else { return Ok(()) };
+        // The user cannot agree to a rule that is not visible.
         let is_shown = |offer: &&Offer| seen.shows_rules || !matches!(offer, Offer::Rule(_));
         let offers: Vec<Offer> = ask.question.offers.iter().filter(is_shown).cloned().collect();
         let Some(choice) = choice(line, &offers) else {
@@ -151,12 +156,12 @@ impl Questions {
         Ok(())
     }
 
-    /// Turns the pages of the question that is shown.
+    /// Turns the pages of the shown question.
     pub fn turn(&mut self, turn: Turn, ShownPages { pages, .. }: &ShownPages) {
         self.part = turn.from(self.part, *pages);
     }
 
-    /// Shows another part of the question.
+    /// Shows another part of the shown question.
     pub fn show(&mut self, part: Section) {
         self.part = part;
     }
@@ -166,7 +171,7 @@ impl Questions {
     }
 }
 
-/// The key of an offer.
+/// The letter that the user types to choose an offered answer.
 pub fn key(offer: &Offer) -> char {
     match offer {
         Offer::Exactly { .. } | Offer::Edits => 'a',
@@ -174,11 +179,12 @@ pub fn key(offer: &Offer) -> char {
     }
 }
 
-/// What a typed line means; nothing when it is no answer to a question with these offers.
+/// The choice that a typed line means, or `None` if it is not an answer to a question with these
+/// offers.
 fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    // As people write: "no, use another file".
+    // Accept punctuation after the word, as in "no, use another file".
     let plain = word.trim_end_matches([',', ':', ';', '.', '!', '-']);
     let (word, rest) = if plain.is_empty() { (word, rest) } else { (plain, rest) };
     let (word, rest) =
@@ -193,6 +199,7 @@ fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
         Some(Choice::Always { offer, keep })
     };
     match word.as_str() {
+        // A "yes" with more words may be a condition, so it does not count as an answer.
         "y" | "yes" if rest.is_empty() => Some(Choice::Once),
         "n" | "no" => Some(Choice::No { reason: (!rest.is_empty()).then(|| rest.to_owned()) }),
         "a" | "always" => always('a'),
@@ -214,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// A question of bob's about a command.
+    /// A permission question from bob about a Bash command.
     fn question(command: &str) -> PermissionQuestion {
         let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
         let rules =

@@ -14,7 +14,7 @@ pub enum ViewError {
     Store {
         /// The team's folder.
         team: TeamDir,
-        /// Why.
+        /// The underlying error.
         #[source]
         source: StoreError,
     },

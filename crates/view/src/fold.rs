@@ -1,6 +1,7 @@
 //! The fold: what is known of a team, made of everything that a face can learn about it.
 //!
-//! It is pure: the same events in the same order make the same state, wherever they come from and wherever an agent lives.
+//! It is pure: the same events in the same order make the same state, wherever they come from and
+//! wherever an agent lives.
 
 use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{
@@ -23,14 +24,15 @@ use crate::wording::doing;
 pub enum ViewEvent<'a> {
     /// An event of a run that this process follows.
     Run(&'a RunEvent),
-    /// The team's config was read. Its members come first, in its order. An agent that it does not name has left the
-    /// team and stays in the state.
+    /// The team's config was read. Its members come first, in its order. An agent that it does not
+    /// name has left the team and stays in the state.
     Config(&'a TeamConfig),
     /// The members' processes were looked for.
     Located(&'a [MemberStatus]),
     /// The team's tasks were read.
     Tasks(&'a [Task]),
-    /// A run ended. Its agents take the place of those known before, with what they did in all runs of the team.
+    /// A run ended. Its agents take the place of those known before, with what they did in all runs
+    /// of the team.
     Ended(&'a RunOutcome),
 }
 
@@ -138,7 +140,8 @@ fn agent_started(state: &mut TeamState, started: &AgentStarted) {
     );
 }
 
-/// Puts an agent that just starts in the place of an earlier one of its name. What the team's files say of it stays.
+/// Puts an agent that just starts in the place of an earlier one of its name. What the team's files
+/// say of it stays.
 fn restart(state: &mut TeamState, mut agent: AgentState) {
     if let Some(at) = state.agents.iter().position(|earlier| earlier.name == agent.name) {
         let earlier = state.agents.remove(at);
@@ -262,7 +265,8 @@ fn fold_config(state: &mut TeamState, config: &TeamConfig) {
     state.agents.append(&mut known);
 }
 
-/// The mode of a member: the one on record, or the one that its client was started in.
+/// The permission mode of a member: the recorded mode, or else the mode that its client was started
+/// in.
 fn mode_of(member: &Member) -> Option<String> {
     let planning =
         || member.plan_mode_required.filter(|it| *it).map(|_| PermissionMode::Plan.to_string());

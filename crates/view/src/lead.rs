@@ -1,4 +1,4 @@
-//! Asking the process that leads a team for what only it can sign.
+//! Sends requests to the process that leads a team, for acts that only the lead can sign.
 
 use pitcrew_protocol::{ApiError, TeamName};
 use pitcrew_runtime::control_socket::{ControlRequest, KnockError, LEAD_VERSION, control_request};
@@ -44,7 +44,8 @@ pub enum LeadError {
     },
 }
 
-/// Asks the lead of the team; `None` when no process of ours leads it, so that the caller acts for itself.
+/// Asks the lead of the team; `None` when no process of ours leads it, so that the caller acts for
+/// itself.
 ///
 /// # Errors
 /// When the lead refuses or does not answer.

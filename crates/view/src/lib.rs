@@ -1,8 +1,10 @@
-//! What every face shows of a team, and no face owns: the terminal, a page, an editor and a program all read it here.
+//! What every face shows of a team, and no face owns: the terminal, a page, an editor and a program
+//! all read it here.
 //!
-//! [`fold`](mod@fold) makes the [`state`] of what happens, and [`remark`] says what of it is worth a line. [`stream`] and [`result`] write
-//! a run as JSON, [`outcome`] its end. [`running`] and [`member_status`] find out which process runs a team and its members,
-//! [`lead`] asks the process that leads one, and [`orphans`] stops what runs without it. [`asking`] keeps the questions that
+//! [`fold`](mod@fold) makes the [`state`] of what happens, and [`remark`] says what of it is worth
+//! a line. [`stream`] and [`result`] write a run as JSON, [`outcome`] its end. [`running`] and
+//! [`member_status`] find out which process runs a team and its members, [`lead`] asks the process
+//! that leads one, and [`orphans`] stops what runs without it. [`asking`] keeps the questions that
 //! wait for a person.
 
 pub mod asking;

@@ -1,5 +1,6 @@
-//! Where the members of a team run, as far as that is known here: what was started for each and whether it is alive, who
-//! holds a member's lease, and for everybody else what the config says, which may be long past.
+//! Where the members of a team run, as far as that is known here: what was started for each and
+//! whether it is alive, who holds a member's lease, and for everybody else what the config says,
+//! which may be long past.
 
 use std::collections::BTreeMap;
 
@@ -15,38 +16,40 @@ use crate::error::ViewError;
 use crate::running::Running;
 use crate::text::printable;
 
-/// Where one member runs.
+/// The program, pane, process and state of one member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberStatus {
-    /// The member.
+    /// The member's name.
     name: AgentName,
-    /// What runs it: `pitcrew` or `claude`; null when it is not known.
+    /// The program that runs the member: `pitcrew` or `claude`; null when it is not known.
     program: Option<String>,
-    /// Its pane; null without one.
+    /// The member's pane; null without one.
     pane: Option<PanePlace>,
-    /// Its process, the lead's for one that lives there; null when none is known.
+    /// The member's process id; for a member in the lead's process, the lead's. Null when none is
+    /// known.
     pid: Option<u32>,
-    /// How it stands.
+    /// The state of the member's process.
     state: ProcessState,
-    /// What it has asked for and waits for, in words; null when it waits for no answer.
+    /// The request that the member waits for, as text; null when it waits for no answer.
     waits_for: Option<String>,
 }
 
-/// How a member's process stands.
+/// The state of a member's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessState {
-    /// It runs.
+    /// The process runs.
     Running,
-    /// It was started, and is not at work yet.
+    /// The process was started and is not yet at work.
     Starting,
-    /// It was started, and is not at work though it should be.
+    /// The process was started and is still not at work after its deadline.
     Late,
-    /// It was started and is no more; whoever leads the team next goes on with it or clears it away.
+    /// The process was started and has ended. The next lead of the team resumes the member or
+    /// removes it.
     Gone,
-    /// Nobody runs it.
+    /// No process runs the member.
     NotRunning,
-    /// Another client runs it, or ran it, and does not say.
+    /// Another client runs the member or ran it, and does not record which.
     Unknown,
 }
 
@@ -64,7 +67,7 @@ impl ProcessState {
 }
 
 impl MemberStatus {
-    /// Looks where everybody of a team is, the lead first.
+    /// Finds where every member of a team runs. The lead comes first.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -73,7 +76,8 @@ impl MemberStatus {
         config: &TeamConfig,
         lead: &Running,
     ) -> Result<Vec<Self>, ViewError> {
-        // Of a team without anybody of ours nothing is recorded, and looking would leave a folder of ours in it.
+        // A team without a member started by pitcrew has no records. Reading them would create a
+        // pitcrew folder in it.
         let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
         let started = if has_ours { team.started().await? } else { BTreeMap::new() };
         let now_ms = team.teams().now_ms();
@@ -93,7 +97,7 @@ impl MemberStatus {
                         .map_err(|source| ViewError::Store { team: team.dir().clone(), source })?;
                     let holder = holder.map(|holder| holder.pid);
                     match lead {
-                        // A pane teammate outlives its session's lead.
+                        // A teammate in a pane may still run after its session's lead has ended.
                         Running::BySession { .. } | Running::Stale { .. }
                             if holder.is_none() && SpawnRecord::of(member).is_none() =>
                         {
@@ -115,22 +119,22 @@ impl MemberStatus {
         Ok(found)
     }
 
-    /// Whose it is.
+    /// The member's name.
     pub fn name(&self) -> &AgentName {
         &self.name
     }
 
-    /// How its process stands.
+    /// The state of the member's process.
     pub fn state(&self) -> ProcessState {
         self.state
     }
 
-    /// Its process, as far as it is known.
+    /// The member's process id, if it is known.
     pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
-    /// Whether it is known to run.
+    /// Whether the member is known to run.
     pub fn runs(&self) -> bool {
         match self.state {
             ProcessState::Running | ProcessState::Starting | ProcessState::Late => true,
@@ -179,7 +183,7 @@ impl MemberStatus {
         }
     }
 
-    /// The lead itself, or one that lives in its process.
+    /// The lead, or a member that runs in the lead's process.
     fn in_lead(member: &Member, lead: &Running) -> Self {
         let (program, pid, state) = match lead {
             Running::ByPitcrew { pid } => (Some("pitcrew"), Some(*pid), ProcessState::Running),
@@ -199,7 +203,8 @@ impl MemberStatus {
         }
     }
 
-    /// A pane teammate of a session on this machine: its client records no process, but its words name it.
+    /// A teammate in a pane of a session on this machine. Its client records no process, so the
+    /// process is found by the agent id on its command line.
     fn of_session(member: &Member) -> Self {
         let process = member.agent_id.as_ref().and_then(|id| process_of_agent(id.as_ref()));
         let unknown = Self::on_its_own(member, None);
@@ -214,7 +219,8 @@ impl MemberStatus {
         }
     }
 
-    /// One with a process of its own of which nothing is recorded as started; `pid` holds its lease.
+    /// A member with a process of its own, but without a record of its start. `pid` is the process
+    /// that holds the member's lease.
     fn on_its_own(member: &Member, pid: Option<u32>) -> Self {
         let record = SpawnRecord::of(member);
         let state = match (&record, pid) {
@@ -226,7 +232,7 @@ impl MemberStatus {
         let pane = pane
             .filter(|(_, id)| !id.is_empty())
             .map(|(backend, id)| PanePlace { host: PaneHost::of(&backend), id });
-        // Only our own members hold leases.
+        // Only members that pitcrew runs hold leases.
         let program = record.map(|record| record.program.as_str()).or(pid.map(|_| "pitcrew"));
         Self {
             name: member.name.clone(),
@@ -239,7 +245,7 @@ impl MemberStatus {
     }
 }
 
-/// What a member has asked for that has no answer yet: a permission, or the approval of its plan.
+/// The member's open request, as text: for a permission, or for the approval of its plan.
 fn waits_for(name: &AgentName, requests: &BTreeMap<String, Request>) -> Option<String> {
     let open = requests.values().filter(|request| request.is_open() && request.from == *name);
     let latest = open

@@ -1,4 +1,4 @@
-//! What still runs of a team that nobody leads: stopped, and told.
+//! Stops the processes and panes that are left of a team that no process leads, and reports them.
 
 use std::time::Duration;
 
@@ -19,26 +19,26 @@ pub struct Orphans<'a> {
     panes: RecordedPanes,
 }
 
-/// One thing that was stopped, as answers show it.
+/// A member, process or pane that was stopped, as the answer shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoppedView {
-    /// The member it ran; absent for what dead processes left running.
+    /// The member that ran in it; absent for a process that a dead process left running.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pane: Option<String>,
-    /// `gone`, `stopped` or `still_running`.
+    /// The result: `gone`, `stopped` or `still_running`.
     outcome: &'static str,
-    /// Why the pane is still there.
+    /// Why the pane is still open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pane_left: Option<String>,
-    /// Why it is not known whether the pane is still there.
+    /// Why it is not known whether the pane is still open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pane_not_asked: Option<String>,
     #[serde(skip)]
-    /// Whether nothing of it is left.
+    /// Returns true if nothing is left of the member.
     pub is_gone: bool,
 }
 
@@ -48,15 +48,17 @@ impl<'a> Orphans<'a> {
         Self { team, panes }
     }
 
-    /// Stops all of them: TERM, `term`, KILL, and their panes; and what panes there are beside.
+    /// Stops all of them: sends SIGTERM, waits up to `term`, sends SIGKILL, and closes their panes.
+    /// Then closes the team's other panes.
     ///
     /// # Errors
     /// When the team's records cannot be read or written.
     pub async fn stop(&self, term: Duration) -> Result<Vec<StoppedView>, ViewError> {
-        // What one record does not tell, since it cannot be read, another may.
+        // Errors are returned only at the end, because the other records still tell what to stop if
+        // one cannot be read.
         let members = stop_members(self.team, &self.panes, term).await;
         let swept = sweep(self.team, term).await;
-        // Those that a lead died over before it could record them.
+        // Panes without a record: the lead died before it could record them.
         let mut panes = Vec::new();
         let found = self.panes.of_team(self.team).await;
         for pane in found.iter().flatten() {
@@ -107,12 +109,12 @@ impl StoppedView {
         }
     }
 
-    /// Whether something of it is to be known although it is gone.
+    /// Whether the user should hear about it although it was stopped.
     pub fn has_doubt(&self) -> bool {
         self.pane_not_asked.is_some()
     }
 
-    /// One line for people.
+    /// The result as one line for people.
     pub fn line(&self) -> String {
         let who = match (&self.name, self.pid) {
             (Some(name), _) => name.clone(),

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::fold::{ViewEvent, fold};
 use crate::state::{AgentState, TeamState};
 
-/// What came of a run, for programs: what the result event does not say. Reasons are whole.
+/// The part of a run's result in JSON that the result event does not have. Reasons are not
+/// shortened.
 #[must_use]
 pub fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value> {
     let agents = fold(TeamState::default(), &ViewEvent::Ended(outcome)).agents;
@@ -46,7 +47,8 @@ fn task(task: &TaskSummary) -> Value {
     json!({"id": task.id, "subject": task.subject, "status": task.status, "owner": task.owner})
 }
 
-/// The state of an agent for programs. A teammate that agreed to leave has shut down, which says nothing of its tasks.
+/// The state of an agent as a word for JSON. A teammate that agreed to leave is `shut_down`, which
+/// does not mean that its tasks are done.
 #[must_use]
 pub fn state_name(agent: &AgentState) -> &'static str {
     match (agent.status, agent.role) {
@@ -55,7 +57,7 @@ pub fn state_name(agent: &AgentState) -> &'static str {
     }
 }
 
-/// How a run ended, for programs.
+/// The end of a run as a word for JSON.
 #[must_use]
 pub fn end_name(end: &RunEnd) -> &'static str {
     match end {
@@ -71,7 +73,7 @@ pub fn end_name(end: &RunEnd) -> &'static str {
     }
 }
 
-/// The last words of a run, or why it has none.
+/// The last message of a run, or the reason why there is none.
 #[must_use]
 pub fn result_text(end: &RunEnd) -> String {
     match end {
@@ -88,7 +90,7 @@ pub fn result_text(end: &RunEnd) -> String {
     }
 }
 
-/// The last words of the agent that the run was about.
+/// The last message of the run's main agent.
 #[must_use]
 pub fn last_words(outcome: &RunOutcome) -> Option<&str> {
     match &outcome.end {

@@ -11,7 +11,7 @@ use crate::state::TeamState;
 use crate::text::{first_line, in_one_line};
 use crate::wording::{doing, short};
 
-/// The widest line of what an agent said.
+/// The most characters of a line that an agent said.
 const SAID_CHARS: usize = 160;
 
 /// Something worth a line.
@@ -115,7 +115,7 @@ fn changed(
 ) -> Option<String> {
     let agent = before.agent(name)?;
     if let (Status::Active, Some(detail)) = (status, detail) {
-        // A teammate in a process of its own waits for its model.
+        // With this detail, a teammate in a process of its own reports that it waits for its model.
         return Some(in_one_line(detail));
     }
     if agent.status == status || status == Status::Active {
@@ -169,7 +169,7 @@ fn mail(from: &[String]) -> String {
     }
 }
 
-/// Names with how often each stands there, in the order of their first.
+/// Each distinct name with its count, in the order of first occurrence.
 fn counted(names: &[String]) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for name in names {
@@ -185,7 +185,7 @@ fn counted(names: &[String]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// The answer to a question for a permission.
+/// The remark about the answer to a permission question.
 fn answered_permission(refused: Option<&str>) -> String {
     match refused {
         Some(reason) => format!("was refused: {}", first_line(reason, SAID_CHARS)),

@@ -1,4 +1,5 @@
-//! The last event of a run: how it ended, its turns, time, tokens and cost by model, and what was denied.
+//! The last event of a run: how it ended, its turns, time, tokens and cost by model, and what was
+//! denied.
 
 use std::time::Duration;
 
@@ -50,7 +51,8 @@ fn denial(denial: &Denial) -> Value {
     })
 }
 
-/// The agents that failed, with the reasons. The lead's own is the result.
+/// The agents that failed, with the reasons. The lead is left out, because its failure is the run's
+/// result.
 fn failed_agents(outcome: &RunOutcome) -> Vec<FailedAgent> {
     let of = |agent: &AgentSummary| {
         let team = (agent.role == Role::Teammate).then_some(outcome.team.as_str());
@@ -74,7 +76,7 @@ fn model_usage(ModelTotal { usage, cost_usd, context_window, .. }: &ModelTotal) 
     })
 }
 
-/// Tokens as the stream writes them.
+/// Token counts in the format of the stream.
 pub(crate) fn stream_usage(usage: &Usage) -> StreamUsage {
     StreamUsage::new(
         usage.input_tokens,

@@ -1,5 +1,6 @@
-//! Who runs a team now, as far as it can be known: a process of ours by its lease, a session's lead by what its client
-//! wrote about its process. A team of the named dialect that another client leads says nothing about that.
+//! Finds who runs a team now, as far as this can be known. A pitcrew process holds the team's
+//! lease. A session's lead is found by the process that its client recorded. A team of the named
+//! dialect that another client leads records no process.
 
 use pitcrew_protocol::{LEAD_NAME, LeadProcess, TeamConfig};
 use pitcrew_runtime::identity::{ProcessIdentity, own_pid_space};
@@ -10,40 +11,41 @@ use serde::Serialize;
 use crate::error::ViewError;
 use crate::text::printable;
 
-/// Who runs a team.
+/// The process or client that runs a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Running {
-    /// A process of ours.
+    /// A pitcrew process.
     ByPitcrew {
         /// Its number.
         pid: u32,
     },
-    /// The session whose lead has this process.
+    /// A session whose lead is this process.
     BySession {
         /// Its number.
         pid: u32,
     },
-    /// Nobody: the process of the session's lead is gone.
+    /// Nobody: the process of the session's lead has ended.
     Stale {
         /// The number it had.
         pid: u32,
     },
-    /// A session on another machine, or in another process namespace; whether it lives cannot be seen from here.
+    /// A session on another machine or in another process namespace. Whether it is alive cannot be
+    /// seen from here.
     Elsewhere {
         /// Its number there.
         pid: u32,
         /// The machine and namespace where the number means something.
         pid_space: String,
     },
-    /// Nobody.
+    /// Nobody runs the team.
     No,
-    /// Another client leads it, and does not say.
+    /// Another client leads the team, and it is not known whether it runs.
     Unknown,
 }
 
 impl Running {
-    /// Looks for who runs the team.
+    /// Finds who runs the team.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -58,7 +60,8 @@ impl Running {
         Ok(Self::without_lease(config))
     }
 
-    /// Who runs a team whose lease nobody holds, or whose lease cannot be used.
+    /// Finds who runs a team without its lease, because nobody holds the lease or it cannot be
+    /// read.
     pub fn without_lease(config: &TeamConfig) -> Self {
         if let Some(process) = &config.lead_process {
             return Self::of_session(process);
@@ -67,10 +70,12 @@ impl Running {
         if is_ours { Self::No } else { Self::Unknown }
     }
 
-    /// Looks for the process of a session's lead: its number, and its start where that is known.
+    /// Looks for the process of a session's lead by its process id, and by its start time if that
+    /// is known.
     fn of_session(process: &LeadProcess) -> Self {
         let pid = process.pid;
         match (&process.pid_space, own_pid_space()) {
+            // A process id means nothing on another machine or in another process namespace.
             (Some(theirs), Some(ours)) if *theirs != ours => {
                 return Self::Elsewhere { pid, pid_space: theirs.clone() };
             }
@@ -86,7 +91,7 @@ impl Running {
         }
     }
 
-    /// The state in a table's cell.
+    /// The state as a short text for a table cell.
     pub fn short(&self) -> String {
         match self {
             Self::ByPitcrew { pid } => format!("process {pid}"),
@@ -98,7 +103,7 @@ impl Running {
         }
     }
 
-    /// The state in words.
+    /// The state as text for a sentence.
     pub fn text(&self) -> String {
         match self {
             Self::ByPitcrew { pid } => format!("run by process {pid}"),

@@ -1,4 +1,5 @@
-//! What is known of a team and its agents: the state that [`fold`](crate::fold::fold) makes of events.
+//! What is known of a team and its agents: the state that [`fold`](crate::fold::fold) makes of
+//! events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use crate::member_status::MemberStatus;
 use crate::text::first_line;
 use crate::wording::{asks_for, short};
 
-/// The widest description of what an agent does now.
+/// The most characters of an agent's current activity.
 const DOING_CHARS: usize = 60;
 
 /// What is known of a team.
@@ -22,9 +23,10 @@ pub struct TeamState {
     pub team: String,
     /// The session of the run; empty without a run.
     pub session_id: String,
-    /// The agent that the run is about: the lead, or the one member that runs alone.
+    /// The main agent of the run: the lead, or a member that runs alone.
     pub lead: Option<AgentName>,
-    /// The agents: members in the config's order where it was read, else in the order of their start.
+    /// The agents: members in the config's order where it was read, else in the order of their
+    /// start.
     pub agents: Vec<AgentState>,
     /// How often what happened in this run.
     pub counts: Counts,
@@ -41,15 +43,15 @@ pub struct TeamState {
 pub struct Counts {
     /// Tasks that were made.
     pub tasks_made: u64,
-    /// Tasks that were completed.
+    /// The number of tasks that were completed.
     pub tasks_completed: u64,
-    /// Messages that entered conversations.
+    /// The number of messages that entered conversations.
     pub messages: u64,
-    /// Plans that were handed in.
+    /// The number of plans that were submitted.
     pub plans: u64,
-    /// Permissions that were asked for.
+    /// The number of permissions that were asked for.
     pub permissions_asked: u64,
-    /// Permissions that were refused.
+    /// The number of permissions that were refused.
     pub permissions_refused: u64,
 }
 
@@ -62,7 +64,7 @@ pub struct Denial {
     pub call: String,
     /// The reason of the refusal.
     pub reason: String,
-    /// The rule that would have allowed the call, where nobody was there to ask.
+    /// The rule that would have allowed the call, if no person was there to ask.
     pub allow_rule: Option<String>,
 }
 
@@ -73,7 +75,7 @@ pub struct AgentState {
     pub name: AgentName,
     /// Its part in the team, where it is known.
     pub role: Option<Role>,
-    /// Its color; the lead has none.
+    /// The agent's color; the lead has none.
     pub color: Option<Color>,
     /// Its type.
     pub agent_type: Option<String>,
@@ -99,11 +101,12 @@ pub struct AgentState {
     pub tool_calls: u32,
     /// Tokens.
     pub usage: Usage,
-    /// Cost in US dollars, as far as it is known.
+    /// Cost in US dollars, of the calls whose price is known.
     pub cost_usd: f64,
     /// Whether each of its model calls has a price.
     pub has_price: bool,
-    /// Whether its model calls are known: not those of another client that keeps no conversation.
+    /// Whether its model calls are known. They are not known for another client that stores no
+    /// conversation.
     pub is_counted: bool,
     /// The tool that it runs, or what it waits for.
     pub(crate) doing: Option<String>,
@@ -171,7 +174,8 @@ impl AgentState {
     pub fn line(&self) -> String {
         let doing = match (&self.doing, self.status) {
             (Some(doing), _) => first_line(doing, DOING_CHARS),
-            // A question of an agent in another process may be known before the turn in which it was asked.
+            // A question of an agent in another process may be known before the turn in which it
+            // was asked.
             (None, Status::Active) => {
                 self.asks.values().next().map_or_else(|| "thinks".to_owned(), |tool| asks_for(tool))
             }

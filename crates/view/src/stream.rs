@@ -1,6 +1,8 @@
-//! A run as stream-json: the events of the agent it is about as Claude Code writes them, and ours about the whole team when asked for.
+//! A run as stream-json: the events of the run's main agent in Claude Code's format and, on
+//! request, pitcrew's own events about the whole team.
 //!
-//! Source of the shapes: `fixtures/claude-2.1.39/stream-json`. There, as here, a teammate's turns are not in the stream.
+//! Source of the format: `fixtures/claude-2.1.39/stream-json`. As in Claude Code, the turns of a
+//! teammate are not in the stream.
 
 use std::collections::HashSet;
 
@@ -21,12 +23,13 @@ pub struct Stream {
     team_events: bool,
     /// Makes the id of an event.
     new_id: fn() -> String,
-    /// The calls that are in the stream; a subagent of any other call is a teammate's.
+    /// The tool calls that are in the stream. A subagent of any other call belongs to a teammate.
     calls: HashSet<String>,
 }
 
 impl Stream {
-    /// Returns a stream, with our own events about the team or without; `new_id` makes the ids of its events.
+    /// Returns a stream, with our own events about the team or without; `new_id` makes the ids of
+    /// its events.
     #[must_use]
     pub fn new(team_events: bool, new_id: fn() -> String) -> Self {
         Self { team_events, new_id, calls: HashSet::new() }
@@ -77,7 +80,7 @@ impl Stream {
         lines
     }
 
-    /// Every block of an answer is an event of its own.
+    /// The stream events of a model's answer. Each block of the answer is an event of its own.
     fn answered(&mut self, state: &TeamState, answered: &Answered) -> Vec<StreamEvent> {
         if !self.is_shown(state, &answered.agent, answered.parent_call.as_deref()) {
             return Vec::new();
@@ -87,7 +90,8 @@ impl Stream {
             if let Block::ToolUse { id, .. } = block {
                 self.calls.insert(id.clone());
             }
-            // A block reads as what it was written from; one that could not be written is left out.
+            // Converts the block to the stream's type through JSON. A block that cannot be
+            // converted is left out.
             let Some(block) = serde_json::to_value(block)
                 .ok()
                 .and_then(|b| serde_json::from_value::<StreamBlock>(b).ok())
@@ -119,7 +123,8 @@ impl Stream {
         Some(UserEvent::result(ids, &ended.call, content, ended.is_error, data).into())
     }
 
-    /// Whether an agent's turns are in the stream: those of the one the run is about, and those of subagents that run in a call that is.
+    /// Whether an agent's turns are in the stream. These are the turns of the run's main agent, and
+    /// of subagents whose call is in the stream.
     fn is_shown(&self, state: &TeamState, agent: &AgentName, parent_call: Option<&str>) -> bool {
         match parent_call {
             Some(call) => self.calls.contains(call),
@@ -139,7 +144,7 @@ impl Stream {
     }
 }
 
-/// What our own events tell: the event's name, who it is about, and more.
+/// The content of pitcrew's own event: its name, the agent that it is about, and its data.
 fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
     let of = |name, agent, data| Some((name, Some(agent), data));
     match event {

@@ -1,12 +1,13 @@
-//! Texts that come from models, tools and files, as a person may read them: whole or cut, with nothing in them that steers
-//! a terminal.
+//! Texts that come from models, tools and files, as a person may read them: whole or cut, with
+//! nothing in them that steers a terminal.
 
 use std::borrow::Cow;
 
 use pitcrew_protocol::is_unseen;
 
-/// The text with everything made visible that could steer a terminal or pass for nothing: control characters but line breaks
-/// and tabs, the marks that turn the direction of writing, and invisible characters.
+/// The text with every character replaced that could control a terminal or be invisible: control
+/// characters except line breaks and tabs, marks that change the writing direction, and invisible
+/// characters.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(|c: char| is_unseen(c) && !matches!(c, '\n' | '\t')) {
@@ -15,13 +16,14 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     let mut before = None;
     let shown = text.chars().map(|c| {
         let last = before.replace(c);
-        // What joins letters of other scripts, or the parts of an emoji, steers nothing behind one of them.
+        // A joiner or variation selector after a visible non-ASCII character is harmless: scripts
+        // and emoji need it there.
         let joins = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
             && last.is_some_and(|last: char| !last.is_ascii() && !is_unseen(last));
         let stays = matches!(c, '\n' | '\t') || joins || !is_unseen(c);
         match c {
             c if stays => c,
-            // Blanks of other widths are blanks.
+            // Unusual white space becomes a plain blank.
             c if c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}') => {
                 ' '
             }
@@ -43,7 +45,7 @@ pub fn first_line(text: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The whole of a text in one line: its lines, without blank ones, one after the other.
+/// All lines of a text joined into one line, without the blank ones.
 #[must_use]
 pub fn in_one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -44,7 +44,7 @@ pub(crate) fn asks_for(tool: &str) -> String {
     format!("asks permission for {tool}")
 }
 
-/// A call in one line: the tool, and of its input what tells most.
+/// A tool call in one line: the tool, and the most informative field of its input.
 #[must_use]
 pub fn brief(tool: &str, input: &Value) -> String {
     const TELLING: [&str; 10] = [
@@ -66,7 +66,7 @@ pub fn brief(tool: &str, input: &Value) -> String {
     }
 }
 
-/// A count in at most four characters and a unit.
+/// A number in at most four characters and a unit, such as k for thousands.
 #[must_use]
 pub fn short(count: u64) -> String {
     match count {

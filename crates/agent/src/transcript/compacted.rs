@@ -1,5 +1,6 @@
-//! What a compaction makes of a conversation: a briefing and a summary take the place of the messages, and nothing else
-//! changes. How full the conversation is stands here too; when it is full is the agent's to judge.
+//! The effect of a compaction on a conversation: a briefing and a summary replace the messages, and
+//! nothing else changes. This module also measures how full the conversation is. The agent decides
+//! when it is too full.
 
 use std::sync::Arc;
 
@@ -9,38 +10,39 @@ use serde_json::json;
 
 use super::Conversation;
 
-/// How much of each text that the model has not answered yet stays beside the summary. Longer than mail ever is; a prompt
-/// stands in the briefing.
+/// How much of each unanswered text stays after the summary. This is longer than any mail. A prompt
+/// is in the briefing.
 const UNANSWERED_CHARS: usize = 20_000;
 
-/// Characters that make up a token, about.
+/// Approximate number of characters per token.
 pub const TOKEN_CHARS: usize = 4;
 
-/// What a picture counts for, in characters: about as much as it takes of a context.
+/// Size of a picture in characters, about as much context as it takes.
 const PICTURE_CHARS: usize = 6_000;
 
-/// What stands where older messages were, when not even the summary can be made of all of them.
+/// Text in place of older messages, when the conversation is too long even for a summary call.
 const LEFT_OUT: &str =
     "[What follows this in the conversation is too long to be shown. It goes on later:]";
 
-/// What ends a text that was shortened because its conversation did not fit its model.
+/// End of a text that was shortened because the conversation did not fit the model's window.
 const SHORTENED: &str =
     "\n[The rest is left out here: the conversation was longer than you can read.]";
 
-/// What stands in place of a picture that is not shown.
+/// Text in place of a picture that is not shown.
 const NO_PICTURE: &str = "[A picture is left out here.]";
 
-/// The fewest characters of a conversation that are worth a summary, or of a text that are worth reading.
+/// Minimum number of characters for which a summary of a conversation, or a shortened text, is
+/// worth having.
 pub const LEAST_CHARS: usize = 1_000;
 
-/// How much of its model's context a conversation fills, as far as the model has told.
+/// How full the model's context is, as far as the model has reported it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Fill {
-    /// What the last answer says.
+    /// Tokens in the context according to the last answer.
     tokens: u64,
-    /// What was filled right after the last compaction: less than that cannot be had.
+    /// Tokens right after the last compaction. The conversation cannot become smaller than that.
     floor: Option<u64>,
-    /// Whether there was an answer since the last compaction, or ever.
+    /// Whether the model has answered since the last compaction, or at all without one.
     has_answer: bool,
 }
 
@@ -48,6 +50,8 @@ impl Fill {
     pub(super) fn answered(&mut self, usage: Usage) {
         self.tokens = usage.context_tokens();
         if !self.has_answer && self.floor.is_some() {
+            // The first answer after a compaction tells how many tokens the compacted conversation
+            // really has.
             self.floor = Some(self.tokens);
         }
         self.has_answer = true;
@@ -55,8 +59,8 @@ impl Fill {
 }
 
 impl Conversation {
-    /// How many tokens of its context the conversation fills: what the last answer told, and what came since, about. 0 when
-    /// nothing was told.
+    /// Returns how many tokens the conversation fills: the number from the last answer plus an
+    /// estimate for later messages. Returns 0 if no answer reported a number.
     #[must_use]
     pub fn filled(&self) -> u64 {
         let since =
@@ -66,13 +70,14 @@ impl Conversation {
             .saturating_add(since.map_or(0, |last| tokens_of(size_of(std::slice::from_ref(last)))))
     }
 
-    /// How many tokens were filled right after the last compaction; 0 without one.
+    /// Returns how many tokens were filled right after the last compaction, or 0 without one.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.fill.floor.unwrap_or(0)
     }
 
-    /// Whether a compaction can be of use: the model has answered since the last, and no call waits for its result.
+    /// Whether a compaction can help: the model has answered since the last one, and no call is
+    /// open.
     #[must_use]
     pub fn can_be_compacted(&self) -> bool {
         self.fill.has_answer && self.open.is_empty()
@@ -84,13 +89,14 @@ impl Conversation {
         size_of(&self.messages)
     }
 
-    /// How many tokens the conversation fills, about: as the model told, or else by its characters.
+    /// Returns the estimated number of tokens in the conversation: from the model's report, or else
+    /// from its characters.
     #[must_use]
     pub fn filled_about(&self) -> u64 {
         if self.fill.tokens == 0 { tokens_of(self.size()) } else { self.filled() }
     }
 
-    /// The size of what the model has not answered yet, in characters.
+    /// Returns the size of the messages that the model has not answered, in characters.
     #[must_use]
     pub fn unanswered_size(&self) -> usize {
         self.unanswered().map_or(0, |last| size_of(std::slice::from_ref(last)))
@@ -100,14 +106,15 @@ impl Conversation {
         self.messages.last().filter(|last| last.role == Role::User)
     }
 
-    /// To how many characters the next [`super::Step::Shortened`] cuts: half of the longest text or result that the model has
-    /// not answered yet; `None` when all are short.
+    /// Returns the length to which the next [`super::Step::Shortened`] cuts: half of the longest
+    /// unanswered text or result. Returns `None` if all of them are short.
     #[must_use]
     pub fn next_shortened(&self) -> Option<usize> {
         let blocks = self.unanswered().into_iter().flat_map(|last| &last.blocks);
         let longest =
             blocks.filter(|block| shortened_block(block, 0).is_some()).map(size_of_block).max()?;
-        // What is short already ends with the note on what is left out.
+        // A text that was already shortened ends with the note about it, so the note must not count
+        // as length.
         (longest > LEAST_CHARS + SHORTENED.len()).then_some((longest / 2).max(LEAST_CHARS))
     }
 
@@ -124,7 +131,7 @@ impl Conversation {
         }
     }
 
-    /// The size that the messages would have after a compaction.
+    /// Returns the size of the messages after a compaction, in characters.
     #[must_use]
     pub fn size_compacted(
         &self,
@@ -135,14 +142,16 @@ impl Conversation {
         size_of(&[self.compacted(briefing, summary, kept_chars)])
     }
 
-    /// The conversation as it is put before a model to be summarised, in at most so many characters: all of it, or the first
-    /// message and the newest ones, with the longest of them shortened.
+    /// Returns the messages for a summary call, with at most `most` characters. Returns all
+    /// messages if they fit, or else the first one and the newest ones, with the longest of them
+    /// shortened.
     #[must_use]
     pub fn to_summarise(&self, most: Option<usize>) -> Vec<Message> {
         let Some(((first, rest), most)) = self.messages.split_first().zip(most) else {
             return self.messages.to_vec();
         };
-        // The first message holds the prompt, or an earlier summary, which nothing else tells.
+        // The first message contains the prompt or an earlier summary. No other message repeats
+        // them.
         let first = shortened_message(first, if rest.is_empty() { most } else { most / 4 * 3 });
         let mut room = most.saturating_sub(size_of(std::slice::from_ref(&first)));
         let newest =
@@ -155,7 +164,7 @@ impl Conversation {
                 },
             );
         let mut newest: Vec<Message> = newest.collect();
-        // A call and its results stay together, and speakers take turns.
+        // Keep each call together with its results, and keep roles alternating.
         while newest.last().is_some_and(|message| message.role == Role::User) {
             newest.pop();
         }
@@ -167,7 +176,8 @@ impl Conversation {
         shown
     }
 
-    /// How many characters the next try to summarise shows: half of those that were shown; `None` when few are left.
+    /// Returns how many characters the next try of a summary shows: half as many as before. Returns
+    /// `None` if too few are left.
     #[must_use]
     pub fn next_shown(&self, shown: Option<usize>) -> Option<usize> {
         let next = shown.unwrap_or_else(|| self.size()).min(self.size()) / 2;
@@ -177,16 +187,20 @@ impl Conversation {
     pub(super) fn compact(&mut self, briefing: &str, summary: &str, kept_chars: Option<usize>) {
         self.messages = Arc::new(vec![self.compacted(briefing, summary, kept_chars)]);
         self.turns = self.turns.saturating_add(1);
+        // The size after the compaction is unknown until the model's next answer, which sets the
+        // real floor.
         self.fill = Fill { tokens: 0, floor: Some(0), has_answer: false };
     }
 
     pub(super) fn keep_as_it_is(&mut self) {
         self.turns = self.turns.saturating_add(1);
+        // The conversation stays as full as before. The new floor prevents another attempt until it
+        // has grown.
         self.fill = Fill { floor: Some(self.filled()), has_answer: false, ..self.fill };
     }
 
-    /// The one message that a compacted conversation begins with. What the model has not answered yet follows the summary:
-    /// whole, when all of it has at most `kept_chars` characters.
+    /// Builds the single message that starts a compacted conversation. Unanswered texts follow the
+    /// summary. They stay whole if together they have at most `kept_chars` characters.
     fn compacted(&self, briefing: &str, summary: &str, kept_chars: Option<usize>) -> Message {
         let unanswered = self.unanswered().into_iter().flat_map(|last| &last.blocks);
         let texts: Vec<&str> = unanswered.filter_map(Block::as_text).collect();
@@ -201,14 +215,14 @@ impl Conversation {
     }
 }
 
-/// A message within a bound.
+/// Returns a message shortened to a limit.
 fn shortened_message(message: &Message, most: usize) -> Message {
     if size_of(std::slice::from_ref(message)) <= most {
         return message.clone();
     }
     let each = most / message.blocks.len().max(1);
     let shown = message.blocks.iter().filter_map(|block| match block {
-        // A thought is whole or not there, as its signature is of all of it.
+        // A thinking block must be whole or absent, because its signature covers all of it.
         Block::Thinking { .. } | Block::RedactedThinking { .. } => None,
         Block::ToolUse { id, name, .. } if size_of_block(block) > each => {
             Some(Block::tool_use(id.clone(), name.clone(), json!({"left_out": LEFT_OUT})))
@@ -219,7 +233,8 @@ fn shortened_message(message: &Message, most: usize) -> Message {
     Message { blocks: shown.collect(), ..message.clone() }
 }
 
-/// A text or the result of a tool within a bound; `None` when it is neither, or is not longer.
+/// Returns a text or tool result shortened to a limit, or `None` if the block is of another kind or
+/// short enough.
 fn shortened_block(block: &Block, most: usize) -> Option<Block> {
     if size_of_block(block) <= most {
         return None;
@@ -243,7 +258,7 @@ fn shortened_block(block: &Block, most: usize) -> Option<Block> {
     }
 }
 
-/// A text within a bound, with a word on what is missing.
+/// Returns a text shortened to a limit, with a note about the missing part.
 pub fn shortened(text: &str, most: usize) -> String {
     let all = text.chars().count();
     if all <= most {
@@ -253,7 +268,7 @@ pub fn shortened(text: &str, most: usize) -> String {
     format!("{kept}\n[{} left out here.]", counted_is(all - most, "more character"))
 }
 
-/// How many tokens so many characters are, about.
+/// Returns the approximate number of tokens in so many characters.
 pub fn tokens_of(chars: usize) -> u64 {
     u64::try_from(chars / TOKEN_CHARS).unwrap_or(u64::MAX)
 }
@@ -324,7 +339,7 @@ mod tests {
         blocks.filter_map(Block::as_text).collect()
     }
 
-    /// A conversation in which everything happened that a compaction must not lose.
+    /// Steps of a conversation with everything that a compaction must preserve.
     fn eventful() -> Vec<Step> {
         let grant = Grant::Allowed {
             input: None,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Entry;
 
-/// A transcript that a later version wrote.
+/// The error for a transcript that a later version wrote.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "line {line} is of version {version}, written by a newer pitcrew; this one reads up to version {FORMAT_VERSION}"
@@ -17,19 +17,21 @@ pub struct NewerTranscript {
     pub version: u64,
 }
 
-/// A transcript as it was read.
+/// The content of a transcript file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Read {
     /// Its steps.
     pub entries: Vec<Entry>,
-    /// The lines that are no step, from 1 up. They are passed over, and stay where they are.
+    /// Numbers of lines that are no valid step, starting at 1. They are skipped and stay in the
+    /// file.
     pub unread: Vec<usize>,
 }
 
-/// Reads a transcript back. What is no step is passed over: a blank line without a word, anything else with its number.
+/// Reads a transcript. Skips lines that are no valid step. Blank lines are skipped silently, others
+/// are listed by their number.
 ///
 /// # Errors
-/// When a line is of a later version. A torn last line never gets here; the store passes it over.
+/// When a line was written by a later version. The store already removes an incomplete last line.
 pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
     let mut read = Read::default();
     for (line, text) in (1..).zip(lines).filter(|(_, text)| !text.trim().is_empty()) {
@@ -51,7 +53,8 @@ pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
     Ok(read)
 }
 
-/// What every line with a version holds; most lines have none, and need not be looked at twice.
+/// Text that every line with a version contains. Most lines have none, so they need no second
+/// check.
 const VERSION_MARK: &str = "\"v\"";
 
 #[cfg(test)]

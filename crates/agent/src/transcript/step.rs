@@ -1,4 +1,4 @@
-//! The lines of a transcript: everything that can happen in a conversation.
+//! The lines of a transcript: every step that a conversation can have.
 
 use pitcrew_model::{Block, StopReason, Usage};
 use pitcrew_protocol::{AgentName, MessageId, Status};
@@ -10,103 +10,105 @@ use crate::FileSeen;
 /// One line of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its place, from 1 up.
+    /// The number of the line, starting at 1.
     pub seq: u64,
-    /// What happened.
+    /// The step.
     #[serde(flatten)]
     pub step: Step,
 }
 
-/// What can happen in a conversation.
+/// One step of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Step {
-    /// The agent was told something that is no mail: its prompt, a reminder, what a hook said.
+    /// A text for the model that is not mail: its prompt, a reminder, a hook's text.
     Told {
         /// The text.
         text: String,
     },
-    /// The agent was given something to do, beside its prompt: it is kept whole as long as the agent lives.
+    /// An instruction in addition to the prompt. It is kept whole for the agent's lifetime.
     Instructed {
         /// The text.
         text: String,
     },
     /// Mail was delivered.
     Mail {
-        /// The messages.
+        /// The ids of the messages.
         ids: Vec<MessageId>,
-        /// What the model reads; empty when there is nothing for it to read.
+        /// The text for the model, or empty if there is nothing for it to read.
         text: String,
     },
-    /// The lead was told of the end of teammates; of nobody's a second time.
+    /// The lead learned that teammates ended. It learns of each end only once.
     Parted {
-        /// Those who ended.
+        /// The teammates that ended.
         members: Vec<AgentName>,
-        /// Their goodbyes, which are delivered by this.
+        /// Their shutdown approvals, which count as delivered by this step.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ids: Vec<MessageId>,
-        /// What the model reads.
+        /// The text for the model.
         text: String,
     },
-    /// The lead was told that teammates go on whose end it had been told.
+    /// The lead learned that teammates continue whose end had been reported to it.
     Rejoined {
-        /// Those who go on.
+        /// The teammates that continue.
         members: Vec<AgentName>,
-        /// What the model reads.
+        /// The text for the model.
         text: String,
     },
-    /// The lead has made another team: its teammates may have the names of earlier ones, and their end is told as well.
+    /// The lead has created another team. Its teammates may have names of earlier ones, so ends are
+    /// reported again for these names.
     TeamMade,
     /// The model answered.
     Assistant {
-        /// Its blocks.
+        /// The blocks of the answer.
         blocks: Vec<Block>,
-        /// What the call used.
+        /// Usage of the call.
         usage: Usage,
-        /// What the call cost, where that is known.
+        /// Cost of the call, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
-        /// What is wrong with the answer; absent in older transcripts.
+        /// The fault of the answer. Absent in older transcripts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<AnswerFault>,
     },
-    /// A call was started that must not blindly be made a second time.
+    /// A call was started that must not be repeated without a check.
     Began {
-        /// The call.
+        /// The id of the call.
         call: String,
     },
     /// A permission was asked for.
     Asked {
-        /// The call.
+        /// The id of the call.
         call: String,
         /// The id of the request.
         request: String,
     },
-    /// A permission was given or refused.
+    /// A permission request was answered.
     Granted {
-        /// The messages that brought the answer.
+        /// The messages that contained the answer.
         ids: Vec<MessageId>,
-        /// The call.
+        /// The id of the call.
         call: String,
         /// The answer.
         grant: Grant,
     },
     /// A call has its result.
     Result {
-        /// The call.
+        /// The id of the call.
         call: String,
-        /// What the model reads.
+        /// The text for the model.
         text: String,
         /// Whether the call failed.
         is_error: bool,
-        /// What hooks add, one text each.
+        /// Texts that hooks add, one for each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         context: Vec<String>,
-        /// The files the agent has seen by it, so that it may still change them after a crash.
+        /// The files that the agent has seen through this call. They are kept so that it may still
+        /// change them after a crash.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         seen: Vec<FileSeen>,
     },
-    /// A plan went to the lead.
+    /// A plan was sent to the lead.
     PlanSent {
         /// The id of the request.
         request: String,
@@ -121,89 +123,90 @@ pub enum Step {
         /// The id of the request.
         request: String,
     },
-    /// The agent told the lead that it does not shut down.
+    /// The agent refused to shut down.
     ShutdownRefused,
-    /// The conversation became too long for its model: the results of tools were cut, all but the newest ones.
+    /// The conversation was too long for its model, so all but the newest tool results were cut.
     Cut {
-        /// How many results stay whole.
+        /// Number of results that stay whole.
         keep: usize,
     },
-    /// The conversation became too long for its model, and could not be summed up: the texts and results that the model has
-    /// not answered yet were shortened.
+    /// The conversation was too long for its model and could not be summarised, so the unanswered
+    /// texts and results were shortened.
     Shortened {
-        /// How many characters of each stay.
+        /// Number of characters of each that stay.
         most: usize,
     },
-    /// The conversation came near the end of what its model can read, and a summary took its place.
+    /// The conversation nearly filled its model's window, and a summary replaced it.
     Compacted {
-        /// What the team is, who the agent is, its task and what waits for an answer: from the team's files, unabridged.
+        /// The team, the agent's identity, its task and its open requests, from the team's files
+        /// and without a summary.
         briefing: String,
-        /// What happened, in the model's own words.
+        /// The past events in the model's own words.
         summary: String,
-        /// How many characters of what the model had not answered stay whole behind the summary; absent in older
+        /// How many characters of unanswered texts stay whole after the summary. Absent in older
         /// transcripts, where each text kept its first 20,000.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept_chars: Option<usize>,
-        /// What the call for the summary used.
+        /// Usage of the summary call.
         usage: Usage,
-        /// What it cost, where that is known.
+        /// Cost of the call, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },
-    /// A summary was made and is not shorter than the conversation, which stays.
+    /// A summary was made but not used, because it is empty or not shorter than the conversation.
     NotCompacted {
-        /// What the call for it used.
+        /// Usage of the summary call.
         usage: Usage,
-        /// What it cost, where that is known.
+        /// Cost of the call, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },
-    /// The turn ended, and everyone who is told of it has been told.
+    /// The turn ended, and all notices about it were sent.
     Rested,
-    /// The agent is no more.
+    /// The agent ended.
     Ended {
-        /// How.
+        /// The final status.
         status: Status,
-        /// Why, where that is not plain.
+        /// The reason, if it is not obvious.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
 }
 
-/// The answer to a question for permission.
+/// The answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grant {
-    /// Go ahead, with this input where it differs.
+    /// The call may run, possibly with a changed input.
     Allowed {
-        /// The input to use instead of the call's own.
+        /// The changed input, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Value>,
-        /// What else is allowed from now on, in the wire's form.
+        /// Further permissions from now on, in the wire format.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         updates: Vec<Value>,
     },
-    /// No.
+    /// The call may not run.
     Denied {
-        /// Why, for the model to read.
+        /// The reason, for the model.
         reason: String,
     },
 }
 
-/// What can be wrong with an answer that a model finished.
+/// A fault of a finished answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerFault {
-    /// The model, or a filter of its vendor, refused it.
+    /// The model, or a filter of its vendor, refused to answer.
     Refused,
-    /// It was cut off at its greatest length, or where the model can read no more.
+    /// The answer was cut off at its maximum length, or at the end of the model's window.
     Truncated,
-    /// It has no text and calls no tool.
+    /// The answer has no text and no tool call.
     Empty,
 }
 
 impl AnswerFault {
-    /// What is wrong with these blocks that ended for this reason.
+    /// Returns the fault of an answer with these blocks and this stop reason.
     #[must_use]
     pub fn of(stop: &StopReason, blocks: &[Block]) -> Option<Self> {
         let has_text = blocks.iter().filter_map(Block::as_text).any(|text| !text.trim().is_empty());
@@ -219,7 +222,7 @@ impl AnswerFault {
         }
     }
 
-    /// The same in words.
+    /// Returns the fault as text.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -230,7 +233,7 @@ impl AnswerFault {
     }
 }
 
-/// The reason by which Anthropic says that an answer filled the model's window.
+/// Anthropic's stop reason for an answer that filled the model's window.
 const WINDOW_EXCEEDED: &str = "model_context_window_exceeded";
 
 #[cfg(test)]

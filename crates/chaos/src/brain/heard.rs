@@ -1,46 +1,47 @@
-//! A request of the Messages API, read as the brain and the oracle need it: who asks, what was said to it, what it called.
+//! Parses a request of the Messages API for the brain and the oracle: the agent, the texts it got,
+//! and its tool calls.
 
 use serde_json::Value;
 
-/// A call of a tool, with what came of it.
+/// A tool call and its result.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The id that the fake server gave it.
+    /// The id that the fake server gave the call.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// Its input.
+    /// The input of the call.
     pub input: Value,
-    /// The text of the result, and whether it is an error; `None` while there is none.
+    /// The text of the result, and whether it is an error. `None` while there is no result.
     pub result: Option<(String, bool)>,
 }
 
-/// What an agent has in its conversation.
+/// The content of an agent's conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
-    /// The agent; empty when the request does not tell.
+    /// The name of the agent; empty if the request does not contain it.
     pub agent: String,
-    /// All texts of the user's side that are no results of tools.
+    /// All texts from the user's side, except tool results.
     pub told: String,
-    /// All calls, in order.
+    /// All tool calls, in order.
     pub calls: Vec<Call>,
-    /// The tools that the agent may call.
+    /// The number of tools that the agent may call.
     pub tools: usize,
 }
 
-/// What came of a step so far.
+/// The result of a step so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// It was not tried.
+    /// The step was not tried.
     Nothing,
-    /// It was tried so often, the last time with this error.
+    /// The step failed. The fields are the number of attempts and the last error.
     Failed(usize, String),
-    /// It was done, with this result.
+    /// The step succeeded with this result.
     Done(String),
 }
 
 impl Heard {
-    /// Reads a request.
+    /// Parses a request body.
     #[must_use]
     pub fn of(body: &Value) -> Self {
         let tools = body["tools"].as_array().map_or(0, Vec::len);
@@ -82,7 +83,7 @@ impl Heard {
         self.told.push('\n');
     }
 
-    /// What came of a step of the agent.
+    /// Returns the result of a step of the agent.
     #[must_use]
     pub fn came_of(&self, step: &str) -> Came {
         let tries: Vec<&Call> =
@@ -101,7 +102,8 @@ impl Heard {
         }
     }
 
-    /// Every word of what was told that begins so and ends at a quote, a space or a bracket, each once, in order.
+    /// Returns each different word that begins with `start` in the texts the agent got, in order. A
+    /// word consists of letters, digits, `-`, `_`, `@` and `.`.
     #[must_use]
     pub fn words_with(&self, start: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
@@ -118,19 +120,19 @@ impl Heard {
     }
 }
 
-/// The id of a call: who makes it, for which step, and a number that no other call has.
+/// Builds the id of a call from the agent, the step, and a number that no other call has.
 #[must_use]
 pub fn call_id(agent: &str, step: &str, number: u64) -> String {
     format!("toolu_{agent}_{step}_{number}")
 }
 
-/// The step in the id of a call.
+/// Returns the step from the id of a call.
 #[must_use]
 pub fn step_of(id: &str) -> Option<&str> {
     id.strip_prefix("toolu_")?.split('_').nth(1)
 }
 
-/// The agent that a system prompt speaks to.
+/// Returns the name of the agent from its system prompt.
 fn agent(system: &str) -> String {
     let named = system.split_once("# You are \"").and_then(|(_, rest)| rest.split_once('"'));
     match named {
@@ -140,7 +142,7 @@ fn agent(system: &str) -> String {
     }
 }
 
-/// All texts in a value, a line each.
+/// Returns all texts in a value, joined by line breaks.
 #[must_use]
 pub fn texts(value: &Value) -> String {
     match value {

@@ -1,11 +1,12 @@
-//! The lead: it makes tasks, spawns workers and their successors, approves plans, answers notes, and ends the team.
+//! The decisions of the lead: it creates tasks, spawns workers and their successors, approves
+//! plans, answers notes, and ends the team.
 
 use serde_json::json;
 
 use super::{Came, GO_ON, Heard, LAST_WORDS, Say, Wanted, World, all, number_in, tokens_in};
 use crate::plan::{Place, Worker};
 
-/// What the lead reads of a member that ended.
+/// The texts with which pitcrew reports the end of a member to the lead.
 const ENDS: [&str; 5] =
     ["has failed", "was stopped", "has shut down", "was not started", "cannot go on in this run"];
 
@@ -48,7 +49,7 @@ fn next(heard: &Heard, world: World<'_>) -> Result<(), Say> {
     if world.plan.deletes_team { delete(heard) } else { Ok(()) }
 }
 
-/// Completes what those who were killed have left open, anew whenever the run goes on.
+/// Completes the tasks that killed members left open, again each time the run continues.
 fn finish(heard: &Heard) -> Result<(), Say> {
     let round = heard.told.matches(GO_ON).count();
     for nth in 0.. {
@@ -67,13 +68,14 @@ fn finish(heard: &Heard) -> Result<(), Say> {
     Ok(())
 }
 
-/// The tasks of a list that are not completed.
+/// Returns the ids of the tasks in a list that are not completed.
 fn open_tasks(list: &str) -> Vec<String> {
     let is_open = |line: &&str| line.contains(" [pending] ") || line.contains(" [in_progress] ");
     list.lines().filter(is_open).filter_map(number_in).collect()
 }
 
-/// A word to everybody each time the run goes on after a model has failed, for those who rest since.
+/// Sends a message to every current worker each time the run continues after a failed model. It
+/// wakes those that became idle.
 fn nudges(heard: &Heard, workers: &[Worker]) -> Vec<Wanted> {
     let times = heard.told.matches(GO_ON).count();
     let names = workers
@@ -88,12 +90,14 @@ fn nudges(heard: &Heard, workers: &[Worker]) -> Vec<Wanted> {
     (0..times).flat_map(nudge).collect()
 }
 
-/// Deletes the team. One that failed and had a successor may have gone on after a resume; it is asked to leave too.
+/// Deletes the team. A failed member that already has a successor may run again after a resume, so
+/// it must shut down too.
 fn delete(heard: &Heard) -> Result<(), Say> {
     for nth in 0.. {
         let answers = all(heard, [Wanted::new(format!("delete-{nth}"), "TeamDelete", json!({}))])?;
         if answers.iter().any(|answer| answer.contains("is not deleted yet")) {
-            // Tasks are open: of workers that ended, or made from outside. The run is to say so.
+            // TeamDelete refuses once because tasks are open, from ended workers or from outside. A
+            // second call deletes the team, and the run must report the open tasks.
             continue;
         }
         let Some(names) = answers.iter().find_map(|answer| names_of_active(answer)) else { break };
@@ -105,7 +109,7 @@ fn delete(heard: &Heard) -> Result<(), Say> {
     Ok(())
 }
 
-/// The members for whom a team was not deleted.
+/// Returns the active members that prevented the deletion of the team.
 fn names_of_active(answer: &str) -> Option<Vec<String>> {
     let (_, rest) = answer.split_once("active member(s): ")?;
     let (names, _) = rest.split_once('.')?;
@@ -120,12 +124,13 @@ fn tasks_of(worker: &Worker) -> impl Iterator<Item = Wanted> {
     })
 }
 
-/// The name that the lead wants for the nth member with a role.
+/// Returns the name that the lead wants for the nth member of a role.
 fn name_of(worker: &Worker, nth: usize) -> String {
     if nth == 1 { worker.role.clone() } else { format!("{}-{nth}", worker.role) }
 }
 
-/// The name that it has: another one where the wanted one was taken.
+/// Returns the real name of the nth member of a role. It differs from the wanted name if that was
+/// taken.
 fn given_name(heard: &Heard, worker: &Worker, nth: usize) -> String {
     let wanted = name_of(worker, nth);
     let Came::Done(answer) = heard.came_of(&format!("s-{wanted}")) else { return wanted };
@@ -162,19 +167,21 @@ fn has_ended(heard: &Heard, name: &str) -> bool {
     ends_of(heard, name) > 0
 }
 
-/// How often the lead was told that a member has ended.
+/// Counts the reports to the lead that a member has ended.
 fn ends_of(heard: &Heard, name: &str) -> usize {
     ENDS.iter().map(|end| heard.told.matches(&format!("{name} {end}")).count()).sum()
 }
 
-/// How often a member has ended before it was to leave: one that has a successor ended, and went on after a resume.
+/// Counts the ends of a member before its shutdown request. It is 1 for a member with a successor:
+/// that member ended once, and may have continued after a resume.
 fn ends_before(heard: &Heard, name: &str) -> usize {
     let (role, nth) = name.rsplit_once('-').unwrap_or((name, "1"));
     let successor = format!("{role}-{}", nth.parse().unwrap_or(1_usize).saturating_add(1));
     usize::from(heard.calls.iter().any(|call| call.input["name"] == successor.as_str()))
 }
 
-/// The members that the last run could not start again; they are in the team until they are asked to leave.
+/// Returns the members that the last run could not start again. They stay in the team until they
+/// get a shutdown request.
 fn lame(heard: &Heard) -> Vec<String> {
     let ends = heard
         .told
@@ -183,7 +190,7 @@ fn lame(heard: &Heard) -> Vec<String> {
     ends.filter_map(|text| text.rsplit(char::is_whitespace).next()).map(str::to_owned).collect()
 }
 
-/// The last member with a role that the lead spawned.
+/// Returns the newest member of a role that the lead spawned.
 fn last_name(heard: &Heard, worker: &Worker) -> String {
     let mut nth = 1;
     while heard.calls.iter().any(|call| call.input["name"] == name_of(worker, nth + 1)) {
@@ -192,7 +199,8 @@ fn last_name(heard: &Heard, worker: &Worker) -> String {
     given_name(heard, worker, nth)
 }
 
-/// The spawns of successors: for every member that ended before its role had reported.
+/// Returns the spawn calls for successors, one for each member that ended before its role had
+/// reported.
 fn successors(heard: &Heard, parts: &[(&Worker, Vec<String>)], world: World<'_>) -> Vec<Wanted> {
     let mut wanted = Vec::new();
     for (worker, ids) in parts {
@@ -224,7 +232,7 @@ fn approvals(heard: &Heard) -> Vec<Wanted> {
     requests.enumerate().map(approve).collect()
 }
 
-/// Answers to a part of the notes.
+/// Returns answers to some of the notes.
 fn replies(heard: &Heard) -> Vec<Wanted> {
     let notes = tokens_in(&heard.told).into_iter().filter(|token| token.contains(">team-lead:n-"));
     let reply = |token: &str| {
@@ -235,7 +243,8 @@ fn replies(heard: &Heard) -> Vec<Wanted> {
     notes.filter_map(reply).collect()
 }
 
-/// The request to shut down, a new one after each refusal, and after each failure: it may have been lost with the answer.
+/// Returns a shutdown request. Its step is new after each refusal and each failure of the member,
+/// because the earlier request may be lost together with the answer.
 fn shutdown(heard: &Heard, name: &str) -> Wanted {
     let refused =
         heard.words_with("shutdown-").into_iter().filter(|id| id.contains(&format!("@{name}")));

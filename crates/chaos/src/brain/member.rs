@@ -1,23 +1,25 @@
-//! A worker: it plans, claims its tasks, runs commands, writes notes, completes, reports, and leaves.
+//! The decisions of a worker: it plans, claims its tasks, runs commands, writes notes, completes
+//! tasks, reports, and leaves.
 
 use serde_json::json;
 
 use super::{Came, Heard, Say, Wanted, World, all, number_in};
 use crate::chance::Chance;
 
-/// The most notes that one member writes.
+/// The maximum number of notes that one member writes.
 const NOTES_MOST: usize = 300;
 
-/// The same while the files are written back, where commands send most of the messages.
+/// The maximum number of notes in a run with stale writes, where commands send most of the
+/// messages.
 const NOTES_MOST_STALE: usize = 24;
 
-/// The most pauses of a member that waits for the end of the commands.
+/// The maximum number of pauses while a member waits for the commands to end.
 const PAUSES_MOST: usize = 4_000;
 
-/// After so many notes a member makes a task of its own and does it.
+/// A member creates and completes a task of its own after this many notes.
 const OWN_TASK_EVERY: usize = 4;
 
-/// The fewest notes that one member writes.
+/// The minimum number of notes that one member writes.
 const NOTES_LEAST: usize = 4;
 
 pub(super) fn decide(heard: &Heard, name: &str, world: World<'_>) -> Say {
@@ -61,14 +63,16 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
         all(heard, [note(name, sent, world)])?;
         sent += 1;
     }
-    // Whoever rests is woken by mail only, and the run ends when all rest.
+    // An idle member is woken by mail only, and the run ends when all members are idle. So a member
+    // must stay busy here.
     for nth in (0..PAUSES_MOST).take_while(|_| world.plan.stale.is_some() && !world.may_end) {
-        // Each another command: who makes the same call again and again is stopped.
+        // Each pause is a different command, because pitcrew stops an agent that repeats the same
+        // call.
         let pause =
             json!({"command": format!("sleep 0.3 # {nth}"), "description": "Wait a moment"});
         all(heard, [Wanted::new(format!("w-{nth}"), "Bash", pause)])?;
     }
-    // The notes of before the end count too, so that the report is the last of them.
+    // Send the report last. Notes from before the permission to end must come before it.
     let report = Wanted::note("report", "team-lead", &format!("report of {role}"));
     if world.may_end || heard.came_of("report") != Came::Nothing {
         all(heard, [report])?;
@@ -76,14 +80,14 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
     Ok(())
 }
 
-/// The tasks that the prompt gives.
+/// Returns the task ids from the prompt.
 fn tasks(heard: &Heard) -> Vec<String> {
     let (_, rest) = heard.told.split_once("TASKS:").unwrap_or_default();
     let ids = rest.split_whitespace().next().unwrap_or_default();
     ids.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 
-/// Makes a task and does it.
+/// Creates a task and completes it.
 fn own_task(heard: &Heard, name: &str, nth: usize) -> Result<(), Say> {
     let subject = format!("part {nth} that {name} found");
     let input = json!({"subject": subject, "description": "Do it."});
@@ -92,18 +96,20 @@ fn own_task(heard: &Heard, name: &str, nth: usize) -> Result<(), Say> {
     task(heard, name, &id)
 }
 
-/// Does one task, unless a predecessor has completed it.
+/// Completes one task, unless a predecessor has already completed it.
 fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
     let got = all(heard, [Wanted::new(format!("g-{id}"), "TaskGet", json!({"taskId": id}))])?;
     if got.iter().any(|text| text.contains("completed")) {
         return Ok(());
     }
-    // A namesake may have completed it since; then there is nothing to claim.
+    // An earlier member of the same name may have completed the task meanwhile. Then there is
+    // nothing to claim.
     if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(_, why) if why.contains("(completed)"))
     {
         return Ok(());
     }
-    // A predecessor that could not be taken out of the team on a full disk keeps its tasks; the lead completes them.
+    // On a full disk a predecessor may stay in the team and keep its tasks. The lead completes them
+    // then.
     if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(3.., why) if why.contains("is owned by"))
     {
         return Ok(());
@@ -118,7 +124,7 @@ fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
     Ok(())
 }
 
-/// The nth note, to another worker or to the lead.
+/// Returns the nth note, to another worker or to the lead.
 fn note(name: &str, nth: usize, world: World<'_>) -> Wanted {
     let mut chance = Chance::of(world.plan.seed, &format!("{name} {nth}"));
     let role = name.split('-').next().unwrap_or_default();
@@ -137,7 +143,7 @@ fn note(name: &str, nth: usize, world: World<'_>) -> Wanted {
     Wanted::note(format!("n-{nth}"), to, "a note")
 }
 
-/// The answers to requests to shut down; a worker that refuses does so once.
+/// Returns the answers to shutdown requests. A worker that refuses does so only once.
 fn answers(heard: &Heard, name: &str, refuses: bool) -> Vec<Wanted> {
     let requests = heard.words_with("shutdown-").into_iter().filter(|id| id.contains('@'));
     let answer = |(index, id): (usize, String)| {
@@ -146,7 +152,8 @@ fn answers(heard: &Heard, name: &str, refuses: bool) -> Vec<Wanted> {
         let input = json!({"type": "shutdown_response", "request_id": id, "approve": approve, "content": content});
         Wanted::new(format!("a-{index}"), "SendMessage", input)
     };
-    // One that a run made on its way out is void in the next; the member learns so, or its answer is refused.
+    // A request from an ending run is void in the next run. The member gets a message about it, or
+    // its answer is refused.
     let is_void = |index: usize, id: &str| {
         let is_refused = matches!(heard.came_of(&format!("a-{index}")), Came::Failed(_, why) if why.contains("is void"));
         is_refused || heard.told.contains(&format!("({id}) is void"))

@@ -1,6 +1,8 @@
-//! What the agents decide: a function of their conversation, so that one that is resumed goes on where it stood.
+//! The decisions of the agents. They depend only on the agent's conversation, so a resumed agent
+//! continues where it stopped.
 //!
-//! Each decision is a step with a name. The name is in the ids of its calls, so the conversation tells what was tried.
+//! Each decision is a named step. The ids of its calls contain the name, so the conversation shows
+//! which steps were tried.
 
 mod heard;
 mod lead;
@@ -12,43 +14,44 @@ pub use heard::{Call, Came, Heard, call_id, step_of, texts};
 
 use crate::plan::Plan;
 
-/// How often a step is tried before that is a finding.
+/// The maximum number of attempts of a step. More of them are a finding.
 pub const TRIES_MOST: usize = 12;
 
-/// The same for a step that fails at a limit of the system: the next life of the lead has none, and tries it again.
+/// The maximum number of attempts of a step that fails at a system limit. The next life of the lead
+/// has no limit, and the step can succeed there.
 const TRIES_AT_A_LIMIT: usize = 100;
 
-/// The errors of the system at a limit: too many open files, a file too large.
+/// The error texts of system limits: too many open files, and a file that is too large.
 const LIMITS: [&str; 2] = ["os error 24", "os error 27"];
 
-/// The words of a refusal that tells the sender that its message is dead.
+/// The error text that informs a sender that its message is dead.
 pub const IS_DEAD: &str = "is no longer in the team; message";
 
-/// The lead's last words.
+/// The last text of the lead.
 pub const LAST_WORDS: &str = "Every part is done and everybody has left.";
 
-/// What a lead is told when its run goes on after an end that left work open.
+/// The prompt for a lead whose run continues after it ended with open work.
 pub const GO_ON: &str = "Go on where it stopped.";
 
-/// What an agent does next.
+/// The next action of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Say {
-    /// It says something and ends its turn.
+    /// The agent says a text and ends its turn.
     Text(String),
-    /// It calls tools.
+    /// The agent calls tools.
     Calls(Vec<Wanted>),
-    /// A step was tried too often.
+    /// The agent stops because a step failed too often.
     GivesUp(String),
 }
 
-/// A call that an agent wants to make.
+/// A tool call that an agent wants to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// The step that it is for.
+    /// The step of the call.
     pub step: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: &'static str,
-    /// Its input; a text `{token}` in it becomes a unique token.
+    /// The input of the call. Each `{token}` in it is replaced by a unique token.
     pub input: Value,
 }
 
@@ -57,7 +60,7 @@ impl Wanted {
         Self { step: step.into(), tool, input }
     }
 
-    /// A message; its text is made unique.
+    /// Builds a message with a unique token in its text.
     fn note(step: impl Into<String>, to: &str, words: &str) -> Self {
         let content = format!("{words} {{token}}");
         let input =
@@ -66,18 +69,19 @@ impl Wanted {
     }
 }
 
-/// What the agents know beside their conversation.
+/// The information that the agents have in addition to their conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct World<'a> {
     /// The plan of the run.
     pub plan: &'a Plan,
-    /// The crashes at work are over, so the team may end.
+    /// Whether the crashes during the work are over, so that the team may end.
     pub may_end: bool,
 }
 
-/// Decides what an agent does next.
+/// Decides the next action of an agent.
 #[must_use]
 pub fn decide(heard: &Heard, world: World<'_>) -> Say {
+    // A request without tools asks for a summary of the conversation, not for a step.
     if heard.tools == 0 {
         return Say::Text("A summary.".to_owned());
     }
@@ -88,7 +92,7 @@ pub fn decide(heard: &Heard, world: World<'_>) -> Say {
     }
 }
 
-/// A step that is not done: its call, or what came of it.
+/// Returns the call of a step that is not done yet, or the result of one that is.
 fn try_step(heard: &Heard, wanted: Wanted) -> Next {
     match heard.came_of(&wanted.step) {
         Came::Done(text) => Next::Done(text),
@@ -102,7 +106,7 @@ fn try_step(heard: &Heard, wanted: Wanted) -> Next {
     }
 }
 
-/// What is next of a step.
+/// The next action for one step.
 enum Next {
     Done(String),
     Do(Wanted),
@@ -113,7 +117,8 @@ fn tries_most(error: &str) -> usize {
     if LIMITS.iter().any(|limit| error.contains(limit)) { TRIES_AT_A_LIMIT } else { TRIES_MOST }
 }
 
-/// The steps of a list that are not done, to be done together; or the results of all.
+/// Returns the results of all steps, or else the calls of those that are not done, to be made
+/// together.
 fn all(heard: &Heard, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<String>, Say> {
     let (mut done, mut todo) = (Vec::new(), Vec::new());
     for wanted in wanted {
@@ -126,14 +131,14 @@ fn all(heard: &Heard, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<St
     if todo.is_empty() { Ok(done) } else { Err(Say::Calls(todo)) }
 }
 
-/// The first number after a `#` in a text.
+/// Returns the first number after a `#` in a text.
 fn number_in(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('#')?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     (!digits.is_empty()).then_some(digits)
 }
 
-/// The tokens in a text: `[[from>to:step:number]]`.
+/// Returns the tokens in a text. A token has the form `[[from>to:step:number]]`.
 #[must_use]
 pub fn tokens_in(text: &str) -> Vec<&str> {
     let starts = text.match_indices("[[").map(|(at, _)| at);

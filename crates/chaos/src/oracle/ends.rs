@@ -1,4 +1,5 @@
-//! An end of a lead's process is what it says: its one document, its exit code, what caused it, and the team's files agree.
+//! Checks the end of a lead's process: its JSON document, its exit code, its cause and the team's
+//! files must agree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,10 +15,10 @@ use crate::plan::Plan;
 use crate::stage::{Stage, TEAM, files};
 use crate::writers::members;
 
-/// How long the processes of an ended run may take to end too.
+/// The maximum time for the other processes of an ended run to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The ends that a document may name, with their exit codes.
+/// The ends that a document may name, with the exit codes of each.
 const CODES: [(&str, &[i32]); 15] = [
     ("completed", &[0]),
     ("refused", &[8]),
@@ -39,31 +40,32 @@ const CODES: [(&str, &[i32]); 15] = [
 /// The end of one process of a lead, with everything that may have caused it.
 #[derive(Debug)]
 pub struct LifeEnd<'a> {
-    /// The place of the run.
+    /// The place of the run: its folders and processes.
     pub stage: &'a Stage,
-    /// Its plan.
+    /// The plan of the run.
     pub plan: &'a Plan,
-    /// The exit code.
+    /// The exit code of the lead's process.
     pub code: Option<i32>,
-    /// The signal that ended the process.
+    /// The number of the signal that ended the lead's process.
     pub killed_by: Option<i32>,
-    /// What it printed.
+    /// The standard output of the lead's process.
     pub printed: &'a str,
-    /// The end of its log.
+    /// The last lines of the log of the lead's process.
     pub last_words: String,
-    /// The signals that it got.
+    /// The signals that the lead's process got.
     pub signals: &'a [EndSignal],
-    /// The bad answers of models since everybody was last asked to go on.
+    /// The agents that got bad model answers since all agents were last asked to continue, with the
+    /// kind of each answer.
     pub met: &'a [(String, ModelFault)],
-    /// A member was killed since then.
+    /// Whether a member was killed since all agents were last asked to continue.
     pub member_killed: bool,
-    /// The disk was full a moment ago.
+    /// Whether the disk was full shortly before the end.
     pub disk_was_full: bool,
-    /// The document of the end before.
+    /// The JSON document of the previous end.
     pub previous: Option<&'a Value>,
 }
 
-/// Looks at an end: the document that it printed, and whatever is not true.
+/// Checks an end. Returns the printed document, and a finding for each false statement.
 #[must_use]
 pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
     let mut untrue = Vec::new();
@@ -73,7 +75,8 @@ pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
         .collect();
     let document = match documents.as_slice() {
         [document] => Some(document.clone()),
-        // A signal in its first moments ends the process before it listens, and there is no team yet.
+        // A signal in the first moments kills the process before it has a signal handler. There is
+        // no team yet, so no document.
         [] if is_killed_at_start(end) => None,
         _ => {
             untrue.push(format!(
@@ -85,7 +88,8 @@ pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
             None
         }
     };
-    // A run that a full disk keeps from its team can do nothing about those whom an earlier one has left running.
+    // A run that cannot open its team because of a full disk cannot stop the processes that an
+    // earlier run left running.
     let has_begun = document.as_ref().is_none_or(|document| !document["end"].is_null());
     if has_begun || !end.disk_was_full {
         untrue.extend(left_running(end));
@@ -112,7 +116,7 @@ fn is_killed_at_start(end: &LifeEnd<'_>) -> bool {
     end.code.is_none() && end.signals.iter().any(|signal| Some(number(signal)) == end.killed_by)
 }
 
-/// The document agrees with itself and with the exit code.
+/// Checks that the document agrees with itself and with the exit code.
 fn own_truth(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     let mut untrue = Vec::new();
     let code = end.code.unwrap_or(-1);
@@ -138,7 +142,7 @@ fn own_truth(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     untrue
 }
 
-/// Something that was done to the run explains its end.
+/// Checks that a harm to the run explains its end.
 fn cause(end: &LifeEnd<'_>, document: &Value) -> Option<String> {
     let lead_met = |name: &str| {
         end.met.iter().any(|(agent, fault)| agent == "team-lead" && fault.end() == name)
@@ -164,7 +168,8 @@ fn cause(end: &LifeEnd<'_>, document: &Value) -> Option<String> {
             !end.met.is_empty() || end.member_killed || end.disk_was_full
         }
         Some(_) => false,
-        // A first request that is refused undoes the team; a signal or a full disk may come before there is one.
+        // If the first request fails, pitcrew removes the new team again. A signal or a full disk
+        // may come before a team exists.
         None => match end.code {
             Some(1) => lead_met("failed") && !is_there(end.stage),
             Some(70) => end.disk_was_full,
@@ -191,12 +196,12 @@ fn is_there(stage: &Stage) -> bool {
     stage.team().join("config.json").exists()
 }
 
-/// The document says of team, members and tasks what the files say.
+/// Checks that the document and the team's files agree about the team, its members and its tasks.
 fn by_files(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     let mut untrue = Vec::new();
     let is_there = is_there(end.stage);
     let is_success = end.code == Some(0);
-    // A team whose work is done is in the archive, whether its lead deleted it or not.
+    // A finished team is always in the archive, whether or not its lead deleted it.
     let is_deleted = if is_success { end.plan.deletes_team } else { !is_there };
     if is_success && (is_there || end.stage.archived().is_none()) {
         untrue.push(format!("it is completed, and the team is there: {is_there}"));
@@ -229,7 +234,8 @@ fn by_files(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     untrue
 }
 
-/// A call that was cut off by a signal may still be at its write when the document is made: then the files are a step further.
+/// Checks the tasks in the document against the task files. After an interruption the files may be
+/// one step ahead, because an interrupted call may still write after the document is made.
 fn by_task_files(document: &Value, found: &[Value]) -> Option<String> {
     let is_cut_off = document["end"] == "interrupted";
     let lines = |tasks: &[Value]| tasks.iter().map(task_line).collect::<BTreeSet<String>>();
@@ -270,7 +276,7 @@ fn by_config(end: &LifeEnd<'_>, document: &Value, is_success: bool) -> Vec<Strin
     for name in &present {
         match state(name) {
             None => untrue.push(format!("{name} is a member, and the document does not name it")),
-            // A full disk may keep its entry in the config.
+            // On a full disk the config may keep the entry of a member that has shut down.
             Some(state) if state == "shut_down" && !end.disk_was_full => {
                 untrue.push(format!("{name} has shut down and is a member"))
             }
@@ -283,7 +289,8 @@ fn by_config(end: &LifeEnd<'_>, document: &Value, is_success: bool) -> Vec<Strin
     untrue
 }
 
-/// What a run has used counts from the team's first run.
+/// Checks that turns, cost and duration never decrease, because they count from the team's first
+/// run.
 fn sums(previous: &Value, document: &Value) -> Vec<String> {
     let number = |document: &Value, field: &str| document[field].as_f64().unwrap_or_default();
     let fewer = |field: &&str| number(document, field) + 1e-9 < number(previous, field);
@@ -293,7 +300,7 @@ fn sums(previous: &Value, document: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Processes and panes that a run has left running.
+/// Returns the processes and panes that still run after the run has ended.
 fn left_running(end: &LifeEnd<'_>) -> Vec<String> {
     let since = Instant::now();
     loop {

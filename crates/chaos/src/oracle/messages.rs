@@ -1,4 +1,5 @@
-//! Every message is in its receiver's conversation exactly once, or dead with its sender told.
+//! Checks that every message is in its receiver's conversation exactly once, or is dead and its
+//! sender was informed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,13 +12,13 @@ use crate::journal::entries;
 use crate::stage::{Stage, files};
 use crate::writers::{Writer, Written};
 
-/// A message that its sender believes to be sent.
+/// A message that was sent according to its sender.
 struct Sent {
     token: String,
     from: String,
     to: String,
     id: Option<String>,
-    /// It may have been lost to a writer without a lock before anybody could see it.
+    /// Whether a writer without a lock may have removed the message before any reader saw it.
     may_vanish: bool,
 }
 
@@ -36,7 +37,7 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The messages of `pitcrew send` that are in no inbox.
+/// Returns a finding for each message of `pitcrew send` that is in no inbox.
 pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     let post = MessageTraces::read(stage);
     let sent = acknowledged.iter().filter(|written| written.writer == Writer::Cli);
@@ -45,7 +46,7 @@ pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
         .collect()
 }
 
-/// What stands twice where it must stand once.
+/// Returns a finding for each message that is in a place more than once.
 fn doubles(counts: &BTreeMap<(String, String), usize>, place: &str) -> Vec<Finding> {
     let twice = counts.iter().filter(|(_, count)| **count > 1);
     let text = |((agent, token), count): (&(String, String), &usize)| {
@@ -57,7 +58,8 @@ fn doubles(counts: &BTreeMap<(String, String), usize>, place: &str) -> Vec<Findi
 fn sent(scene: &Scene<'_>) -> Vec<Sent> {
     let tried = scene.seen.tried.iter().filter_map(|tried| {
         let (text, is_error) = scene.seen.results.get(&tried.call)?.clone()?;
-        // A sender that was told that its message is dead is told; a call that failed has sent nothing for certain.
+        // If the message is dead, this answer has already informed the sender. A failed call may
+        // have sent nothing.
         if is_error || text.contains(IS_DEAD) {
             return None;
         }
@@ -78,22 +80,25 @@ fn sent(scene: &Scene<'_>) -> Vec<Sent> {
     tried.chain(written).collect()
 }
 
-/// Why a message has no true end; `None` when it has one.
+/// Returns the fault in the delivery of a message, or `None` if it was delivered or correctly
+/// reported as dead.
 fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> {
     let key = (sent.to.clone(), sent.token.clone());
     if scene.seen.most.contains_key(&key) {
         return None;
     }
-    // Who was killed has in its conversation what its transcript has; who left by itself must have seen it.
+    // For a killed member the transcript is enough proof. A member that left by itself must also
+    // have sent it to its model.
     if post.transcripts.contains_key(&key) && !post.left.contains(&sent.to) {
         return None;
     }
     let is_in_inbox = post.known.contains(&sent.token);
     let Some(id) = sent.id.as_ref().or_else(|| post.ids.get(&sent.token)) else {
-        // Another client's message has no id in the file, so the journal tells only that mail of this receiver is dead.
+        // A message of another client has no id in the file. The journal then shows only that some
+        // mail of this receiver is dead.
         let may_be_dead = is_in_inbox && post.dead_of.contains(&sent.to);
         let may_be_unread = post.unread.contains(&sent.token) && sent.to == "team-lead";
-        // Another client may write to a member that has just left; `doctor` tells of such mail.
+        // Another client may write to a member that has just left. `doctor` reports such mail.
         let is_late = post.unread.contains(&sent.token) && post.left.contains(&sent.to);
         let is_lost = !(sent.may_vanish || may_be_dead || may_be_unread || is_late);
         return is_lost
@@ -113,7 +118,7 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
                 .any(|text| text.contains(id.as_str()) && text.contains("was not delivered"));
         return (!is_told).then(|| format!("dead ({reason}), and {} is not told", sent.from));
     }
-    // The lead has said its last words, and who resumes the team reads what came after them.
+    // The lead has already finished. The next run of the team reads messages that came later.
     if sent.to == "team-lead" && post.unread.contains(&sent.token) {
         return None;
     }
@@ -127,26 +132,26 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
     ))
 }
 
-/// What the files tell of messages.
+/// The information about messages from the team's files.
 #[derive(Default)]
 struct MessageTraces {
-    /// The ids of messages by their tokens.
+    /// The message ids by token.
     ids: BTreeMap<String, String>,
     /// The tokens of all messages in inboxes.
     known: BTreeSet<String>,
-    /// How often a token is in the mail of an agent's transcript.
+    /// For each agent and token, how often the token is in the mail of the agent's transcript.
     transcripts: BTreeMap<(String, String), usize>,
     /// The members that left by themselves.
     left: BTreeSet<String>,
-    /// The members of whom some mail is dead.
+    /// The receivers of dead messages.
     dead_of: BTreeSet<String>,
     /// The tokens of unread messages.
     unread: BTreeSet<String>,
-    /// All texts in inboxes.
+    /// The texts of all messages in inboxes.
     texts: Vec<String>,
-    /// Why messages are dead, by their ids.
+    /// The reasons of dead messages, by message id.
     dead: BTreeMap<String, String>,
-    /// The events of the journal by the ids of messages.
+    /// The journal events of each message, by message id.
     steps: BTreeMap<String, Vec<String>>,
 }
 
@@ -168,7 +173,7 @@ impl MessageTraces {
                 post.add(message);
             }
         }
-        // What was read long ago is moved out of the inbox.
+        // Messages that were read long ago are moved from the inbox to this folder.
         for path in files(&folder.join("pitcrew/read")) {
             let text = fs::read_to_string(&path).unwrap_or_default();
             for message in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok())

@@ -1,4 +1,4 @@
-//! What must be true when a run has ended: of messages, tasks, commands, leftovers and the report.
+//! Checks an ended run: its messages, tasks, commands, leftovers and report.
 
 mod ends;
 mod messages;
@@ -15,40 +15,41 @@ use crate::server::SeenRequests;
 use crate::stage::Stage;
 use crate::writers::Written;
 
-/// Something that is not as it should be.
+/// A fault that the harness found in pitcrew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of fault it is.
+    /// The kind of fault.
     pub kind: String,
-    /// What was found.
+    /// A description of the fault.
     pub text: String,
 }
 
 impl Finding {
-    /// A fault of a kind, with what was found.
+    /// Builds a finding.
     pub fn new(kind: &str, text: impl Into<String>) -> Self {
         Self { kind: kind.to_owned(), text: text.into() }
     }
 }
 
-/// What the oracle looks at.
+/// The data that the oracle checks.
 #[derive(Debug)]
 pub struct Scene<'a> {
-    /// The place of the run.
+    /// The place of the run: its folders and processes.
     pub stage: &'a Stage,
-    /// Its plan.
+    /// The plan of the run.
     pub plan: &'a Plan,
-    /// What the models were asked.
+    /// The requests that the fake model server got.
     pub seen: SeenRequests,
-    /// What was written from outside.
+    /// The messages and tasks that other programs wrote.
     pub written: Vec<Written>,
-    /// How the last process of the lead ended; `None` when a crash did that and the team was deleted before.
+    /// The end of the last process of the lead. `None` if a crash ended it after the team was
+    /// deleted.
     pub end: Option<End>,
-    /// How often the lead was started again.
+    /// The number of times that the lead was started again.
     pub life: usize,
 }
 
-/// Everything that is not as it should be.
+/// Checks a run and returns all findings.
 #[must_use]
 pub fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -64,7 +65,8 @@ pub fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether all that could not be done failed at the limit under which the last life of the lead ran, and said so.
+/// Whether each step that was given up failed at the system limit of the lead's last life, with the
+/// error of that limit.
 fn has_met_its_limit(scene: &Scene<'_>) -> bool {
     let cause = match scene.plan.fault {
         Some(Fault::Descriptors { life, .. }) if life == scene.life => "os error 24",
@@ -83,7 +85,7 @@ fn has_met_its_limit(scene: &Scene<'_>) -> bool {
     !given_up.is_empty() && given_up.iter().all(|why| why.contains(cause))
 }
 
-/// What was acknowledged to writers from outside and is not in the files.
+/// Finds messages and tasks that were acknowledged to other programs, but are missing in the files.
 #[must_use]
 pub fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     let mut findings = messages::missing(stage, acknowledged);
@@ -91,7 +93,8 @@ pub fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     findings
 }
 
-/// The report says that the run has succeeded, with the lead's last words, and the files say so too.
+/// Checks the report: its end and exit code must fit its tasks, its result must be the lead's last
+/// text, and it must agree with the files.
 fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let Some(end) = &scene.end else { return Vec::new() };
     let mut findings = Vec::new();
@@ -118,7 +121,7 @@ fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let turns = report["num_turns"].as_u64().unwrap_or_default();
     check(turns <= asked, format!("{turns} turns of {asked} requests"));
     let is_there = scene.stage.team().join("config.json").exists();
-    // One whose work is done goes to the archive, unless somebody outside made a task since.
+    // A finished team is in the archive, unless a program outside has created a task since.
     let stays = is_open || (is_there && tasks::is_any_open(scene.stage));
     check(
         is_there == (stays && !scene.plan.deletes_team),

@@ -1,4 +1,5 @@
-//! Nothing is left of a run that has ended: no process, pane, lock, temporary file or worktree without work.
+//! Checks that an ended run leaves nothing behind: no process, pane, lock, temporary file, or
+//! worktree without work.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +13,14 @@ use crate::run::UNFINISHED;
 use crate::stage::{Stage, files};
 use crate::writers::members;
 
-/// How long what is being cleared away may take.
+/// The maximum time for the cleanup.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     let since = Instant::now();
     loop {
         let mut left = left(scene.stage);
-        // Whoever is in the team when a run ends with its work not whole stays, for the next run.
+        // If a run ends with open work, its members stay in the team for the next run.
         if scene.end.as_ref().is_none_or(|end| end.code != Some(UNFINISHED)) {
             let names = members(scene.stage).into_iter().filter(|name| name != "team-lead");
             left.extend(names.map(|name| format!("member {name}")));
@@ -52,7 +53,7 @@ fn left(stage: &Stage) -> Vec<String> {
     left.extend(idle_worktrees(stage).into_iter().map(|path| format!("worktree {path}")));
     let started = fs::read(stage.team().join("pitcrew/started.json")).unwrap_or_default();
     let started: Value = serde_json::from_slice(&started).unwrap_or_default();
-    // The first version of the file held the records alone.
+    // The first version of this file contained only the map of records.
     let records =
         started.get("started").unwrap_or(&started).as_object().cloned().unwrap_or_default();
     left.extend(records.iter().map(|(name, record)| format!("record of {name}: {record}")));
@@ -74,7 +75,8 @@ fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// What a write makes before its rename begins with `.pitcrew-`. A young one may be at work still, but at the end nobody is.
+/// Finds temporary files. A write creates a file with the prefix `.pitcrew-` before its rename.
+/// During a run such a file may be in use, but not after its end.
 fn temporary(stage: &Stage) -> Vec<Finding> {
     let mut found = Vec::new();
     walk(&stage.root(), &mut found);
@@ -83,7 +85,7 @@ fn temporary(stage: &Stage) -> Vec<Finding> {
         .collect()
 }
 
-/// The worktrees that hold nothing that would be lost.
+/// Returns the worktrees that contain no uncommitted work.
 fn idle_worktrees(stage: &Stage) -> Vec<String> {
     let git = |at: &Path, args: &[&str]| {
         let output = stage.tool("git").current_dir(at).args(args).output();
@@ -100,7 +102,7 @@ fn idle_worktrees(stage: &Stage) -> Vec<String> {
     paths.filter(is_idle).map(str::to_owned).collect()
 }
 
-/// `pitcrew doctor` agrees that all is well.
+/// Checks that `pitcrew doctor` finds no problem.
 fn doctor(scene: &Scene<'_>) -> Vec<Finding> {
     let Ok(output) = scene.stage.pitcrew(&["doctor"]).output() else { return Vec::new() };
     if output.status.success() {
@@ -108,10 +110,10 @@ fn doctor(scene: &Scene<'_>) -> Vec<Finding> {
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
-    // A worktree that holds work is kept and named.
+    // A worktree with uncommitted work is kept, and `doctor` names it.
     let is_kept =
         scene.plan.workers.iter().any(|worker| worker.has_worktree) && text.contains("worktree");
-    // Another client may write to a member that has just left, which nobody reads.
+    // Another client may write to a member that has just left. Nobody reads this mail.
     let is_late =
         (scene.plan.writers.honouring || scene.plan.writers.ignoring) && text.contains("dead mail");
     if is_kept || is_late { Vec::new() } else { vec![Finding::new("doctor finds something", text)] }

@@ -1,4 +1,5 @@
-//! Every task's end is true, and every command ran as often as its agent was told.
+//! Checks that the final state of every task is right, and that each command ran as often as its
+//! agent was informed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,14 +52,15 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The tasks that were made and claimed from outside and are not so.
+/// Finds tasks that were created or claimed from outside according to pitcrew, but not according to
+/// the files.
 pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     let tasks = tasks(&stage.tasks());
     let made = acknowledged.iter().filter(|written| written.writer == Writer::Claims);
     let is_gone = |written: &&Written| {
         let task = written.id.as_ref().and_then(|id| tasks.get(id));
         let is_there = task.is_some_and(|task| task["subject"] == written.token);
-        // The lead completes it at the end.
+        // The lead completes this task at the end.
         let is_begun =
             |task: &Value| task["status"] == "in_progress" || task["status"] == "completed";
         let is_claimed = task.is_some_and(|task| task["owner"] == "team-lead" && is_begun(task));
@@ -84,7 +86,8 @@ fn tasks(folder: &Path) -> BTreeMap<String, Value> {
     paths.filter_map(task).collect()
 }
 
-/// A command that succeeded ran once; one that was cut off at most once.
+/// Checks commands: a command that succeeded must have run exactly once, and an interrupted one at
+/// most once.
 fn commands(scene: &Scene<'_>) -> Vec<Finding> {
     let mut lines: BTreeMap<String, usize> = BTreeMap::new();
     for log in logs(scene.stage.home(), 6) {
@@ -108,7 +111,7 @@ fn commands(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The files that commands write.
+/// Finds the log files that the agents' commands write.
 fn logs(folder: &Path, depth: usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in files(folder) {

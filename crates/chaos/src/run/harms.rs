@@ -1,4 +1,4 @@
-//! What a driver does to a run whose ends are looked at, and how it looks at each end.
+//! Applies harms to a run whose ends are checked, and checks each end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,33 +19,34 @@ use crate::oracle::{Finding, LifeEnd, judge_end};
 use crate::plan::{Crash, Victim};
 use crate::stage::{Begin, Disk};
 
-/// How long a run may take to end after a signal.
+/// The maximum time from a signal to the end of the run.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long after a full disk a lead may end because of it.
+/// How long after a full disk the lead may still end because of it.
 const DISK_EXCUSES: Duration = Duration::from_secs(15);
 
-/// What happened to the present life of a lead, and what earlier lives left behind.
+/// The harms to the current life of the lead, and the state that earlier lives left.
 #[derive(Debug, Default)]
 pub(super) struct Harmed {
-    /// The signals that the present process got.
+    /// The signals that the current process got.
     signals: Vec<EndSignal>,
-    /// The bad answers since everybody was last asked to go on: who got them, and how each was bad.
+    /// The agents that got bad model answers since all agents were last asked to continue, with the
+    /// kind of each answer.
     met: Vec<(String, ModelFault)>,
-    /// A member was killed since then.
+    /// Whether a member was killed since all agents were last asked to continue.
     member_killed: bool,
-    /// When the disk was full last.
+    /// The time when the disk was last full.
     disk_full_at: Option<Instant>,
-    /// The document of the last end.
+    /// The JSON document of the last end.
     document: Option<Value>,
     /// How often each kind of harm happened.
     pub(super) kinds: BTreeMap<String, usize>,
-    /// How often each end was seen.
+    /// How often each end happened.
     pub(super) ends: BTreeMap<String, usize>,
 }
 
 impl Driver<'_> {
-    /// Does to the run what a plan says.
+    /// Applies a harm of the plan to the run.
     pub(super) fn harm(&mut self, crash: &Crash, entry: Option<&Value>) -> Result<(), Error> {
         *self.harmed.kinds.entry(crash.harm.kind()).or_default() += 1;
         match &crash.harm {
@@ -74,12 +75,13 @@ impl Driver<'_> {
         }
     }
 
-    /// Sends the lead a signal, once or twice, and waits until it has ended.
+    /// Sends the lead a signal, once or twice, and waits until the lead has ended.
     fn signal(&mut self, signal: EndSignal, again: Option<Duration>) -> Result<(), Error> {
         let error = || Error::io("wait for", Path::new("the lead"));
         let times = if again.is_some() { " twice" } else { "" };
         let Some(lead) = self.lead.as_mut() else { return Ok(()) };
         let log_line = format!("lead {} gets {signal:?}{times}", self.life);
+        // A signal before `setsid` executes the lead would kill `setsid` and test nothing.
         while lead.child.try_wait().map_err(error())?.is_none() && is_setsid(lead.child.id()) {
             thread::park_timeout(Duration::from_millis(1));
         }
@@ -90,6 +92,7 @@ impl Driver<'_> {
             }
             match (signal, &lead.terminal) {
                 (EndSignal::Interrupt, Some(terminal)) => terminal.interrupt(),
+                // Closing a terminal is what sends SIGHUP in real use.
                 (EndSignal::HangUp, Some(_)) => lead.terminal = None,
                 (EndSignal::Interrupt | EndSignal::HangUp | EndSignal::Terminate, _) => {
                     send(lead.child.id(), signal)
@@ -109,7 +112,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Fills the file system of the root for a while.
+    /// Fills the file system of the root for some time.
     fn fill_disk(&mut self, time: Duration) {
         if self.stage.disk() != Disk::Small {
             return;
@@ -119,7 +122,7 @@ impl Driver<'_> {
         self.harmed.disk_full_at = Some(Instant::now());
     }
 
-    /// Looks at the end of a lead's process, and resumes the team unless its work is done.
+    /// Checks the end of a lead's process, and resumes the team unless its work is done.
     pub(super) fn look_at_end(&mut self, status: ExitStatus) -> Result<Option<Waited>, Error> {
         let path = self.stage.temporary().join(format!("lead-{}.json", self.life));
         let printed = fs::read_to_string(path).unwrap_or_default();
@@ -159,8 +162,9 @@ impl Driver<'_> {
             return Ok(Some(Waited::Over));
         }
         let is_there = self.stage.team().join("config.json").exists();
-        // Without a team the next run begins anew, and no message of before is in it. What a full disk kept out of the journal
-        // is in this document and in no later one.
+        // Without a team the next run starts a new one, which has none of the earlier messages. On
+        // a full disk, some usage may be only in this document and not in the journal, so later
+        // documents may show less.
         self.harmed.document = document.filter(|_| is_there && !disk_was_full);
         if !is_there {
             self.desk.forget();
@@ -170,7 +174,7 @@ impl Driver<'_> {
         Ok(if self.start_again()? { None } else { Some(Waited::Over) })
     }
 
-    /// Has the next life of the lead begin without harm.
+    /// Removes the harms before the next life of the lead starts.
     pub(super) fn heal(&mut self) {
         self.server.mend();
         self.harmed.signals.clear();
@@ -184,12 +188,12 @@ impl Driver<'_> {
     }
 }
 
-/// Whether a process is still the program that gives the lead its terminal.
+/// Whether a process is still `setsid`, the program that gives the lead its terminal.
 fn is_setsid(pid: u32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"setsid\0"))
 }
 
-/// Sends a signal to the group of a process, as a terminal does.
+/// Sends a signal to the process group, as a terminal does.
 fn send(pid: u32, signal: EndSignal) {
     let signal = match signal {
         EndSignal::Interrupt => Signal::INT,
@@ -201,7 +205,7 @@ fn send(pid: u32, signal: EndSignal) {
     }
 }
 
-/// Fills the file system of a folder for a while.
+/// Fills the file system of a folder for some time.
 pub(super) fn fill(root: &Path, time: Duration) {
     let path = root.join("filler");
     if let Ok(mut file) = File::create(&path) {
@@ -209,6 +213,6 @@ pub(super) fn fill(root: &Path, time: Duration) {
         while file.write_all(&block).is_ok() {}
     }
     thread::sleep(time);
-    // The folder goes as a whole when this fails.
+    // A failure here is harmless, because the whole folder is removed later.
     let _gone = fs::remove_file(&path);
 }

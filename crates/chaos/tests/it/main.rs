@@ -1,6 +1,8 @@
-//! A dozen short runs of the harness with the binary of this build, and what the harness needs of itself.
+//! About a dozen short runs of the harness with the binary of this build, and tests of the harness
+//! itself.
 //!
-//! The modules are marked `cfg(test)` for clippy, which else takes their shared helpers for code that ships.
+//! The modules are marked `cfg(test)`, because clippy would otherwise treat their shared helpers as
+//! production code.
 
 #[cfg(test)]
 mod oracle;

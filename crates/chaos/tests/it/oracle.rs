@@ -1,4 +1,4 @@
-//! What the fake server and the oracle read of requests.
+//! How the fake server and the oracle read requests.
 
 use pitcrew_chaos::brain::{Came, Heard, Say, World, call_id, decide, tokens_in};
 use pitcrew_chaos::plan::{Place, Plan};

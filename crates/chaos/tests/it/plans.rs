@@ -1,4 +1,4 @@
-//! Seeds and their plans.
+//! Seeds and the plans that they determine.
 
 use pitcrew_chaos::chance::Chance;
 use pitcrew_chaos::cli::{kept, kept_ends};

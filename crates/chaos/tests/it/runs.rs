@@ -1,4 +1,4 @@
-//! Runs that crash, in each of the places, and one whose power is cut.
+//! Runs with crashes, for each place of the members, and one run with power cuts.
 
 use std::env;
 use std::path::PathBuf;
@@ -9,15 +9,16 @@ use pitcrew_chaos::cli::kept_ends;
 use pitcrew_chaos::plan::{Place, Plan, StaleWrites};
 use pitcrew_chaos::run::{Options, run};
 
-/// The crashes of a run; `./test --long` makes all of the plan's.
+/// The number of crashes in a run. `./test --long` makes all crashes of the plan.
 const CRASHES: usize = 3;
 
-/// The runs whose ends are looked at; `./test --long` makes two hundred.
+/// The number of runs whose ends are checked. `./test --long` makes two hundred.
 const ENDS: usize = 20;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// The binary beside the tests, which is built when somebody runs the tests of this crate alone.
+/// Returns the path of the binary next to the tests. It builds the binary if only this crate's
+/// tests are run.
 fn binary() -> PathBuf {
     let own = env::current_exe().unwrap();
     let folder = own.parent().and_then(|deps| deps.parent()).unwrap();
@@ -33,7 +34,7 @@ fn binary() -> PathBuf {
     binary
 }
 
-/// Makes runs of some seeds, two at a time, and expects nothing to be found.
+/// Makes runs from some plans, two at a time, and checks that they have no finding.
 async fn check(plans: Vec<Plan>) {
     let options = Options { binary: binary(), keeps: env::var_os("PITCREW_KEEP").is_some() };
     let mut found = Vec::new();
@@ -94,7 +95,7 @@ async fn what_stale_writes_undo_in_a_running_team_is_put_back() {
     }
 }
 
-/// The seeds that failed once, and the first others.
+/// Returns the plans of the seeds that failed once, and of the first other seeds.
 fn ends(has_panes: bool) -> Vec<Plan> {
     let kept = kept_ends();
     let others = (0..).filter(|seed| !kept.contains(seed));

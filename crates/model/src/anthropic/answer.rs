@@ -1,6 +1,6 @@
-//! The events of one streamed message, put together again.
+//! Assembles the events of a streamed message into the complete message.
 //!
-//! Blocks are built as the JSON they came in, so that fields and whole types we do not know survive.
+//! Blocks are assembled as raw JSON, so that unknown fields and unknown block types survive.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::http::{self, Answer};
 use crate::sse::Event;
 use crate::{Block, ModelError, Response, StopReason, StreamEvent, Usage};
 
-/// A message on its way.
+/// A message that is still being received.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     id: String,
@@ -22,7 +22,7 @@ pub(super) struct Events {
     usage: Usage,
 }
 
-/// A block on its way: what it began with, and the text of its input so far.
+/// A block that is still being received: its initial JSON, and the text of its input so far.
 #[derive(Debug, Default)]
 struct Partial {
     block: Map<String, Value>,
@@ -45,10 +45,12 @@ impl Answer for Events {
             "message_delta" => {
                 self.take_usage(event.get("usage"));
                 let reason = event.pointer("/delta/stop_reason").and_then(Value::as_str);
+                // A later `message_delta` without a reason must not erase the known one.
                 self.stop = reason.map(stop_reason).or(self.stop.take());
                 None
             }
             "message_stop" => Some(StreamEvent::Finished(self.finish())),
+            // A stream that began with status 200 can still fail later.
             "error" => return Err(error_event(&event)),
             _ => None,
         };
@@ -68,7 +70,8 @@ impl Events {
         self.take_usage(message.and_then(|message| message.get("usage")));
     }
 
-    /// Takes over what a usage object names: it is a snapshot, so nothing is added up.
+    /// Copies the token counts from a usage object. The object is a snapshot, so nothing is added
+    /// up.
     fn take_usage(&mut self, usage: Option<&Value>) {
         let fields = [
             ("input_tokens", &mut self.usage.input_tokens),
@@ -152,11 +155,12 @@ impl Partial {
     }
 
     fn finish(mut self) -> Block {
+        // The input arrives as pieces of JSON text, which can be parsed only when all are here.
         if let Some(input) = self.input.filter(|input| !input.is_empty()) {
             self.block.insert("input".to_owned(), parse_tool_input(&input));
         }
         let block = Value::Object(self.block);
-        // A block that has no shape we know is kept as it is.
+        // A block of an unknown form is kept unchanged.
         serde_json::from_value(block.clone()).unwrap_or(Block::Other(block))
     }
 }
@@ -172,7 +176,7 @@ fn stop_reason(reason: &str) -> StopReason {
     }
 }
 
-/// Sorts an error that came inside a stream, where there is no status, by its type.
+/// Classifies an error event inside a stream by its type, because it has no HTTP status.
 fn error_event(event: &Value) -> ModelError {
     let status = match event.pointer("/error/type").and_then(Value::as_str).unwrap_or_default() {
         "invalid_request_error" => 400,

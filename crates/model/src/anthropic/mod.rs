@@ -1,6 +1,6 @@
-//! The Anthropic Messages API, streaming.
+//! The Anthropic Messages API, with streaming.
 //!
-//! [`wire`] writes requests, [`answer`] reads the events. Retries are not made here.
+//! [`wire`] writes requests, [`answer`] reads events. This module does not retry.
 
 mod answer;
 mod wire;
@@ -14,7 +14,7 @@ const VENDOR: &str = "anthropic";
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
 
-/// A model behind the Messages API.
+/// A model that is called through the Messages API.
 pub(crate) struct Anthropic {
     id: String,
     name: String,
@@ -29,14 +29,15 @@ enum Credential {
 }
 
 impl Anthropic {
-    /// Prepares calls of the named model.
+    /// Prepares calls of the model `name`.
     ///
     /// # Errors
-    /// When the base URL is none, or it is the vendor's own and there is no key.
+    /// When the base URL is invalid, or when it is the vendor's own service and there is no key.
     pub(crate) fn new(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         let key = endpoints.anthropic_api_key.clone().map(Credential::Key);
         let token = endpoints.anthropic_auth_token.clone().map(Credential::Bearer);
         let credential = key.or(token);
+        // A server at another base URL may need no key.
         if credential.is_none() && endpoints.anthropic_base_url.is_none() {
             return Err(ModelError::MissingKey { vendor: VENDOR, variable: "ANTHROPIC_API_KEY" });
         }

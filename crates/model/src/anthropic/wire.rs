@@ -1,7 +1,8 @@
-//! A request as the Messages API takes it.
+//! A request in the form of the Messages API.
 //!
-//! Blocks go out as they are kept, with three exceptions that the API would refuse: blank texts and thoughts without
-//! a signature stay home, a tool's arguments become an object, and neighbours of one role share a message.
+//! Blocks are sent as they are kept, except where the API would refuse them. Blank texts and
+//! thoughts without a signature are omitted. A tool's arguments become an object. Adjacent messages
+//! of one role are merged.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use crate::conversation::input_for_wire;
 use crate::toolless::sendable;
 use crate::{Block, Message, Request, Role, ToolContent, ToolSpec};
 
-/// The body of a request, as it is written: it borrows what it can from the request.
+/// The JSON body of a request. It borrows from the request where possible.
 #[derive(Serialize)]
 pub(super) struct RequestBody<'a> {
     model: &'a str,
@@ -31,13 +32,13 @@ struct SentMessage<'a> {
     content: Vec<SentBlock<'a>>,
 }
 
-/// A block on its way.
+/// A block in a request.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum SentBlock<'a> {
-    /// As the conversation has it.
+    /// A block as the conversation has it.
     Kept(Cow<'a, Block>),
-    /// With a mark for the cache.
+    /// A block with a cache mark.
     Marked(Value),
 }
 
@@ -59,7 +60,7 @@ struct Tool<'a> {
     cache_control: Option<CacheMark>,
 }
 
-/// Asks for what comes up to here to be cached.
+/// A mark that asks the API to cache the request up to here.
 #[derive(Serialize)]
 struct CacheMark {
     #[serde(rename = "type")]
@@ -70,7 +71,8 @@ const EPHEMERAL: CacheMark = CacheMark { kind: "ephemeral" };
 
 /// Calls `write` with the body of a request.
 ///
-/// Three marks say what to cache: the tools, the system prompt, and the conversation up to the last user message.
+/// Three marks define the cached parts: the tools, the system prompt, and the conversation up to
+/// the last user message.
 pub(super) fn with_body<T>(
     model: &str,
     request: &Request,
@@ -112,14 +114,18 @@ fn messages(messages: &[Message]) -> Vec<SentMessage<'_>> {
     for message in messages {
         let blocks = message.blocks.iter().filter_map(block).map(SentBlock::Kept);
         let content: Vec<SentBlock<'_>> = blocks.collect();
+        // A message without any remaining block is not sent.
         if content.is_empty() {
             continue;
         }
         match merged.last_mut() {
+            // Two messages of one role can be adjacent, and the request sends them as one.
             Some(before) if before.role == message.role => before.content.extend(content),
             Some(_) | None => merged.push(SentMessage { role: message.role, content }),
         }
     }
+    // The mark moves with the conversation, so that the next call finds everything up to here in
+    // the cache.
     let last_user = merged.iter_mut().rev().find(|message| message.role == Role::User);
     if let Some(last) = last_user {
         mark_last(&mut last.content);
@@ -127,7 +133,7 @@ fn messages(messages: &[Message]) -> Vec<SentMessage<'_>> {
     merged
 }
 
-/// Takes a block to be written, or nothing when the API refuses it and it says nothing.
+/// Returns a block for writing, or `None` if the API would refuse it and it has no content.
 fn block(block: &Block) -> Option<Cow<'_, Block>> {
     match block {
         Block::Text { text, .. } if text.trim().is_empty() => None,
@@ -140,6 +146,7 @@ fn block(block: &Block) -> Option<Cow<'_, Block>> {
                 extra: extra.clone(),
             }))
         }
+        // The API refuses blank texts inside a tool's result too.
         Block::ToolResult {
             tool_use_id,
             content: Some(ToolContent::Blocks(inner)),
@@ -166,11 +173,12 @@ fn block(block: &Block) -> Option<Cow<'_, Block>> {
     }
 }
 
-/// Marks the last block that may carry a mark; thoughts may not, and of unknown blocks nobody knows.
+/// Adds a cache mark to the last block that may have one. Thoughts may not, and for unknown blocks
+/// it is unclear.
 fn mark_last(blocks: &mut [SentBlock<'_>]) {
     for block in blocks.iter_mut().rev() {
         let SentBlock::Kept(kept) = block else { continue };
-        // Only these are decoded; the rest of the conversation is written as it is.
+        // Only these blocks are decoded. The rest of the conversation is written without decoding.
         let Ok(Value::Object(mut value)) = serde_json::to_value(kept.as_ref()) else { continue };
         let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
         if matches!(kind, "text" | "image" | "tool_use" | "tool_result") {

@@ -1,4 +1,4 @@
-//! The chunks of one streamed chat completion, put together as content blocks.
+//! Assembles the chunks of a streamed chat completion into content blocks.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::http::{self, Answer};
 use crate::sse::Event;
 use crate::{Block, ModelError, Response, StopReason, StreamEvent, Usage};
 
-/// A completion on its way.
+/// A completion that is still being received.
 #[derive(Debug)]
 pub(super) struct Chunks {
     vendor: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Chunks {
     usage: Usage,
 }
 
-/// A tool call on its way.
+/// A tool call that is still being received.
 #[derive(Debug, Default)]
 struct Call {
     index: Option<u64>,
@@ -41,6 +41,7 @@ impl Answer for Chunks {
         }
         self.note(&chunk);
         let mut told = Vec::new();
+        // The last chunk has usage only, and its list of choices is empty.
         if let Some(choice) = chunk.pointer("/choices/0") {
             if let Some(delta) = choice.get("delta") {
                 self.grow(delta, &mut told);
@@ -52,11 +53,12 @@ impl Answer for Chunks {
         Ok(told)
     }
 
-    /// Complete is what named its reason to stop; the closing `[DONE]` is not sent by every server.
+    /// Returns the answer if a reason to stop has arrived. Some servers do not send the final
+    /// `[DONE]`.
     fn end(&mut self) -> Option<Response> {
         let stop = self.stop.take()?;
         let calls = std::mem::take(&mut self.calls);
-        // Some servers say `stop` although there are calls.
+        // Some servers send `stop` even with tool calls.
         let stop = match stop {
             StopReason::EndTurn if !calls.is_empty() => StopReason::ToolUse,
             stop => stop,
@@ -103,7 +105,7 @@ impl Chunks {
         }
         let count = |at: &str| chunk.pointer(at).and_then(Value::as_u64);
         if let Some(prompt) = count("/usage/prompt_tokens") {
-            // Here the prompt includes what the cache gave; in our count the two are apart.
+            // OpenAI's prompt tokens include cached tokens. Our usage counts the two separately.
             let cached = count("/usage/prompt_tokens_details/cached_tokens").unwrap_or_default();
             self.usage.input_tokens = prompt.saturating_sub(cached);
             self.usage.cache_read_input_tokens = cached;
@@ -118,10 +120,12 @@ impl Chunks {
             let found = keys.iter().find_map(|key| delta.get(key).and_then(Value::as_str));
             found.filter(|text| !text.is_empty()).map(str::to_owned)
         };
+        // Servers use two different names for the thoughts of a model.
         if let Some(thought) = text(&["reasoning_content", "reasoning"]) {
             self.thinking.push_str(&thought);
             told.push(StreamEvent::ThinkingDelta(thought));
         }
+        // OpenAI streams a refusal in its own field. It is shown as normal text.
         for key in ["content", "refusal"] {
             if let Some(more) = text(&[key]) {
                 self.text.push_str(&more);
@@ -140,7 +144,7 @@ impl Chunks {
         let (id, name) = (text("/id"), text("/function/name"));
         let known = self.calls.iter().rposition(|call| call.is_continued_by(index, id, name));
         let at = known.unwrap_or_else(|| {
-            // An id is missing on some servers; results need one that no other call of the conversation has.
+            // Some servers send no id. Results need an id that is unique in the conversation.
             let id = if id.is_empty() { made_up_id() } else { id.to_owned() };
             self.calls.push(Call { index, id, ..Call::default() });
             self.calls.len() - 1
@@ -154,13 +158,13 @@ impl Chunks {
         }
         match piece.pointer("/function/arguments") {
             Some(Value::String(more)) => call.arguments.push_str(more),
-            // Some servers send the arguments as an object, whole.
+            // Some servers send the arguments as one complete object.
             Some(Value::Object(whole)) => call.arguments = Value::Object(whole.clone()).to_string(),
             Some(_) | None => {}
         }
     }
 
-    /// Sorts an error that came inside a stream; some routers put an HTTP status into its code.
+    /// Classifies an error inside a stream. Some routers put an HTTP status into its `code`.
     fn error_chunk(&self, chunk: &Value) -> ModelError {
         let code = chunk.pointer("/error/code").and_then(Value::as_u64);
         let status = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
@@ -169,7 +173,8 @@ impl Chunks {
 }
 
 impl Call {
-    /// Tells whether a piece belongs to this call: by its index, or, on servers that send none, by its id or lack of a name.
+    /// Whether a piece belongs to this call. The index decides. If the server sends none, an equal
+    /// id or a missing name decides.
     fn is_continued_by(&self, index: Option<u64>, id: &str, name: &str) -> bool {
         match (self.index, index) {
             (Some(mine), Some(index)) => {

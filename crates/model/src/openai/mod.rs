@@ -1,6 +1,7 @@
-//! Chat completions, streaming: OpenAI, OpenRouter, vLLM, llama.cpp and Ollama.
+//! Chat completions, with streaming: OpenAI, OpenRouter, vLLM, llama.cpp and Ollama.
 //!
-//! [`wire`] writes requests, [`answer`] reads the chunks. Servers differ in what they leave out, so much is tolerated.
+//! [`wire`] writes requests, [`answer`] reads chunks. Servers omit different fields, so the reader
+//! is tolerant.
 
 mod answer;
 mod wire;
@@ -12,7 +13,7 @@ use crate::{Endpoints, Model, ModelError, Request, ResponseStream, emit, http, o
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const OLLAMA: &str = "ollama";
 
-/// A model behind chat completions.
+/// A model that is called through chat completions.
 pub(crate) struct ChatCompletions {
     vendor: &'static str,
     id: String,
@@ -24,13 +25,14 @@ pub(crate) struct ChatCompletions {
 }
 
 impl ChatCompletions {
-    /// Prepares calls of a model of OpenAI, or of whatever server the base URL names.
+    /// Prepares calls of a model of OpenAI, or of any server at the base URL.
     ///
     /// # Errors
-    /// When the base URL is none, or it is the vendor's own and there is no key.
+    /// When the base URL is invalid, or when it is the vendor's own service and there is no key.
     pub(crate) fn openai(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         const VENDOR: &str = "openai";
         let key = endpoints.openai_api_key.clone();
+        // A server at another base URL may need no key.
         if key.is_none() && endpoints.openai_base_url.is_none() {
             return Err(ModelError::MissingKey { vendor: VENDOR, variable: "OPENAI_API_KEY" });
         }
@@ -41,9 +43,10 @@ impl ChatCompletions {
     /// Prepares calls of a model of an Ollama server.
     ///
     /// # Errors
-    /// When the base URL is none.
+    /// When the base URL is invalid.
     pub(crate) fn ollama(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         let base = endpoints.ollama_base_url.as_deref().unwrap_or(ollama::DEFAULT_BASE_URL);
+        // Ollama serves chat completions below `/v1`.
         let base = format!("{}/v1", base.trim_end_matches('/'));
         Self::new(OLLAMA, name, &base, None, endpoints)
     }
@@ -56,7 +59,7 @@ impl ChatCompletions {
         endpoints: &Endpoints,
     ) -> Result<Self, ModelError> {
         let (client, base) = http::client(vendor, base, endpoints.silence)?;
-        // OpenAI's own models refuse `max_tokens`; many other servers know nothing else.
+        // OpenAI's own models refuse `max_tokens`. Many other servers accept only `max_tokens`.
         let is_openai = base.host_str().is_some_and(|host| host.ends_with(".openai.com"));
         let limit_field = if is_openai { "max_completion_tokens" } else { "max_tokens" };
         Ok(Self {

@@ -1,7 +1,8 @@
-//! A conversation of content blocks, written as chat messages.
+//! Writes a conversation of content blocks as chat messages.
 //!
-//! Results of tools become messages of their own, right after the calls; pictures in them follow as a user message,
-//! as a tool message takes text only. Signed thoughts are another vendor's and stay home.
+//! Each result of a tool becomes its own message, directly after the calls. Pictures in results
+//! follow as a user message, because a tool message accepts only text. Signed thoughts come from
+//! another vendor and are omitted.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,8 @@ use crate::conversation::input_for_wire;
 use crate::toolless::sendable;
 use crate::{Block, Message, Request, Role, ToolContent};
 
-/// Writes the body of a request; `limit_field` is the server's name for the limit of the answer.
+/// Writes the body of a request. `limit_field` is the server's field name for the token limit of
+/// the answer.
 pub(super) fn body(model: &str, limit_field: &str, request: &Request) -> Value {
     let mut messages = Vec::new();
     let system: Vec<&str> =
@@ -69,7 +71,8 @@ fn write_user(message: &Message, messages: &mut Vec<Value>) {
     }
 }
 
-/// Writes texts alone as one string, which every server takes, and parts only where there are pictures.
+/// Joins the parts into one string if all are text, because every server accepts a string. Pictures
+/// need a list of parts.
 fn content_of(parts: Vec<Value>) -> Option<Value> {
     let texts: Vec<&str> =
         parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
@@ -82,6 +85,7 @@ fn content_of(parts: Vec<Value>) -> Option<Value> {
 
 fn tool_message(id: &str, content: Option<&ToolContent>, is_error: bool) -> Value {
     let text = content.map(ToolContent::text).unwrap_or_default();
+    // Chat completions have no error flag on a tool message, so the text says it.
     let text = if is_error { format!("Error: {text}") } else { text };
     json!({"role": "tool", "tool_call_id": id, "content": text})
 }
@@ -121,6 +125,7 @@ fn assistant(message: &Message) -> Option<Value> {
         }
     }
     let text = text.concat();
+    // A message with only omitted blocks, such as signed thoughts, is not sent.
     if text.is_empty() && calls.is_empty() {
         return None;
     }
@@ -129,7 +134,8 @@ fn assistant(message: &Message) -> Option<Value> {
     if !calls.is_empty()
         && let Some(message) = message.as_object_mut()
     {
-        // Reasoning models want their thoughts back between a call and its result; nobody else ever sent any.
+        // Reasoning models need their thoughts again between a call and its result. Other models
+        // never sent any.
         if !thoughts.is_empty() {
             message.insert("reasoning_content".to_owned(), json!(thoughts.concat()));
         }

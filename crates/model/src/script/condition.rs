@@ -1,4 +1,4 @@
-//! What a script asks about what its agent was told.
+//! The conditions and captures of a script. They examine the texts that the agent received.
 
 use regex::Regex;
 use schemars::JsonSchema;
@@ -8,24 +8,24 @@ use serde_json::Value;
 use super::template::Variables;
 use super::told::Told;
 
-/// What an agent had been told at one moment.
+/// The texts that an agent had received at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hearing<'a> {
-    /// All it was ever told.
+    /// All texts that the agent ever received.
     pub(super) told: &'a [Told],
-    /// Where what came since its last turn begins.
+    /// The first position after the agent's last turn.
     pub(super) latest: usize,
-    /// Where the conversation ends at that moment.
+    /// The end of the conversation at that moment.
     pub(super) end: usize,
 }
 
-/// Something that holds or not. All parts that are given must hold.
+/// A condition of a script. All given parts must be true.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "WrittenCondition")]
 #[schemars(with = "WrittenCondition")]
 pub(super) struct Condition(WrittenCondition);
 
-/// A condition as it is written, before it is checked that it asks something.
+/// A condition as written in the file, before the check that it has at least one test.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Condition", extend("anyOf" = [
@@ -36,88 +36,88 @@ pub(super) struct Condition(WrittenCondition);
     {"required": ["not"]},
 ]))]
 struct WrittenCondition {
-    /// A text that the agent was told.
+    /// A text that the agent must have received.
     #[serde(default)]
     contains: Option<String>,
-    /// A regular expression that fits something the agent was told.
+    /// A regular expression that must match a text that the agent received.
     #[serde(default)]
     matches: Option<Pattern>,
-    /// Where to look: in all the agent was told, or in what came since its last turn.
+    /// The texts to search: all texts that the agent received, or only those since its last turn.
     #[serde(default, rename = "in")]
     scope: Scope,
-    /// What to look at.
+    /// The kind of texts to search.
     #[serde(default)]
     from: Source,
-    /// Look at the results of this tool only.
+    /// Searches only the results of this tool.
     #[serde(default)]
     tool: Option<String>,
-    /// How often it must be found.
+    /// The required number of matches.
     #[serde(default = "once")]
     times: usize,
-    /// All of these hold.
+    /// All of these conditions must be true.
     #[serde(default)]
     all: Vec<Condition>,
-    /// One of these holds.
+    /// At least one of these conditions must be true.
     #[serde(default)]
     any: Vec<Condition>,
-    /// This does not hold.
+    /// This condition must be false.
     #[serde(default)]
     not: Option<Box<Condition>>,
 }
 
-/// Where to look.
+/// The part of the conversation to search.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Scope {
-    /// In all the agent was told.
+    /// All texts that the agent received.
     #[default]
     Anywhere,
-    /// In what came since its last turn.
+    /// The texts since the agent's last turn.
     Latest,
 }
 
-/// What to look at.
+/// The kind of texts to search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Source {
-    /// Results of tools and messages.
+    /// Results of tools, and messages.
     #[default]
     Any,
-    /// Results of tools.
+    /// Only results of tools.
     ToolResult,
-    /// Prompts and mail.
+    /// Only prompts and messages.
     Message,
 }
 
-/// A value to take out of what the agent was told; the last place that has it counts.
+/// A value to extract from the texts that the agent received. The last match counts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "WrittenCapture")]
 #[schemars(with = "WrittenCapture")]
 pub(super) struct Capture(WrittenCapture);
 
-/// A capture as it is written, before it is checked that it looks in one way.
+/// A capture as written in the file, before the check that it has exactly one way of searching.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Capture", extend("oneOf" = [{"required": ["regex"]}, {"required": ["pointer"]}]))]
 struct WrittenCapture {
-    /// What to look at.
+    /// The kind of texts to search.
     #[serde(default)]
     from: Source,
-    /// Look at the results of this tool only.
+    /// Searches only the results of this tool.
     #[serde(default)]
     tool: Option<String>,
-    /// A regular expression; its first group is the value, or all of it when it has none.
+    /// A regular expression. The value is its first group, or the whole match if it has no group.
     #[serde(default)]
     regex: Option<Pattern>,
     /// A JSON pointer such as `/task/id` into a result or a message that is JSON.
     #[serde(default)]
     pointer: Option<String>,
-    /// The value when there is none.
+    /// The value if nothing is found.
     #[serde(default)]
     default: Option<Value>,
 }
 
-/// A regular expression, compiled when it is read unless it holds variables.
+/// A regular expression. It is compiled when the script is read, unless it contains variables.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
@@ -131,10 +131,10 @@ fn once() -> usize {
 }
 
 impl Condition {
-    /// Tells whether it holds.
+    /// Whether the condition is true.
     ///
     /// # Errors
-    /// When it names a variable that has no value.
+    /// When the condition names a variable that has no value.
     pub(super) fn holds(&self, hearing: Hearing<'_>, vars: &Variables) -> Result<bool, String> {
         let Self(this) = self;
         let heard = || this.heard(hearing);
@@ -194,10 +194,10 @@ impl Source {
 }
 
 impl Capture {
-    /// Finds the value, or nothing.
+    /// Returns the captured value, or `None` if nothing matches.
     ///
     /// # Errors
-    /// When it names a variable that has no value.
+    /// When the capture names a variable that has no value.
     pub(super) fn take(
         &self,
         hearing: Hearing<'_>,

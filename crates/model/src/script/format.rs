@@ -1,4 +1,5 @@
-//! The form of a script's file. The schema in `docs/script.schema.json` is made from these types.
+//! The format of a script file. The schema in `docs/script.schema.json` is generated from these
+//! types.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,23 +11,25 @@ use serde_json::{Map, Value};
 
 use super::condition::{Capture, Condition};
 
-/// The agent name that stands for all that no other name fits.
+/// The agent name for all agents that no other name or pattern matches.
 const DEFAULT_AGENT: &str = "default";
 
 /// Answers for the agents of a team, in place of a language model.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScriptFile {
-    /// What the script is for; nothing reads it.
+    /// The purpose of the script, for people. Nothing reads it.
     #[serde(default)]
     #[expect(dead_code, reason = "for people; named here so that it is no unknown field")]
     description: Option<String>,
-    /// The turns of each agent, by its name, by a pattern such as `worker-*`, or under `default` for all others.
+    /// The turns of each agent, by its name, by a pattern such as `worker-*`, or under `default`
+    /// for all others.
     agents: BTreeMap<AgentPattern, Vec<Step>>,
 }
 
 impl ScriptFile {
-    /// Finds an agent's steps: its name wins, then the longest pattern that fits, then `default`.
+    /// Returns the steps for an agent. Its exact name is preferred, then the longest matching
+    /// pattern, then `default`.
     pub(super) fn steps_for(&self, agent: &str) -> Option<&[Step]> {
         let exact = self.agents.iter().find(|(pattern, _)| pattern.0 == agent);
         let fitting = || {
@@ -37,7 +40,7 @@ impl ScriptFile {
         exact.or_else(fitting).or_else(default).map(|(_, steps)| steps.as_slice())
     }
 
-    /// Lists the names and patterns, for an error.
+    /// Lists the names and patterns, for an error message.
     pub(super) fn known_agents(&self) -> String {
         let names: Vec<&str> = self.agents.keys().map(|pattern| pattern.0.as_str()).collect();
         names.join(", ")
@@ -74,7 +77,7 @@ pub(super) struct Step {
     pub(super) act: Act,
 }
 
-/// What a step is.
+/// The action of a step.
 #[derive(Debug)]
 pub(super) enum Act {
     Turn(Turn),
@@ -93,7 +96,7 @@ pub(super) struct Turn {
     pub(super) delay: Duration,
 }
 
-/// A step as it is written, before it is checked that it is one thing only.
+/// A step as written in the file, before the check that it has exactly one action.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Step", extend("anyOf" = [
@@ -105,68 +108,69 @@ pub(super) struct Turn {
     {"required": ["repeat"]},
 ]))]
 struct WrittenStep {
-    /// The step is skipped unless this holds when its turn comes.
+    /// The step is skipped if this condition is false at that moment.
     #[serde(default)]
     when: Option<Condition>,
-    /// What the agent thinks before it answers.
+    /// The agent's thoughts before its answer.
     #[serde(default)]
     thinking: Option<String>,
-    /// What the agent says. With `wait_for`: what it says while it waits, by default nothing.
+    /// The agent's text. With `wait_for`, its text while it waits, which is empty by default.
     #[serde(default)]
     text: Option<String>,
-    /// The tools the agent calls, all in one turn.
+    /// The tool calls of the agent, all in one turn.
     #[serde(default)]
     tools: Vec<ToolCall>,
-    /// Variables to take out of what the agent was told, before the rest of the turn is written.
+    /// Variables to extract from the texts that the agent received, before the rest of the turn is
+    /// written.
     #[serde(default)]
     capture: BTreeMap<String, Capture>,
-    /// How long the answer takes, in milliseconds.
+    /// The duration of the answer, in milliseconds.
     #[serde(default)]
     delay_ms: u64,
-    /// The agent ends its turn, and idles, until this holds.
+    /// The agent ends its turn and idles until this condition is true.
     #[serde(default)]
     wait_for: Option<Condition>,
-    /// The first branch whose `when` holds is played; none when none holds.
+    /// Plays the first branch whose `when` is true. Plays nothing if none is true.
     #[serde(default)]
     choose: Option<Vec<Branch>>,
-    /// Turns to be played again and again.
+    /// Turns to play repeatedly.
     #[serde(default)]
     repeat: Option<Repeat>,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolCall {
-    /// The tool's name.
+    /// The name of the tool.
     pub(super) name: String,
-    /// Its arguments; every string in them may hold `${variables}`.
+    /// The arguments of the call. Every string in them may contain `${variables}`.
     #[serde(default)]
     pub(super) input: Map<String, Value>,
 }
 
-/// One way to go on.
+/// One branch of a `choose`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Branch {
-    /// When to take this branch; always, if absent.
+    /// The condition for this branch. Without it, the branch is always taken.
     #[serde(default)]
     pub(super) when: Option<Condition>,
-    /// What to play.
+    /// The turns of this branch.
     pub(super) turns: Vec<Step>,
 }
 
-/// A loop.
+/// A loop over turns.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Repeat {
-    /// Looked at before each round; the loop ends when it holds.
+    /// Checked before each round. The loop ends when it is true.
     #[serde(default)]
     pub(super) until: Option<Condition>,
-    /// How many rounds there are at most; the script then goes on.
+    /// The maximum number of rounds. After them the script continues.
     #[serde(default = "default_rounds")]
     pub(super) at_most: u32,
-    /// What to play in each round.
+    /// The turns of each round.
     pub(super) turns: Vec<Step>,
 }
 

@@ -1,7 +1,8 @@
-//! What a scripted model knows of the part of a conversation that a summary stands for.
+//! A scripted model's memory of the conversation that a summary replaced.
 //!
-//! It writes the summary itself, and puts all into it that the script still needs: which turns were played, which way the
-//! script took through them, and what the agent was told. So a script goes on after a compaction where it stood.
+//! The model writes the summary itself. The summary contains everything that the script still
+//! needs: the played turns, the choices between them, and the texts that the agent received. So a
+//! script continues after a compaction at the same point.
 
 use std::collections::VecDeque;
 
@@ -11,50 +12,51 @@ use serde_json::Value;
 use super::told::{NEVER, Told};
 use crate::{Block, Message, Role};
 
-/// Marks the last text of a conversation that is to be summarised, not answered.
+/// A marker in the last text of a conversation that needs a summary instead of an answer.
 ///
-/// A scripted model then answers with the summary that it can go on from.
+/// A scripted model then answers with a summary from which it can continue.
 pub const COMPACTION: &str = "[compaction]";
 
-/// Begins the line of a summary that is for the script.
+/// The beginning of the line in a summary that the script reads.
 const MARK: &str = "[script memory] ";
 
-/// How much of a prompt or of mail is remembered.
+/// Maximum number of characters remembered from a prompt or message.
 const MESSAGE_CHARS: usize = 2_000;
 
-/// How much of a result is remembered.
+/// Maximum number of characters remembered from a tool's result.
 const RESULT_CHARS: usize = 200;
 
-/// What is known of the conversation before a summary.
+/// The memory of the conversation before a summary.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Memory {
-    /// How many answers the agent gave.
+    /// The number of answers that the agent gave.
     pub(super) turns: usize,
-    /// How every choice of the script came out, up to the last of those answers.
+    /// The outcomes of all choices of the script, up to the last of those answers.
     pub(super) path: VecDeque<Choice>,
-    /// The calls of the last answer that a crash interrupted, and that are to be made again.
+    /// The tool calls of the last answer that a crash interrupted, and that must be repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) again: Vec<(String, Value)>,
-    /// What the agent was told, the oldest first.
+    /// The texts that the agent received, the oldest first.
     pub(super) told: Vec<Remembered>,
 }
 
-/// One thing on the way of a script that is not written in it.
+/// The outcome of one decision during a script, which the script itself does not contain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Choice {
-    /// A condition held or not.
+    /// Whether a condition was true.
     Held(bool),
-    /// What a capture found.
+    /// The value that a capture found.
     Found(Option<Value>),
-    /// So many answers belong to a turn: itself, and the repetitions of what a crash interrupted in it.
+    /// The number of answers of one turn: the turn itself, and each repetition of its interrupted
+    /// calls.
     Passed(usize),
 }
 
-/// Something the agent was told.
+/// A text that the agent received.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Remembered {
-    /// The tool whose result it is; none for a message.
+    /// The tool that returned the text. `None` for a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
     text: String,
@@ -62,16 +64,16 @@ pub(super) struct Remembered {
     when: When,
 }
 
-/// When the agent was told something.
+/// The time when the agent received a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum When {
-    /// Before the last of its answers.
+    /// Before its last answer.
     #[default]
     Before,
-    /// Since.
+    /// After its last answer.
     Latest,
-    /// Not yet: a crash interrupted the call.
+    /// Not yet, because a crash interrupted the call.
     Never,
 }
 
@@ -82,7 +84,8 @@ impl When {
 }
 
 impl Remembered {
-    /// Keeps what was told, or as much of it as is kept; `latest` is where what came since the last answer begins.
+    /// Stores a text, shortened to the limit for its kind. `latest` is the first position after the
+    /// last answer.
     pub(super) fn of(told: &Told, latest: usize) -> Self {
         let most = if told.tool.is_some() { RESULT_CHARS } else { MESSAGE_CHARS };
         let when = match told.at {
@@ -93,7 +96,8 @@ impl Remembered {
         Self { tool: told.tool.clone(), text: told.text.chars().take(most).collect(), when }
     }
 
-    /// Tells it again: what is older stands at 0, and what is latest beside the first message, at 1.
+    /// Restores the text. An older text gets position 0, a later one position 1, which is the
+    /// position of the first message.
     pub(super) fn told(self) -> Told {
         let at = match self.when {
             When::Before => 0,
@@ -105,16 +109,19 @@ impl Remembered {
 }
 
 impl Memory {
-    /// Finds what the script left in a conversation, and before how many texts of its first message.
+    /// Finds the script's memory in a conversation. Also returns the number of texts before it in
+    /// the first message.
     pub(super) fn recall(messages: &[Message]) -> Option<(Self, usize)> {
         let texts = messages.first()?.blocks.iter().filter_map(Block::as_text);
         texts.enumerate().find_map(|(at, text)| {
+            // The runtime can put other texts around the summary, so only the marked line is read.
             let written = text.lines().find_map(|line| line.strip_prefix(MARK))?;
             Some((serde_json::from_str(written).ok()?, at))
         })
     }
 
-    /// Writes it as a summary. No sign that means something in a conversation stands in it plainly, so it stays as it is.
+    /// Writes the memory as a summary. Its `<` and `&` are escaped, so that nothing in it needs
+    /// escaping in a conversation.
     pub(super) fn summary(&self) -> String {
         let json = serde_json::to_string(self)
             .unwrap_or_default()
@@ -124,12 +131,13 @@ impl Memory {
     }
 }
 
-/// Tells whether a text of a conversation is a script's own summary, which tells it nothing new.
+/// Whether a text of a conversation is the script's own summary, which contains no new text for it.
 pub(super) fn is_summary(text: &str) -> bool {
     text.lines().any(|line| line.starts_with(MARK))
 }
 
-/// Takes off the instruction that asks for a summary; nothing when a conversation has none.
+/// Removes the instruction that asks for a summary. Returns `None` if the conversation has no such
+/// instruction.
 pub(super) fn to_summarise(messages: &[Message]) -> Option<Vec<Message>> {
     let (last, before) = messages.split_last().filter(|(last, _)| last.role == Role::User)?;
     let (instruction, blocks) = last.blocks.split_last()?;

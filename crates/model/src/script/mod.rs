@@ -1,7 +1,9 @@
-//! Scripted models: real members of a team whose answers come from a YAML file.
+//! Scripted models: models whose answers come from a YAML file, for real members of a team.
 //!
-//! [`mod@format`] is the file, [`mod@told`] what an agent was told so far, [`condition`] what a script asks about that,
-//! [`template`] its variables, [`replay`] finds the turn that is due, [`memory`] what is known of turns that were summarised. `docs/scripts.md` tells people how to write one.
+//! [`mod@format`] is the file's format, [`mod@told`] lists the texts that an agent received,
+//! [`condition`] evaluates a script's conditions on them, [`template`] has its variables,
+//! [`replay`] finds the next turn, and [`memory`] stores the turns that were summarised.
+//! `docs/scripts.md` explains how to write a script.
 
 mod condition;
 mod format;
@@ -23,60 +25,60 @@ use crate::{
 pub use memory::COMPACTION;
 pub use replay::INTERRUPTED;
 
-/// How long a script may be. The file is read whole.
+/// Maximum size of a script file in bytes. The whole file is read into memory.
 const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A script cannot be read, or cannot go on.
+/// The failure of reading or playing a script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    /// The file cannot be read.
+    /// The script file cannot be read.
     #[error("the script {} cannot be read", file.display())]
     Read {
-        /// The script.
+        /// The path of the script.
         file: PathBuf,
-        /// Why.
+        /// The underlying error.
         #[source]
         source: std::io::Error,
     },
-    /// The file is too long to be a script.
+    /// The script file is too large.
     #[error("the script {} is longer than {MAX_SCRIPT_BYTES} bytes", file.display())]
     TooLong {
-        /// The script.
+        /// The path of the script.
         file: PathBuf,
     },
-    /// The file is no script.
+    /// The file is not a valid script.
     #[error("the script {} has a fault: {reason}", file.display())]
     Form {
-        /// The script.
+        /// The path of the script.
         file: PathBuf,
-        /// What and where.
+        /// A description of the fault and its position.
         reason: String,
     },
-    /// The script has nothing for this agent.
+    /// The script has no turns for this agent.
     #[error("the script {} has no turns for the agent {agent:?}; it knows {known}", file.display())]
     NoAgent {
-        /// The script.
+        /// The path of the script.
         file: PathBuf,
-        /// The agent.
+        /// The name of the agent.
         agent: String,
-        /// The names and patterns it knows.
+        /// The names and patterns in the script.
         known: String,
     },
-    /// A turn cannot be played.
+    /// The script cannot play a turn.
     #[error("the script {} cannot play turn {turn} of the agent {agent:?}: {reason}", file.display())]
     Turn {
-        /// The script.
+        /// The path of the script.
         file: PathBuf,
-        /// The agent.
+        /// The name of the agent.
         agent: String,
-        /// The turn, counted from 1 through the conversation.
+        /// The number of the turn in the conversation, counted from 1.
         turn: usize,
-        /// Why.
+        /// The underlying error.
         reason: String,
     },
 }
 
-/// A script that was read and has the right form.
+/// A script that was read and is valid.
 #[derive(Debug)]
 pub struct Script {
     file: PathBuf,
@@ -87,11 +89,12 @@ impl Script {
     /// Reads a script from its file.
     ///
     /// # Errors
-    /// When the file cannot be read or is no script.
+    /// When the file cannot be read or is not a script.
     pub fn read(file: &Path) -> Result<Self, ScriptError> {
         let failed = |source| ScriptError::Read { file: file.to_owned(), source };
         let mut text = String::new();
         let opened = fs::File::open(file).map_err(failed)?;
+        // One byte more than allowed is enough to see that the file is too long.
         opened.take(MAX_SCRIPT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_SCRIPT_BYTES {
             return Err(ScriptError::TooLong { file: file.to_owned() });
@@ -99,10 +102,10 @@ impl Script {
         Self::parse(file, &text)
     }
 
-    /// Reads a script from its text; `file` is what errors call it.
+    /// Reads a script from its text. Errors refer to it as `file`.
     ///
     /// # Errors
-    /// When it is no script.
+    /// When the text is not a script.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ScriptError> {
         let options = serde_saphyr::options! { with_snippet: false };
         match serde_saphyr::from_str_with_options(text, options) {
@@ -113,12 +116,12 @@ impl Script {
         }
     }
 
-    /// Returns the JSON schema of a script, as it is kept in `docs/script.schema.json`.
+    /// Returns the JSON schema of a script, as stored in `docs/script.schema.json`.
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(format::ScriptFile).to_value()
     }
 
-    /// Finds the answer that is due.
+    /// Returns the next answer.
     fn answer(&self, request: &Request) -> Result<replay::Answer, ScriptError> {
         let agent = &request.agent;
         let steps = self.content.steps_for(&agent.name).ok_or_else(|| ScriptError::NoAgent {
@@ -137,15 +140,15 @@ impl Script {
 
 /// A model that plays a script.
 ///
-/// It keeps no state: what it answers follows from the conversation alone, so a conversation that is resumed after a
-/// crash goes on exactly where it was. It uses no tokens and costs nothing.
+/// It has no state: its answers depend only on the conversation. So a conversation that is resumed
+/// after a crash continues exactly at the same point. It uses no tokens and costs nothing.
 pub struct Scripted {
     id: String,
     script: Arc<Script>,
 }
 
 impl Scripted {
-    /// Makes a model of a script.
+    /// Creates a model from a script.
     pub fn new(script: Script) -> Self {
         Self { id: format!("script:{}", script.file.display()), script: Arc::new(script) }
     }
@@ -183,7 +186,7 @@ impl Model for Scripted {
     }
 }
 
-/// Says of a block what a streaming model would have said.
+/// Returns the event that a streaming model would have sent for a block.
 fn told(block: &Block) -> Option<StreamEvent> {
     match block {
         Block::Text { text, .. } => Some(StreamEvent::TextDelta(text.clone())),
@@ -196,7 +199,7 @@ fn told(block: &Block) -> Option<StreamEvent> {
     }
 }
 
-/// Writes an agent's name so that it can be part of an id.
+/// Rewrites an agent's name so that it can be part of an id.
 fn plain(agent: &AgentTag) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }

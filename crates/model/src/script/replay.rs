@@ -1,8 +1,8 @@
-//! Finds the turn that is due, by playing the script against the conversation from its beginning.
+//! Finds the next turn by playing the script against the conversation from its beginning.
 //!
-//! At each turn the conversation is looked at as it was then: up to the agent's answer, which is passed over without
-//! being read. The first turn that the conversation has no answer for is the one that is due. Turns that a summary stands
-//! for are played by what the script left in it.
+//! At each turn, the script sees the conversation only up to the agent's answer of that time. The
+//! answer itself is skipped without being read. The next turn is the first one without an answer in
+//! the conversation. For turns that a summary replaced, the script's memory in the summary is used.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -17,24 +17,24 @@ use super::template::Variables;
 use super::told::{self, Told};
 use crate::{AgentTag, Block, Message, Role, StopReason};
 
-/// Marks the result of a tool call that a crash interrupted; it stands in the result's text.
+/// A marker in the result of a tool call that a crash interrupted.
 ///
-/// A scripted model makes such a call again, under a new id, before it goes on.
+/// A scripted model repeats such a call, under a new id, before it continues.
 pub const INTERRUPTED: &str = "[interrupted]";
 
-/// What an agent says when its script is over.
+/// The agent's text after the end of its script.
 const OVER: &str = "I have nothing left to do.";
 
-/// The script and the summary it left do not belong together.
+/// The error for a summary that another script wrote.
 const CHANGED: &str = "the summary in the conversation was written by another script";
 
-/// How many steps may be looked at for one answer; a script that needs more goes in circles.
+/// Maximum number of steps per answer. A script that needs more is in an endless loop.
 const MAX_STEPS: u32 = 100_000;
 
-/// The answer that is due.
+/// The next answer.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// How many answers the agent gave before.
+    /// The number of the agent's earlier answers.
     pub(super) position: usize,
     pub(super) blocks: Vec<Block>,
     pub(super) delay: Duration,
@@ -47,18 +47,18 @@ impl Answer {
     }
 }
 
-/// Why a turn cannot be played.
+/// The reason why a turn cannot be played.
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// The turn, counted from 1.
+    /// The number of the turn, counted from 1.
     pub(super) turn: usize,
     pub(super) reason: String,
 }
 
-/// Finds the answer that is due: the next turn, or a summary when the conversation asks for one.
+/// Returns the next answer: the next turn, or a summary if the conversation asks for one.
 ///
 /// # Errors
-/// When a capture finds nothing, a variable has no value, or the script goes in circles.
+/// When a capture finds nothing, a variable has no value, or the script is in an endless loop.
 pub(super) fn answer(
     steps: &[Step],
     agent: &AgentTag,
@@ -72,7 +72,8 @@ pub(super) fn answer(
         Err(reason) => Err(reason),
     };
     let due = match due {
-        // What the next turn lacks may still be told before it is due.
+        // An error of the next turn does not prevent a summary, because the missing text may still
+        // arrive before that turn.
         Ok(_) | Err(_) if to_summarise.is_some() && replay.position == replay.answered() => {
             Ok(replay.summary())
         }
@@ -81,29 +82,30 @@ pub(super) fn answer(
     due.map_err(|reason| Fault { turn: replay.position + 1, reason })
 }
 
-/// A script on its way through a conversation.
+/// A script that is being played against a conversation.
 struct Replay<'a> {
     agent: String,
     messages: &'a [Message],
     told: Vec<Told>,
-    /// How many of those come from the memory, and how many after them from the briefing beside it.
+    /// The number of texts from the memory, and the number of texts after them from the briefing in
+    /// the same message.
     recalled: (usize, usize),
-    /// The place of the first message.
+    /// The position of the first message.
     first: usize,
-    /// Where the agent's answers stand in the conversation.
+    /// The positions of the agent's answers in the conversation.
     answers: Vec<usize>,
-    /// How many answers the agent gave before the conversation.
+    /// The number of the agent's answers before this conversation.
     before: usize,
-    /// How many answers have been passed, of all it ever gave.
+    /// The number of answers skipped so far, including those before this conversation.
     position: usize,
-    /// Where what came since the last turn begins.
+    /// The first position after the agent's last turn.
     latest: usize,
     vars: Variables,
-    /// The way through the turns before the conversation, as far as it is not gone yet.
+    /// The remaining choices from the turns before this conversation.
     path: VecDeque<Choice>,
-    /// The calls to be made again of the last turn before the conversation.
+    /// The tool calls to repeat from the last turn before this conversation.
     again: Vec<(String, Value)>,
-    /// The way so far.
+    /// All choices so far.
     taken: Vec<Choice>,
     steps_left: u32,
 }
@@ -113,7 +115,7 @@ type Played = Result<ControlFlow<Answer>, String>;
 impl<'a> Replay<'a> {
     fn new(agent: &AgentTag, messages: &'a [Message]) -> Self {
         let recalled = Memory::recall(messages);
-        // What the memory tells stands before the conversation.
+        // The texts from the memory come before the conversation, so its positions start at 1.
         let first = usize::from(recalled.is_some());
         let (memory, briefing) = recalled.unwrap_or_default();
         let recalled = (memory.told.len(), briefing);
@@ -139,16 +141,19 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// How many answers the agent ever gave.
+    /// Returns the number of all answers that the agent ever gave.
     fn answered(&self) -> usize {
         self.before + self.answers.len()
     }
 
-    /// Sums the conversation up, for the script to go on from.
+    /// Returns a summary of the conversation from which the script can continue.
     fn summary(&self) -> Answer {
         let is_passed = |choice: &Choice| matches!(choice, Choice::Passed(_));
+        // Choices after the last answer belong to the next turn, which makes them again after the
+        // summary.
         let last = self.taken.iter().rposition(is_passed).map_or(0, |at| at + 1);
-        // What the agent has not answered yet stays in the conversation, and the briefing is made anew.
+        // The unanswered message stays in the conversation, and the runtime writes a new briefing.
+        // So neither belongs in the memory.
         let unanswered = self.messages.last().filter(|last| last.role == Role::User);
         let tail = unanswered.map(|_| self.first + self.messages.len() - 1);
         let (recalled, briefing) = self.recalled;
@@ -199,12 +204,15 @@ impl<'a> Replay<'a> {
         for (name, capture) in &turn.capture {
             match self.found(capture)? {
                 Some(value) => self.vars.set(name, value),
+                // In a loop, a variable keeps its earlier value when a later round finds nothing.
                 None if self.vars.has(name) => {}
                 None => {
                     return Err(format!("nothing the agent was told fits the capture {name:?}"));
                 }
             }
         }
+        // The captures above come first, because they must not see texts that arrived after this
+        // answer.
         if self.pass()? {
             return Ok(self.repeat_interrupted());
         }
@@ -252,6 +260,7 @@ impl<'a> Replay<'a> {
             {
                 break;
             }
+            // An empty loop would only count rounds, so it ends at once.
             if repeat.turns.is_empty() {
                 break;
             }
@@ -263,7 +272,7 @@ impl<'a> Replay<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Answers whatever else comes when the script is over.
+    /// Returns the answer after the end of the script, for any further input.
     fn over(&mut self) -> Result<Answer, String> {
         while self.pass()? {
             if let ControlFlow::Break(answer) = self.repeat_interrupted() {
@@ -274,7 +283,7 @@ impl<'a> Replay<'a> {
         Ok(Answer { position, blocks: vec![Block::text(OVER)], delay: Duration::ZERO })
     }
 
-    /// Passes over the next answer; tells whether there was one.
+    /// Skips the next answer, and returns whether there was one.
     fn pass(&mut self) -> Result<bool, String> {
         match self.path.pop_front() {
             Some(Choice::Passed(answers)) => {
@@ -288,20 +297,23 @@ impl<'a> Replay<'a> {
         let Some(at) = self.next_answer() else {
             return Ok(false);
         };
+        // Texts after this answer are the latest ones for the next condition.
         self.latest = at + 1;
         self.position += 1;
         self.taken.push(Choice::Passed(1));
         Ok(true)
     }
 
-    /// Where the next answer stands in the conversation.
+    /// Returns the position of the next answer in the conversation.
     fn next_answer(&self) -> Option<usize> {
         self.answers.get(self.position.checked_sub(self.before)?).copied()
     }
 
-    /// Passes over the repetitions of the calls that a crash interrupted, or makes the one that is still due.
+    /// Skips the repetitions of interrupted tool calls, or returns the repetition that is still
+    /// missing.
     ///
-    /// What counts as latest still begins at the turn itself, so that a condition sees the same with and without a crash.
+    /// The latest texts still start at the turn itself, so that a condition sees the same texts
+    /// with and without a crash.
     fn repeat_interrupted(&mut self) -> ControlFlow<Answer> {
         loop {
             let calls = self.interrupted_calls();
@@ -322,7 +334,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Lists the calls of the last passed answer whose results say that a crash interrupted them.
+    /// Returns the tool calls of the last skipped answer that a crash interrupted, according to
+    /// their results.
     fn interrupted_calls(&self) -> Vec<(String, Value)> {
         if self.position <= self.before {
             let is_last = self.position == self.before && self.path.is_empty();
@@ -356,7 +369,7 @@ impl<'a> Replay<'a> {
         interrupted.collect()
     }
 
-    /// Returns where the conversation ended when the next answer was given.
+    /// Returns the end of the conversation at the time of the next answer.
     fn horizon(&self) -> usize {
         self.next_answer().unwrap_or(self.first + self.messages.len())
     }

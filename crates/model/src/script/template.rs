@@ -1,4 +1,4 @@
-//! Variables, and texts that hold them: `${name}`, and `$${` for a plain `${`.
+//! Variables, and texts that contain them: `${name}`, and `$${` for a literal `${`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    /// Starts with `agent` and, on a team, `team`.
+    /// Creates the variables with `agent` and, for a team member, `team`.
     pub(super) fn of(agent: &AgentTag) -> Self {
         let mut values = BTreeMap::new();
         values.insert("agent".to_owned(), Value::String(agent.name.clone()));
@@ -31,7 +31,7 @@ impl Variables {
         self.values.contains_key(name)
     }
 
-    /// Fills a text.
+    /// Replaces the variables in a text.
     ///
     /// # Errors
     /// When a variable has no value, or its brace is not closed.
@@ -39,18 +39,19 @@ impl Variables {
         self.fill_with(text, str::to_owned)
     }
 
-    /// Fills a regular expression; the values mean themselves in it.
+    /// Replaces the variables in a regular expression. Their values are matched literally.
     ///
     /// # Errors
-    /// As [`Variables::fill`].
+    /// The same as [`Variables::fill`].
     pub(super) fn fill_escaped(&self, text: &str) -> Result<String, String> {
         self.fill_with(text, regex::escape)
     }
 
-    /// Fills every string in a value; a string that is one variable alone becomes its value, whatever type that has.
+    /// Replaces the variables in every string of a value. A string that is exactly one variable
+    /// becomes that variable's value, of any type.
     ///
     /// # Errors
-    /// As [`Variables::fill`].
+    /// The same as [`Variables::fill`].
     pub(super) fn fill_value(&self, value: &Value) -> Result<Value, String> {
         match value {
             Value::String(text) => {
@@ -75,6 +76,7 @@ impl Variables {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
+            // `$${` stands for a literal `${`.
             if let Some(before) = before.strip_suffix('$') {
                 filled.push_str(before);
                 filled.push_str("${");

@@ -1,4 +1,5 @@
-//! What an agent was told, as texts that a script can ask about: its mail and prompts, and the results of its tools.
+//! The texts that an agent received, for the conditions of a script: its messages and prompts, and
+//! the results of its tools.
 
 use serde_json::Value;
 
@@ -6,24 +7,25 @@ use super::memory;
 use super::replay::INTERRUPTED;
 use crate::{Block, Message, Role, ToolContent};
 
-/// One text.
+/// One text that the agent received.
 #[derive(Debug)]
 pub(super) struct Told {
-    /// Where the message that holds it stands in the conversation.
+    /// The position of the text's message in the conversation.
     pub(super) at: usize,
-    /// The tool whose result it is; none for a message.
+    /// The tool that returned the text. `None` for a message.
     pub(super) tool: Option<String>,
-    /// The text; inside mail, entities are read as what they stand for.
+    /// The text. Inside team messages, entities are decoded.
     pub(super) text: String,
 }
 
-/// Where a result stands that a crash kept from being given, as yet.
+/// The position of a result that is still missing because of a crash.
 pub(super) const NEVER: usize = usize::MAX;
 
-/// Lists all an agent was told, in the order in which it would have been told without crashes.
+/// Lists all texts that an agent received, in the order they would have without crashes.
 ///
-/// Results that a crash interrupted count as never given; what the repeated call gave later stands in their place. `told` is
-/// what is known already, and `first` where the first message stands.
+/// A result that a crash interrupted counts as missing. The result of the repeated call later takes
+/// its place. `told` contains the texts known so far, and `first` is the position of the first
+/// message.
 pub(super) fn listen(mut told: Vec<Told>, messages: &[Message], first: usize) -> Vec<Told> {
     let open = told.iter().enumerate().filter(|(_, told)| told.at == NEVER);
     let mut calls: Vec<Call<'_>> =
@@ -41,14 +43,15 @@ pub(super) fn listen(mut told: Vec<Told>, messages: &[Message], first: usize) ->
     told
 }
 
-/// A call of the agent's last answer, and where its result stands in what was told.
+/// A tool call of the agent's last answer, and the index of its result in the list of texts.
 struct Call<'a> {
     id: &'a str,
     tool: &'a str,
     place: Option<usize>,
 }
 
-/// Lists the calls of an answer; when it repeats interrupted ones, they take over the places of those, in order.
+/// Lists the calls of an answer. If the answer repeats interrupted calls, its calls take over their
+/// indexes, in order.
 fn calls_of<'a>(answer: &'a Message, interrupted: &[usize]) -> Vec<Call<'a>> {
     let calls = answer.blocks.iter().filter_map(|block| match block {
         Block::ToolUse { id, name, .. } => Some((id, name)),
@@ -70,16 +73,19 @@ fn interrupted(calls: &[Call<'_>], told: &[Told]) -> Vec<usize> {
 
 fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) {
     match block {
+        // The script's own summary is not a text that the agent received from others.
         Block::Text { text, .. } if memory::is_summary(text) => {}
         Block::Text { text, .. } => told.push(Told { at, tool: None, text: readable(text) }),
         Block::ToolResult { tool_use_id, content, .. } => {
             let text = content.as_ref().map(ToolContent::text).unwrap_or_default();
+            // The agent did not receive an interrupted result. Its repetition follows later.
             let at = if text.contains(INTERRUPTED) { NEVER } else { at };
             let call = calls.iter_mut().find(|call| call.id == tool_use_id);
             let tool = call.as_ref().map(|call| call.tool.to_owned()).unwrap_or_default();
             let result = Told { at, tool: Some(tool), text };
             let place = call.as_ref().and_then(|call| call.place);
             match place.and_then(|place| told.get_mut(place)) {
+                // The result of the repeated call takes the place of the interrupted one.
                 Some(told) => *told = result,
                 None => {
                     if let Some(call) = call {
@@ -98,7 +104,7 @@ fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) 
 }
 
 impl Told {
-    /// Finds a value in the JSON that the text is, or that a piece of mail in it is; the last one counts.
+    /// Finds a value in the JSON of this text, or of a team message inside it. The last one counts.
     pub(super) fn pointer(&self, pointer: &str) -> Option<Value> {
         let find = |text: &str| {
             let json: Value = serde_json::from_str(text.trim()).ok()?;
@@ -113,7 +119,8 @@ impl Told {
     }
 }
 
-/// Undoes the escaping of mail, so that a script is written with the characters that were sent.
+/// Decodes the entities of team messages, so that a script can contain the characters that were
+/// sent.
 fn readable(text: &str) -> String {
     if !text.contains("<teammate-message") {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! A server that answers as it is told and streams chunk by chunk, and the requests it saw.
+//! A fake server that sends prepared answers in chunks, and records the requests.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,19 +17,19 @@ use pitcrew_model::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-/// One answer of the server.
+/// One prepared answer of the fake server.
 pub(crate) enum Reply {
-    /// A refusal, with headers.
+    /// A refusal with a status, headers and a body.
     Status(u16, Vec<(&'static str, &'static str)>, Value),
     /// A stream of these pieces.
     Stream(Vec<String>),
     /// A stream of these pieces, after which the connection breaks.
     Cut(Vec<String>),
-    /// A stream of what the test hands in.
+    /// A stream of the bytes that the test sends through the channel.
     Live(mpsc::UnboundedReceiver<Vec<u8>>),
 }
 
-/// A request as it came.
+/// A request that the server received.
 #[derive(Debug, Clone)]
 pub(crate) struct SeenRequests {
     pub(crate) path: String,
@@ -143,7 +143,7 @@ where
         .unwrap()
 }
 
-/// Writes events of the Messages API, one piece each.
+/// Returns events of the Messages API, one piece each.
 pub(crate) fn messages(events: &[Value]) -> Vec<String> {
     let write = |event: &Value| {
         let name = event["type"].as_str().unwrap_or_default();
@@ -152,12 +152,12 @@ pub(crate) fn messages(events: &[Value]) -> Vec<String> {
     events.iter().map(write).collect()
 }
 
-/// Writes chunks of a chat completion, one piece each.
+/// Returns chunks of a chat completion, one piece each.
 pub(crate) fn chunks(chunks: &[Value]) -> Vec<String> {
     chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
 }
 
-/// Writes a whole message that says one text.
+/// Returns a complete message with one text.
 pub(crate) fn message_saying(text: &str) -> Vec<String> {
     messages(&[
         json!({"type": "message_start", "message": {"id": "msg_1", "model": "claude-x", "usage": {"input_tokens": 3}}}),
@@ -183,7 +183,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
     }
 }
 
-/// Makes a call and returns all its events.
+/// Makes a model call and returns all its events.
 pub(crate) async fn call(
     model: &dyn Model,
     messages: Vec<Message>,
@@ -192,7 +192,7 @@ pub(crate) async fn call(
     events.into_iter().collect()
 }
 
-/// Returns the answer that events end with, and checks that there is no other.
+/// Returns the answer in the last event, and checks that there is only one.
 pub(crate) fn finished(events: &[StreamEvent]) -> pitcrew_model::Response {
     let is_finished = |event: &&StreamEvent| matches!(event, StreamEvent::Finished(_));
     assert_eq!(events.iter().filter(is_finished).count(), 1);

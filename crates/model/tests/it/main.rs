@@ -1,6 +1,7 @@
-//! Tests of the crate through its public face: vendors against a fake server, retries, and scripts.
+//! Tests the crate through its public API: vendors against a fake server, retries, and scripts.
 //!
-//! The modules are marked `cfg(test)` for clippy, which else takes their shared helpers for code that ships.
+//! The modules have `cfg(test)` because of clippy, which otherwise treats their shared helpers as
+//! product code.
 
 #[cfg(test)]
 mod anthropic;

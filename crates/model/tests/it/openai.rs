@@ -1,4 +1,4 @@
-//! Chat completions against a fake server.
+//! Tests chat completions against a fake server.
 
 use pitcrew_model::{Block, Message, ModelError, StopReason, StreamEvent, Usage};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn done() -> String {
     "data: [DONE]\n\n".to_owned()
 }
 
-/// Plays one answer and returns its events.
+/// Sends one prepared answer and returns its events.
 async fn play(pieces: Vec<String>) -> Vec<StreamEvent> {
     let fake = Fake::start([Reply::Stream(pieces)]).await;
     call(fake.model(MODEL).as_ref(), hello()).await.unwrap()

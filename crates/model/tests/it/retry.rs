@@ -1,4 +1,4 @@
-//! Retries and the team's pace, in simulated time.
+//! Tests retries and the team's pace, in simulated time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::fake::{call, finished, request};
 
-/// A model that gives prepared streams, and notes when it was called.
+/// A model that returns prepared streams, and records the times of its calls.
 #[derive(Default)]
 struct Prepared {
     calls: Mutex<VecDeque<Vec<Result<StreamEvent, ModelError>>>>,
@@ -93,7 +93,7 @@ async fn a_partial_answer_is_voided_by_a_wait_and_never_finished() {
     assert_eq!(finished(&events).blocks, [Block::text("whole")]);
 }
 
-/// A model that says nothing for a while, then a word, and again nothing before it answers.
+/// A model that is silent for a while, sends one word, and is silent again before its answer.
 struct Slow;
 
 impl Model for Slow {
@@ -129,12 +129,13 @@ async fn a_silence_is_told_after_half_a_minute_and_whenever_it_is_twice_as_long(
     assert_eq!(finished(&events).blocks, [Block::text("whole")]);
 }
 
-/// Answers that all fail with what `error` makes; more than any patience takes.
+/// Returns answers that all fail with the error from `error`. There are more than any patience
+/// allows.
 fn failing(error: impl Fn() -> ModelError) -> Arc<Prepared> {
     Prepared::new((0..5_000).map(|_| vec![Err(error())]))
 }
 
-/// The pauses between the calls of a model.
+/// Returns the pauses between the calls of a model.
 fn pauses(inner: &Prepared) -> Vec<Duration> {
     inner.called_at().windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
@@ -150,7 +151,7 @@ async fn pauses_grow_up_to_the_longest_until_the_patience_is_over() {
     let (last, others) = pauses.split_last().unwrap();
     for (i, pause) in others.iter().enumerate() {
         let longest = Duration::from_millis((500 << i.min(10)).min(32_000));
-        // Timers count in whole milliseconds, rounded up.
+        // Timers have a resolution of one millisecond, and round up.
         assert!(
             *pause >= longest / 2 && *pause <= longest + Duration::from_millis(1),
             "{i}: {pause:?}"
@@ -197,7 +198,7 @@ async fn a_rate_limit_that_lasts_shorter_than_the_patience_does_not_end_the_call
     }
 }
 
-/// A model that gives prepared streams until a time, and answers from then on.
+/// A model that returns prepared streams until a given time, and real answers after it.
 struct Until {
     end: Instant,
     inner: Arc<Prepared>,

@@ -1,4 +1,4 @@
-//! Scripts, played as a runtime would: answers and what follows them are appended to a conversation.
+//! Plays scripts like the runtime: it appends each answer and its results to a conversation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// Starts with the agent's prompt.
+    /// Starts a conversation with the agent's prompt.
     fn new(script: &str, agent: &'static str) -> Self {
         let script = Script::parse(Path::new("test.yaml"), script).unwrap();
         let messages = vec![Message::user(vec![Block::text("go")])];
@@ -31,7 +31,7 @@ impl Talk {
         self
     }
 
-    /// Answers the calls of the last turn, in order.
+    /// Adds results for the calls of the last turn, in order.
     fn results(&mut self, texts: &[&str]) -> &mut Self {
         let calls = self.messages.last().unwrap().blocks.iter().filter_map(|block| match block {
             Block::ToolUse { id, .. } => Some(id.clone()),
@@ -60,7 +60,7 @@ impl Talk {
         }
     }
 
-    /// Plays the turn that is due and returns it in short: its text, and `Tool{input}` for each call.
+    /// Plays the next turn and returns it in short form: its text, and `Tool{input}` for each call.
     async fn turn(&mut self) -> String {
         let response = self.respond(&self.messages).await.unwrap();
         let short = response.blocks.iter().map(|block| match block {
@@ -77,8 +77,8 @@ impl Talk {
         self.respond(&self.messages).await.unwrap_err().to_string()
     }
 
-    /// Checks that every answer of the conversation is given again by a model that sees only what came before it, and
-    /// that no call id comes twice.
+    /// Checks that a model that sees only the earlier messages gives every answer of the
+    /// conversation again. Also checks that no call id occurs twice.
     async fn check_resumable(&self) {
         let mut ids = Vec::new();
         for (at, message) in self.messages.iter().enumerate() {

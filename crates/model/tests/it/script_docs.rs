@@ -1,4 +1,4 @@
-//! The documents on scripts say what the code does.
+//! Checks that the documents about scripts agree with the code.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ fn the_schema_that_is_checked_in_is_the_one_of_the_code() {
     let current = format!("{:#}\n", Script::schema());
     let file = docs("script.schema.json");
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    // A stale file is brought up to date in passing; the test still fails, so that the change is seen.
+    // The test updates an outdated file, but still fails, so that the change is noticed.
     if kept != current {
         std::fs::write(&file, &current).unwrap();
     }

@@ -1,4 +1,5 @@
-//! Crashes and summaries at every moment of a scripted conversation change nothing but the ids of the calls made again.
+//! Crashes and summaries at any moment of a scripted conversation change only the ids of repeated
+//! calls.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,10 +13,11 @@ use pitcrew_model::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Turns after which a script that still goes on is left alone.
+/// Number of turns after which the test stops a script.
 const LONGEST: usize = 40;
 
-/// Writes scripts of every kind of step, as the JSON that YAML includes. Every call has a number of its own.
+/// Generates scripts with every kind of step, as JSON, which is valid YAML. Every call has its own
+/// number.
 fn script() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec!["red", "green", "blue"]);
     let condition = (word, prop::sample::select(vec!["anywhere", "latest"]), 1..3_u8)
@@ -61,7 +63,8 @@ fn number_calls(value: &mut Value, number: &mut u64) {
     }
 }
 
-/// The world around an agent: what its tools answer and who writes to it follows from what it did, never from when.
+/// An agent's environment. Tool results and incoming messages depend only on the agent's actions,
+/// never on time.
 #[derive(Default)]
 struct World {
     done: HashMap<u64, usize>,
@@ -86,16 +89,16 @@ impl World {
     }
 }
 
-/// A conversation, and what the agent did in it.
+/// A conversation, and the agent's actions in it.
 struct Played {
     history: Vec<String>,
     messages: Vec<Message>,
-    /// The ids of all calls, those of the summarised part too.
+    /// The ids of all calls, including those in the summarised part.
     ids: Vec<String>,
 }
 
-/// Plays a script to its end, or long enough; `crashes` says which results are lost and `summaries` before which answers
-/// the conversation is summarised, in order.
+/// Plays a script to its end or to the limit. `crashes` tells which results are lost. `summaries`
+/// tells before which answers the conversation is summarised. Both are in order.
 async fn play(script: &str, crashes: &[bool], summaries: &[bool]) -> Played {
     let script = Script::parse(Path::new("random.yaml"), script).unwrap();
     let model = Scripted::new(script);
@@ -127,7 +130,8 @@ async fn play(script: &str, crashes: &[bool], summaries: &[bool]) -> Played {
     Played { history: world.history, messages, ids }
 }
 
-/// Puts a summary in place of a conversation, as the runtime does: what is unanswered follows it.
+/// Replaces a conversation with a summary, as the runtime does. Unanswered texts follow the
+/// summary.
 async fn summarised(model: &Scripted, mut messages: Vec<Message>) -> Vec<Message> {
     let is_text = |block: &Block| block.as_text().is_some();
     let is_first = messages.len() == 1;
@@ -170,7 +174,8 @@ fn call_ids(messages: &[Message]) -> Vec<String> {
     ids.collect()
 }
 
-/// Sorts what was done between two idle moments: calls of one turn may be done in another order when some are repeated.
+/// Sorts the actions between two idle moments, because the calls of one turn can run in another
+/// order when some are repeated.
 fn by_idle_moments(history: &[String]) -> Vec<Vec<String>> {
     let moments = history.split(|event| event == "idle");
     moments
@@ -195,7 +200,8 @@ proptest! {
         runtime.block_on(async {
             let calm = play(&script, &[], &[]).await.history;
             let Played { history: crashed, messages, mut ids } = play(&script, &crashes, &summaries).await;
-            // The last stretch is cut off at a bound, which the two may reach at different points of a turn.
+            // The last part is not compared. The limit can stop the two runs at different points of
+            // a turn.
             let (calm, crashed) = (by_idle_moments(&calm), by_idle_moments(&crashed));
             let common = calm.len().min(crashed.len()) - 1;
             prop_assert_eq!(&calm[..common], &crashed[..common]);

@@ -1,7 +1,8 @@
-//! Panes by way of a program that speaks the pane protocol.
+//! The pane backend that uses an external program which speaks the pane protocol.
 //!
-//! One task owns the program and asks it one thing after the other. A program that breaks the protocol, hangs or dies is
-//! ended, and started anew for the next request: the panes are its terminal's, not its own.
+//! One task owns the program and sends it one request at a time. A program that violates the
+//! protocol, hangs or ends is stopped, and started again for the next request. The panes survive,
+//! because they belong to the terminal and not to the program.
 
 use pitcrew_protocol::PaneHost;
 use std::fmt;
@@ -16,27 +17,29 @@ use super::connection::Connection;
 use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
 use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 
-/// How many requests wait for the program; more wait for room, which bounds what is in memory.
+/// Maximum number of requests that wait for the program. Further callers wait, so memory use stays
+/// limited.
 const WAITING: usize = 64;
 
-/// The most bytes of a pane's id; it stands in the team's config.
+/// Maximum length of a pane's id in bytes. The id is stored in the team's config.
 const ID_BYTES: usize = 256;
 
-/// Panes of an external program.
+/// Panes that an external program manages.
 pub struct PaneProgram {
     argv: Vec<String>,
     requests: mpsc::Sender<Call>,
     _asking: AbortOnDropHandle<()>,
 }
 
-/// A request and where its answer goes.
+/// A request and the channel for its answer.
 struct Call {
     op: Op,
     answer: oneshot::Sender<Result<Value, PaneError>>,
 }
 
 impl PaneProgram {
-    /// Panes of the program with that argv, which is started when it is first needed.
+    /// Creates the backend for the program with this argv. The program is started when it is first
+    /// needed.
     ///
     /// Must be called inside a tokio runtime.
     #[must_use]
@@ -68,6 +71,7 @@ impl PaneProgram {
     }
 
     fn checked(&self, pane: PaneId) -> Result<PaneId, PaneError> {
+        // An external program chose this id, and it is stored in the team's config.
         let is_fit =
             !pane.0.is_empty() && pane.0.len() <= ID_BYTES && !pane.0.contains(char::is_control);
         if is_fit { Ok(pane) } else { Err(self.broken(&format!("named a pane {:.80?}", pane.0))) }
@@ -122,6 +126,7 @@ impl Panes for PaneProgram {
         for it in listed.panes {
             let its: PaneTag =
                 it.tag.parse().map_err(|e| self.broken(&format!("listed a pane: {e}")))?;
+            // Do not trust the program's filter.
             if tag.covers(&its) {
                 found.push((self.checked(it.pane)?, its));
             }
@@ -130,16 +135,16 @@ impl Panes for PaneProgram {
     }
 }
 
-/// Answers requests until nobody can ask any more.
+/// Answers requests until all senders are dropped.
 async fn answer_all(argv: Vec<String>, mut waiting: mpsc::Receiver<Call>) {
     let mut open: Option<(Connection, Hello)> = None;
     while let Some(Call { op, answer }) = waiting.recv().await {
         let outcome = ask_one(&argv, &mut open, op).await;
         if let Err(PaneError::Broken { .. } | PaneError::Slow { .. }) = &outcome {
-            // Dropping it ends it.
+            // Dropping the link ends the program.
             open = None;
         }
-        // The asker may have gone meanwhile; what was asked for was done all the same.
+        // The caller may no longer wait for the answer. The request was carried out anyway.
         let _ = answer.send(outcome);
     }
 }

@@ -1,6 +1,8 @@
-//! What every pane program must do, as a list of checks; each starts real programs in real panes and tidies up.
+//! The rules for every pane program, as a list of checks. Each check starts real programs in real
+//! panes and cleans up.
 //!
-//! A check says what it saw instead of panicking, so that anybody can try a program of theirs (`pitcrew pane check`).
+//! A check reports its observation instead of panicking, so that anyone can test a pane program
+//! with `pitcrew pane check`.
 
 use std::fmt;
 use std::io;
@@ -17,30 +19,30 @@ use super::probe::{Meeting, Met};
 use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
 use crate::{NewPane, PaneError, PaneId, PaneTag};
 
-/// What a check came to.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// What should hold, as words with underscores.
+    /// The tested rule, as words joined by underscores.
     pub name: &'static str,
-    /// Whether it does.
+    /// Whether the rule was followed.
     pub result: Verdict,
-    /// Why it does not, or why it was not looked at.
+    /// Why the check failed or was skipped.
     pub why: Option<String>,
 }
 
-/// Whether a check passed.
+/// Whether a check passed, failed or was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It holds.
+    /// The program follows the rule.
     Passed,
-    /// It does not.
+    /// The program breaks the rule.
     Failed,
-    /// The program does not say that it can do this.
+    /// The program does not claim the capability that the check needs.
     Skipped,
 }
 
-/// What a check saw that should not be.
+/// A wrong behavior that a check observed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{what}: expected {expected}, found {found}")]
@@ -53,7 +55,7 @@ enum Failure {
 
 type Outcome = Result<(), Failure>;
 
-/// A check: its name, what a program must be able to do for it, and how it is run.
+/// One check: its name, the capability it needs, and the function that runs it.
 struct Check {
     name: &'static str,
     needs: Option<Capability>,
@@ -93,9 +95,10 @@ checks![
     panes_outlive_the_program_that_made_them,
 ];
 
-/// Tries the pane program with that argv; `probe` is the command that becomes a probe when it is given a socket.
+/// Checks the pane program with this argv. `probe` is a command that starts the test program, which
+/// expects a socket path as an argument.
 ///
-/// Every check is handed to `tell` as it is done.
+/// Calls `tell` with each result as soon as it is known.
 pub async fn check_all(argv: &[String], probe: &[String], mut tell: impl FnMut(Checked)) {
     let mut known: Option<Vec<Capability>> = None;
     for (n, check) in CHECKS.iter().enumerate() {
@@ -112,9 +115,11 @@ pub async fn check_all(argv: &[String], probe: &[String], mut tell: impl FnMut(C
         }
         let outcome = async {
             let mut bench = Bench::open(argv, probe).await?;
+            // The first check reads the capabilities. They decide which later checks are skipped.
             known.get_or_insert_with(|| bench.hello.capabilities.clone());
             let outcome = (check.run)(&mut bench).await;
-            // What is left is tidied away whatever came of it; what came of it matters more.
+            // Always clean up. An error of the check itself is more important than one of the
+            // cleanup.
             let tidied = bench.tidy().await;
             outcome.and(tidied)
         };
@@ -134,7 +139,7 @@ fn chain(failure: &Failure) -> String {
     said
 }
 
-/// A program under test, and what was started with it.
+/// A pane program under test, and the panes started with it.
 struct Bench {
     argv: Vec<String>,
     probe: Vec<String>,
@@ -150,7 +155,7 @@ impl Bench {
         let meeting = Meeting::open()?;
         let mut link = Connection::open(argv)?;
         let hello = link.hello().await?;
-        // A root of its own: panes of other checks, or of a real team, are never meant.
+        // Use a new root, so that no panes of other checks or of a real team are touched.
         let root = uuid::Uuid::new_v4().simple().to_string();
         Ok(Self {
             argv: argv.to_vec(),
@@ -186,10 +191,11 @@ impl Bench {
         Ok(self.link.ask(op).await?)
     }
 
-    /// Starts a pane, and waits for the program in it.
+    /// Starts a pane and waits until the program in it has connected.
     async fn start(&mut self, pane: NewPane) -> Result<(Started, Met), Failure> {
         let answer = self.ask(Op::Start(Start::of(&pane))).await?;
         let started: Started = self.link.read(answer)?;
+        // Remember the pane before the next step, which may fail.
         self.left.push((started.pane.clone(), pane.tag.to_string()));
         let met = self.meeting.next().await?;
         Ok((started, met))
@@ -200,7 +206,8 @@ impl Bench {
         Ok(self.link.read(answer)?)
     }
 
-    /// How a program is that has just ended: its terminal may need a moment to see it.
+    /// Returns the state of a program that has just ended. Asks repeatedly, because the terminal
+    /// may notice the end late.
     async fn after_the_end(&mut self, pane: &PaneId) -> Result<Alive, Failure> {
         let mut looks = END_LOOKS;
         loop {
@@ -219,7 +226,8 @@ impl Bench {
         Ok(screen.text.unwrap_or_default())
     }
 
-    /// The screen once it holds `text`, or what it holds at last: a terminal may need a moment to show it.
+    /// Returns the screen when it contains `text`, or the last screen read. The terminal may need a
+    /// moment to show the text.
     async fn screen_with(&mut self, pane: &PaneId, text: &str) -> Result<String, Failure> {
         let mut looks = END_LOOKS;
         loop {
@@ -258,7 +266,7 @@ impl Bench {
     }
 }
 
-/// How often, and how long between, a terminal is asked until it has seen what happened in a pane.
+/// How often, and at which interval, a terminal is asked until it has noticed a change in a pane.
 const END_LOOKS: usize = 1500;
 const END_TICK: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -286,7 +294,7 @@ fn refused(what: &'static str, expected: &str, answer: Result<Value, Refusal>) -
     }
 }
 
-/// Arguments that a shell, a format or a careless script would change.
+/// Arguments that a shell, a format string or a careless script would change.
 const HOSTILE: &[&str] = &[
     "", " ", ";", "a;", "a\\;", "\\", "\\\\", "'", "\"", "$HOME", "${HOME}", "`id`", "$(id)",
     "#{pid}", "#(id)", "##[x]", "%1", "%%", "~", "*", "?", "!x", "^x^", "-", "--", "-x", "a\nb",
@@ -531,7 +539,7 @@ async fn refused_with_id(bench: &mut Bench, request: &Value, expected: &str) -> 
 async fn eight_run_at_once(bench: &mut Bench) -> Outcome {
     const EIGHT: usize = 8;
     let panes: Vec<NewPane> = (0..EIGHT).map(|n| bench.pane(&format!("mate-{n}"), &[])).collect();
-    // All are asked for before the first answer is read.
+    // Send all requests before reading the first answer.
     for pane in &panes {
         bench.link.send(Op::Start(Start::of(pane))).await?;
     }
@@ -563,7 +571,7 @@ async fn eight_run_at_once(bench: &mut Bench) -> Outcome {
 
 async fn panes_outlive_the_program_that_made_them(bench: &mut Bench) -> Outcome {
     let (started, met) = bench.start(bench.pane("bob", &[])).await?;
-    // The one before is dropped, and with that killed.
+    // The assignment drops the previous link, which kills the previous program.
     bench.link = Connection::open(&bench.argv)?;
     bench.link.hello().await?;
     let alive = bench.alive(&started.pane).await?;

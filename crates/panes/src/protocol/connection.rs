@@ -1,6 +1,8 @@
-//! A pane program at work: one request at a time, each with a bound on its answer's length and time.
+//! A running pane program. It gets one request at a time. Each answer has a maximum length and a
+//! time limit.
 //!
-//! What a program does wrong is told with the end of what it wrote to stderr. What the answers mean is `client`'s.
+//! An error of a program includes the last part of its standard error output. The module `client`
+//! interprets the answers.
 
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -17,16 +19,17 @@ use super::wire::{Hello, LINE_BYTES, Op, PROTOCOL, Refusal, Request};
 use crate::PaneError;
 use pitcrew_process::job::{Reaped, outlives_variable};
 
-/// How long a program has for an answer. It may have to start a terminal first.
+/// Time limit for an answer. The program may have to start a terminal first.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// The most bytes kept of the end of stderr.
+/// Maximum number of bytes kept from the end of the standard error output.
 const TAIL_BYTES: usize = 2048;
 
-/// How long is waited for the last words of a program that has closed its output.
+/// Time to wait for the exit status and last error output of a program that has closed its standard
+/// output.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Bytes read from a pipe at once.
+/// Maximum number of bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// A running pane program.
@@ -42,7 +45,7 @@ pub(super) struct Connection {
     last_id: u64,
 }
 
-/// An answer.
+/// One answer line of the program.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer {
     pub(super) id: Option<u64>,
@@ -86,7 +89,7 @@ impl Connection {
         })
     }
 
-    /// Asks who it is, which comes before everything else.
+    /// Sends the `hello` request, which must come before all others.
     pub(super) async fn hello(&mut self) -> Result<Hello, PaneError> {
         let answer = self.ask(Op::Hello { protocol: PROTOCOL }).await?;
         let hello: Hello = self.read(answer)?;
@@ -99,10 +102,12 @@ impl Connection {
         Ok(hello)
     }
 
-    /// Asks, and waits for the answer; a refusal is an answer too.
+    /// Sends a request and waits for the answer. A refusal is also an answer.
     pub(super) async fn ask(&mut self, op: Op) -> Result<Result<Value, Refusal>, PaneError> {
         let id = self.send(op).await?;
         let answer = self.answer().await?;
+        // A wrong id means that requests and answers no longer match, so no later answer can be
+        // trusted.
         if answer.id != Some(id) {
             let answered = answer.id.map_or_else(|| "null".to_owned(), |id| id.to_string());
             return Err(self.broken(format!("answered request {answered} when it was asked {id}")));
@@ -110,7 +115,7 @@ impl Connection {
         self.outcome(answer)
     }
 
-    /// Sends a request without waiting, and returns its id.
+    /// Sends a request without waiting for the answer. Returns the request's id.
     pub(super) async fn send(&mut self, op: Op) -> Result<u64, PaneError> {
         self.last_id += 1;
         let id = self.last_id;
@@ -120,7 +125,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Sends any line.
+    /// Sends an arbitrary line.
     pub(super) async fn send_line(&mut self, line: &str) -> Result<(), PaneError> {
         let line = format!("{line}\n");
         let sending = async {
@@ -129,7 +134,7 @@ impl Connection {
         };
         match timeout(ANSWER_TIME, sending).await {
             Ok(Ok(())) => Ok(()),
-            // It reads no more: it has ended.
+            // The program no longer reads its input, so it has ended.
             Ok(Err(_)) => Err(self.ended().await),
             Err(_) => Err(PaneError::Slow { command: self.program.clone(), after: ANSWER_TIME }),
         }
@@ -147,7 +152,7 @@ impl Connection {
         })
     }
 
-    /// What an answer says.
+    /// Converts an answer into a result or a refusal.
     pub(super) fn outcome(&self, answer: Answer) -> Result<Result<Value, Refusal>, PaneError> {
         match (answer.ok, answer.error) {
             (Some(ok), None) => Ok(Ok(ok)),
@@ -158,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// Reads a successful answer of a known shape.
+    /// Parses a successful answer into the expected type.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
         answer: Result<Value, Refusal>,
@@ -173,7 +178,7 @@ impl Connection {
             .map_err(|e| self.broken(format!("gave an answer of another shape: {e}")))
     }
 
-    /// The error for a program that did not keep to the protocol.
+    /// Builds the error for a program that violated the protocol.
     pub(super) fn broken(&self, what: String) -> PaneError {
         let (front, back) = self.tail.as_slices();
         let stderr = String::from_utf8_lossy(&[front, back].concat()).trim().to_owned();
@@ -188,6 +193,7 @@ impl Connection {
                 let rest = self.unread.split_off(looked_at + at + 1);
                 return Ok(std::mem::replace(&mut self.unread, rest));
             }
+            // Do not search the same bytes again after the next read.
             looked_at = self.unread.len();
             if looked_at >= LINE_BYTES {
                 return Err(self.broken(format!("said a line of more than {LINE_BYTES} bytes")));
@@ -198,19 +204,20 @@ impl Connection {
         }
     }
 
-    /// Reads on, stdout or stderr; returns 0 when stdout is closed.
+    /// Reads the next piece of stdout or stderr. Returns 0 if stdout is closed.
     async fn chunk(&mut self) -> Result<usize, PaneError> {
         let mut out = vec![0; CHUNK_BYTES];
         let mut err = vec![0; CHUNK_BYTES];
         loop {
             tokio::select! {
                 read = self.stdout.read(&mut out) => {
-                    // A pipe that cannot be read is closed.
+                    // Treat a pipe that cannot be read as closed.
                     let count = read.unwrap_or(0);
                     self.unread.extend_from_slice(out.get(..count).unwrap_or_default());
                     return Ok(count);
                 }
                 read = next(&mut self.stderr, &mut err) => match read {
+                    // A program may close stderr early and still answer on stdout.
                     0 => self.stderr = None,
                     count => self.keep(err.get(..count).unwrap_or_default()),
                 },
@@ -224,7 +231,8 @@ impl Connection {
         self.tail.drain(..surplus);
     }
 
-    /// The error for a program that has closed its output: with its status and last words, if it tells them soon.
+    /// Builds the error for a program that has closed its output. Waits a short time for its exit
+    /// status and last error output.
     async fn ended(&mut self) -> PaneError {
         let deadline = Instant::now() + LAST_WORDS;
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -239,7 +247,8 @@ impl Connection {
     }
 }
 
-/// The next piece of stderr, 0 when it is closed; never ready once that was told.
+/// Reads the next piece of stderr. Returns 0 when stderr is closed. After that, the future never
+/// completes.
 async fn next(stderr: &mut Option<ChildStderr>, buffer: &mut [u8]) -> usize {
     match stderr {
         Some(pipe) => pipe.read(buffer).await.unwrap_or(0),

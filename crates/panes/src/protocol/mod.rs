@@ -1,8 +1,10 @@
-//! The pane protocol: any terminal by way of a program that reads requests and writes answers, a JSON line each.
+//! The pane protocol. It supports any terminal through a program that reads requests and writes
+//! answers, one JSON line each.
 //!
-//! `docs/pane-protocol.md` describes it for those who write such a program. `wire` is what the lines hold, `link` a program
-//! at work, [`PaneProgram`] the backend over it, [`serve`] the other side for a backend of ours, and [`conformance`] what
-//! every program must do.
+//! `docs/pane-protocol.md` describes the protocol for authors of such programs. `wire` defines the
+//! lines, `link` handles a running program, and [`PaneProgram`] is the backend that uses it.
+//! [`serve`] offers a backend to others through the protocol, and [`conformance`] tests the rules
+//! for every program.
 
 mod client;
 pub mod conformance;

@@ -1,7 +1,8 @@
-//! What runs in the panes of a conformance check: it tells how it was started, and then does as it is told.
+//! The test program that runs in the panes of a conformance check. It reports how it was started
+//! and then obeys commands.
 //!
-//! Suite and program meet at a socket, so that nothing depends on a shell or on a terminal, and its closing tells that
-//! the program is gone.
+//! The check and the test program talk over a socket, so they depend on no shell and no terminal.
+//! When the socket closes, the check knows that the program has ended.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -11,37 +12,37 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long a program has to be started, or to be stopped.
+/// Time limit for a program to start or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a program was started, as it sees it.
+/// How a program was started, as the program itself sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probed {
-    /// Its arguments behind the socket.
+    /// Its arguments after the socket path.
     pub arguments: Vec<String>,
     /// Its folder.
     pub cwd: PathBuf,
-    /// Its environment.
+    /// Its environment variables.
     pub env: BTreeMap<String, String>,
-    /// Its process.
+    /// Its process number.
     pub pid: u32,
 }
 
-/// The probe could not do its work.
+/// The error of a test program that cannot use its socket.
 #[derive(Debug, thiserror::Error)]
 #[error("the socket {path} cannot be used")]
 pub struct ProbeError {
     /// The socket.
     pub path: PathBuf,
-    /// What the system said.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
-/// Tells `probed` at the socket and does as it is told there, `show` and a text for the screen or `exit` and a status;
-/// returns the status to end with, 0 when the other side goes away.
+/// Sends `probed` to the socket and then obeys its commands: `show` with a text for the screen, or
+/// `exit` with a status. Returns the exit status, or 0 if the other side closes the socket.
 ///
 /// # Errors
-/// [`ProbeError`] when nobody listens.
+/// [`ProbeError`] if no process listens at the socket.
 pub fn probe(socket: &Path, probed: &Probed, mut show: impl FnMut(&str)) -> Result<u8, ProbeError> {
     let refused = |source| ProbeError { path: socket.to_owned(), source };
     let mut stream = UnixStream::connect(socket).map_err(refused)?;
@@ -55,20 +56,20 @@ pub fn probe(socket: &Path, probed: &Probed, mut show: impl FnMut(&str)) -> Resu
             Some(("show", text)) => show(text),
             Some(_) | None => {}
         }
-        // Said when it is done.
+        // Confirm only when the text has been shown.
         stream.write_all(b".\n").map_err(refused)?;
     }
     Ok(0)
 }
 
-/// Where programs are waited for.
+/// The socket at which a check waits for its test programs.
 #[derive(Debug)]
 pub(super) struct Meeting {
     folder: tempfile::TempDir,
     listener: UnixListener,
 }
 
-/// A program that has come.
+/// A test program that has connected.
 #[derive(Debug)]
 pub(super) struct Met {
     pub(super) probed: Probed,
@@ -82,17 +83,17 @@ impl Meeting {
         Ok(Self { folder, listener })
     }
 
-    /// A folder that goes with it.
+    /// Returns the temporary folder of this check.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The socket a program is to come to.
+    /// Returns the path of the socket to which a test program must connect.
     pub(super) fn socket(&self) -> PathBuf {
         self.folder.path().join("s")
     }
 
-    /// Waits for the next program.
+    /// Waits until the next test program connects.
     pub(super) async fn next(&self) -> io::Result<Met> {
         let listener = self.listener.try_clone()?;
         tokio::task::spawn_blocking(move || {
@@ -103,6 +104,7 @@ impl Meeting {
                 ));
             }
             let (stream, _) = listener.accept()?;
+            // Without a timeout, a program that hangs would block the check forever.
             stream.set_read_timeout(Some(PATIENCE))?;
             let mut stream = BufReader::new(stream);
             let mut line = String::new();
@@ -114,17 +116,17 @@ impl Meeting {
 }
 
 impl Met {
-    /// Has the program show a text, and waits until it did.
+    /// Tells the program to show a text and waits until it has done so.
     pub(super) async fn show(self, text: &str) -> io::Result<Self> {
         self.order(format!("show {text}\n")).await
     }
 
-    /// Has the program end with that status, and waits until it did.
+    /// Tells the program to end with this status and waits until it has ended.
     pub(super) async fn exit(self, status: u8) -> io::Result<()> {
         self.order(format!("exit {status}\n")).await.map(drop)
     }
 
-    /// Waits until the program is gone.
+    /// Waits until the program has ended.
     pub(super) async fn gone(self) -> io::Result<()> {
         self.order(String::new()).await.map(drop)
     }
@@ -135,7 +137,7 @@ impl Met {
             let mut said = String::new();
             match self.stream.read_line(&mut said) {
                 Ok(_) => Ok(self),
-                // A program that is killed has not read what it was told.
+                // A killed program has left data unread, so the connection is reset.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(self),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::Error::new(
                     io::ErrorKind::TimedOut,

@@ -1,4 +1,4 @@
-//! A backend of ours as a pane program: the other side of the protocol.
+//! Offers a pane backend as a pane program: the server side of the protocol.
 
 use std::io::{self, BufRead, Write};
 
@@ -11,13 +11,13 @@ use super::wire::{
 };
 use crate::{PaneTag, Panes};
 
-/// Answers the requests of `input` until it ends, each before the next is read.
+/// Answers the requests in `input` until it ends. Answers each request before it reads the next.
 ///
-/// It reads with blocking calls, as nothing else happens between two requests: the thread is its own. `version` is the
-/// terminal's. The panes stay when it ends.
+/// Reads with blocking calls, because nothing else happens between two requests. So it needs its
+/// own thread. `version` is the terminal's version. The panes stay open when it ends.
 ///
 /// # Errors
-/// What the system said when a request could not be read or an answer not written.
+/// The error of the operating system if reading a request or writing an answer fails.
 pub async fn serve(
     panes: &dyn Panes,
     version: &str,
@@ -46,10 +46,10 @@ pub async fn serve(
     Ok(())
 }
 
-/// A line of the input.
+/// One line of the input.
 enum Line {
     Whole(Vec<u8>),
-    /// Passed over to its end.
+    /// The line was too long and was skipped to its end.
     TooLong,
 }
 
@@ -65,6 +65,7 @@ fn next_line(input: &mut (dyn BufRead + Send)) -> io::Result<Option<Line>> {
             (0, _, false) | (_, true, false) => return Ok(Some(Line::Whole(line))),
             (0, _, true) | (_, true, true) => return Ok(Some(Line::TooLong)),
             (_, false, _) => {
+                // Drop the rest of a long line instead of storing it, so memory use stays limited.
                 is_too_long = is_too_long || line.len() >= LINE_BYTES;
                 if is_too_long {
                     line.clear();
@@ -74,7 +75,7 @@ fn next_line(input: &mut (dyn BufRead + Send)) -> io::Result<Option<Line>> {
     }
 }
 
-/// The id and what is asked, each as far as the line tells it.
+/// Parses the id and the operation of a request, each if the line contains it.
 fn request(line: &[u8]) -> (Option<u64>, Result<Op, Refusal>) {
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
@@ -93,6 +94,7 @@ fn request(line: &[u8]) -> (Option<u64>, Result<Op, Refusal>) {
     };
     let op = serde_json::from_value(value).map_err(|error| {
         let said = error.to_string();
+        // serde has no error kind for an unknown variant, so compare the text.
         let code =
             if said.starts_with("unknown variant") { code::UNKNOWN_OP } else { code::BAD_REQUEST };
         Refusal::new(code, said)

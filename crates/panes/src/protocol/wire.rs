@@ -1,6 +1,6 @@
-//! What the lines of the pane protocol hold (`docs/pane-protocol.md`).
+//! The content of the pane protocol's lines (`docs/pane-protocol.md`).
 //!
-//! Unknown fields are passed over on both sides, so that either can be newer.
+//! Both sides ignore unknown fields, so that either side can be newer.
 
 use std::path::PathBuf;
 
@@ -12,56 +12,58 @@ use crate::{NewPane, PaneError, PaneId, PaneState, StartedPane, TagError};
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// The most bytes of a line, its line break included. A launch with all its variables fits.
+/// Maximum length of a line in bytes, including its line break. A launch with all its variables
+/// fits.
 pub const LINE_BYTES: usize = 4 * 1024 * 1024;
 
-/// A request: an id the answer repeats, and what is asked.
+/// A request: an id, which the answer repeats, and the operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Request {
-    /// Any number; the answer has the same.
+    /// The request's number. The answer repeats it.
     pub id: u64,
-    /// What is asked.
+    /// The requested operation.
     #[serde(flatten)]
     pub op: Op,
 }
 
-/// What is asked.
+/// The requested operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
-    /// Who are you? The first request.
+    /// Asks the program for its name, version and capabilities. Always the first request.
     Hello {
-        /// The version the asker speaks.
+        /// The protocol version of the caller.
         protocol: u32,
     },
-    /// Start a program in a pane.
+    /// Starts a program in a pane.
     Start(Start),
-    /// How is the program in a pane?
+    /// Asks for the state of the program in a pane.
     Alive {
         /// The pane.
         pane: PaneId,
     },
-    /// What does a pane show? Needs [`Capability::Screen`].
+    /// Asks for the text on a pane's screen. Needs [`Capability::Screen`].
     Screen {
         /// The pane.
         pane: PaneId,
     },
-    /// Bring a hidden pane back. Needs [`Capability::Hide`].
+    /// Makes a hidden pane visible again. Needs [`Capability::Hide`].
     Show {
         /// The pane.
         pane: PaneId,
     },
-    /// Take a pane out of view. Needs [`Capability::Hide`].
+    /// Hides a pane. Needs [`Capability::Hide`].
     Hide {
         /// The pane.
         pane: PaneId,
     },
-    /// Which panes carry the tag, or, when it ends with `/`, one that begins with it? Needs [`Capability::List`].
+    /// Lists the panes that have the tag. If the tag ends with `/`, lists the panes whose tag
+    /// begins with it. Needs [`Capability::List`].
     List {
         /// The tag.
         tag: String,
     },
-    /// Close a pane, if it carries the tag; one that is gone is a success.
+    /// Closes a pane if it has the tag. Succeeds if the pane is already gone.
     Stop {
         /// The pane.
         pane: PaneId,
@@ -70,42 +72,42 @@ pub enum Op {
     },
 }
 
-/// What is to be started.
+/// A program to start in a pane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The program and its arguments.
     pub argv: Vec<String>,
     /// The folder.
     pub cwd: PathBuf,
-    /// Variables to set, by name.
+    /// The variables to set, by name.
     #[serde(default)]
     pub env: Map<String, Value>,
-    /// What the pane is called.
+    /// The title of the pane.
     #[serde(default)]
     pub title: String,
-    /// The colour of its border.
+    /// The color of the pane's border.
     #[serde(default)]
     pub color: Option<String>,
-    /// What the pane is tagged with.
+    /// The pane's tag.
     pub tag: String,
 }
 
-/// What a program can do beyond starting, telling and stopping.
+/// An ability of a pane program beyond starting, reporting the state and stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// It keeps the pane of a program that has ended, and tells its exit status.
+    /// The program keeps the pane of an ended program open and reports its exit status.
     Exit,
-    /// It reads the screen of a pane.
+    /// The program reads the screen of a pane.
     Screen,
-    /// It hides and shows panes.
+    /// The program hides and shows panes.
     Hide,
-    /// It finds panes by their tag.
+    /// The program finds panes by their tag.
     List,
 }
 
 impl Capability {
-    /// All of them.
+    /// All capabilities.
     pub const ALL: [Self; 4] = [Self::Exit, Self::Screen, Self::Hide, Self::List];
 }
 
@@ -118,7 +120,7 @@ pub struct Hello {
     pub name: String,
     /// The terminal's version.
     pub version: String,
-    /// What it can do; what we do not know is passed over.
+    /// The program's capabilities. Unknown ones are ignored.
     #[serde(default, deserialize_with = "known")]
     pub capabilities: Vec<Capability>,
 }
@@ -133,16 +135,16 @@ fn known<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Capabi
 pub struct Started {
     /// The pane.
     pub pane: PaneId,
-    /// The process of the argv itself.
+    /// The process number of the started program.
     #[serde(default)]
     pub pid: Option<u32>,
-    /// The session it is in.
+    /// The session that contains the pane.
     #[serde(default)]
     pub session: Option<String>,
-    /// The name of the window it is in.
+    /// The name of the window that contains the pane.
     #[serde(default)]
     pub window: Option<String>,
-    /// Whether it was split off a pane that was there.
+    /// Whether the pane was split from an existing pane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<bool>,
 }
@@ -151,15 +153,15 @@ pub struct Started {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Alive {
-    /// It runs.
+    /// The program runs.
     Running {
-        /// Its process.
+        /// Its process number.
         #[serde(default)]
         pid: Option<u32>,
     },
-    /// It ended, and the pane still shows its last screen.
+    /// The program ended. The pane still shows its last screen.
     Ended {
-        /// Its exit status, 128 plus the number for a signal.
+        /// Its exit status. For a signal, 128 plus the signal number.
         #[serde(default)]
         exit: Option<i32>,
     },
@@ -170,7 +172,7 @@ pub enum Alive {
 /// The answer to [`Op::Screen`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Screen {
-    /// What the pane shows, or showed last; null when it is gone.
+    /// The text on the pane's screen, or the last one shown. Null if the pane is gone.
     pub text: Option<String>,
 }
 
@@ -190,34 +192,34 @@ pub struct TaggedPane {
     pub tag: String,
 }
 
-/// Why a request was not done.
+/// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// One word, see [`code`].
+    /// A one-word code, see [`code`].
     pub code: String,
-    /// For people.
+    /// A message for people.
     pub message: String,
 }
 
-/// The codes of refusals.
+/// The codes used in refusals.
 pub mod code {
-    /// The line is no request, or a field of it cannot be used.
+    /// The line is not a request, or one of its fields is invalid.
     pub const BAD_REQUEST: &str = "bad_request";
-    /// There is no such op.
+    /// The operation is unknown.
     pub const UNKNOWN_OP: &str = "unknown_op";
-    /// This terminal cannot do that.
+    /// This terminal does not support the operation.
     pub const UNSUPPORTED: &str = "unsupported";
     /// There is no such pane.
     pub const GONE: &str = "gone";
-    /// The pane does not carry the tag.
+    /// The pane does not have the tag.
     pub const FOREIGN: &str = "foreign";
-    /// The terminal is not installed, or too old.
+    /// The terminal is not installed or is too old.
     pub const NOT_INSTALLED: &str = "not_installed";
-    /// The terminal refused, or failed.
+    /// The terminal refused or failed.
     pub const FAILED: &str = "failed";
 }
 
-/// The line of an answer, its line break included.
+/// Formats an answer as one line, including its line break.
 #[must_use]
 pub fn answer_line(id: Option<u64>, answer: Result<Value, Refusal>) -> String {
     let body = match answer {
@@ -230,7 +232,7 @@ pub fn answer_line(id: Option<u64>, answer: Result<Value, Refusal>) -> String {
 }
 
 impl Op {
-    /// What a program must be able to do for this.
+    /// Returns the capability that a program needs for this operation.
     #[must_use]
     pub fn needs(&self) -> Option<Capability> {
         match self {
@@ -241,7 +243,7 @@ impl Op {
         }
     }
 
-    /// Its name on the wire.
+    /// Returns the operation's name in the protocol.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -258,7 +260,7 @@ impl Op {
 }
 
 impl Start {
-    /// The request that starts that pane.
+    /// Builds the request that starts this pane.
     #[must_use]
     pub fn of(pane: &NewPane) -> Self {
         Self {
@@ -275,10 +277,10 @@ impl Start {
         }
     }
 
-    /// The pane that is asked for.
+    /// Converts the request into a new pane.
     ///
     /// # Errors
-    /// A refusal when a variable is no text or the tag none of ours.
+    /// A refusal if a variable is not a string or the tag is not a pitcrew tag.
     pub fn pane(self) -> Result<NewPane, Refusal> {
         let variable = |(name, value): (String, Value)| match value {
             Value::String(value) => Ok((name, value)),
@@ -296,7 +298,7 @@ impl Start {
 }
 
 impl Refusal {
-    /// A refusal with that code.
+    /// Creates a refusal with this code.
     #[must_use]
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into() }

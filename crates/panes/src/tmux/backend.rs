@@ -1,7 +1,8 @@
-//! Panes of a tmux server.
+//! The tmux backend: panes of a tmux server.
 //!
-//! A pane is made with a program that only waits, is given its tag and options, and is then respawned with its real
-//! argv: so nothing of that program's is missed, and a crash in between leaves a pane that ends by itself.
+//! A pane first runs a program that only waits. It gets its tag and options, and is then respawned
+//! with its real argv. So the real program never runs without them, and a crash in between leaves
+//! only a pane that ends by itself.
 
 use pitcrew_protocol::PaneHost;
 use std::path::PathBuf;
@@ -16,45 +17,50 @@ use super::stranded;
 use crate::launch::Launch;
 use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, PaneView, Panes, StartedPane};
 
-/// What waits in a session that has nothing to show yet, and how long: if we die meanwhile, it goes with it. Two words, so
-/// that tmux asks no shell.
+/// The program that waits in a new session, and for how long. If pitcrew ends in the meantime, the
+/// session ends with this program. There are two words, because tmux gives a single word to a
+/// shell.
 const HOLDING: [&str; 2] = ["sleep", "60"];
 
-/// The session hidden panes are in.
+/// The session that contains hidden panes.
 const HIDDEN: &str = "pitcrew-hidden";
 
-/// The size of a session nobody looks at yet; the first who attaches brings another.
+/// The size of a session that no terminal is attached to. The first attached terminal changes it.
 const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
 
-/// The most bytes of a call; tmux's message holds 16 KiB, headers and all.
+/// Maximum size of one call in bytes. A tmux message holds 16 KiB including its headers.
 const CALL_BYTES: usize = 12 * 1024;
 
-/// How often a place is chosen anew when another process changed it under us.
+/// How often a new place is chosen after another process has changed the layout in the meantime.
 const TRIES: usize = 4;
 
-/// What makes tmux look after its children. It can miss the end of one (seen with 3.3a, one time in fifty), and tells its
-/// status only when the next one ends; so one is made.
+/// A command that makes tmux check for ended child processes. tmux can miss the end of one (seen
+/// with 3.3a, once in fifty times) and then reports its status only when the next one ends. So this
+/// command starts one that ends at once.
 const NUDGE: [&str; 2] = ["run-shell", "true"];
 
-/// How often that is tried: a process that is still on its way out takes a moment.
+/// Maximum number of such checks. A process that is just ending needs a moment.
 const NUDGES: usize = 3;
 
-/// Which tmux, and where in it.
+/// The options of the tmux backend.
 #[derive(Clone, Debug)]
 pub struct TmuxOptions {
     /// The tmux program.
     pub program: PathBuf,
-    /// The server's socket; none is the server we are in, else the user's default one.
+    /// The server's socket. `None` means the server that this process runs in, or else the user's
+    /// default server.
     pub socket: Option<PathBuf>,
-    /// What a server that is started reads instead of the user's configuration.
+    /// The configuration file for a newly started server, instead of the user's own.
     pub config: Option<PathBuf>,
-    /// The lead's own pane (`$TMUX_PANE`), when we are inside tmux.
+    /// The lead's own pane (`$TMUX_PANE`), if this process runs inside tmux.
     pub beside: Option<PaneId>,
-    /// The session of our own when we are not inside tmux; it is made, detached, when it is first needed.
+    /// The session that pitcrew creates if this process does not run inside tmux. It is created
+    /// detached when it is first needed.
     pub session: String,
-    /// The command that takes a launch file (`pitcrew pane-exec`), at least two words with the file.
+    /// The command that starts a program from a launch file (`pitcrew pane-exec`). With the file it
+    /// has at least two words.
     pub launcher: Vec<String>,
-    /// The folder launch files are written in.
+    /// The folder in which launch files are created.
     pub temporary: PathBuf,
 }
 
@@ -66,15 +72,17 @@ pub struct Tmux {
     session: String,
     launcher: Vec<String>,
     temporary: PathBuf,
-    /// What changes a layout takes turns, for each chooses its place by what it saw.
+    /// Operations that change a layout run one at a time, because each chooses a place from the
+    /// layout that it has read.
     turn: Semaphore,
 }
 
 impl Tmux {
-    /// Panes by these options; nothing is started yet.
+    /// Creates the backend. Starts nothing yet.
     #[must_use]
     pub fn new(options: TmuxOptions) -> Self {
         let TmuxOptions { program, socket, config, beside, session, launcher, temporary } = options;
+        // tmux gives other characters, such as `:` and `.`, a meaning in targets.
         let keep =
             |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let client = Client::new(program, socket, config);
@@ -82,7 +90,7 @@ impl Tmux {
         Self { client, beside, session, launcher, temporary, turn: Semaphore::new(1) }
     }
 
-    /// The version of tmux.
+    /// Returns the version of tmux.
     ///
     /// # Errors
     /// [`PaneError::Missing`] or [`PaneError::TooOld`].
@@ -91,7 +99,7 @@ impl Tmux {
     }
 
     async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
+        // The semaphore is never closed, so `acquire` cannot fail.
         self.turn.acquire().await.ok()
     }
 
@@ -107,7 +115,7 @@ impl Tmux {
         Ok(self.panes().await?.into_iter().find(|it| it.pane == *pane))
     }
 
-    /// Makes a pane that waits, where there is room for it.
+    /// Creates a pane with the waiting program, at a place with enough room.
     async fn hold(&self, pane: &NewPane) -> Result<Held, PaneError> {
         let mut tries = TRIES;
         loop {
@@ -116,7 +124,7 @@ impl Tmux {
             let place = place::next(&panes, self.beside.as_ref(), &self.session);
             match self.client.call(&self.holding(&place, pane), Some(&pane.cwd)).await {
                 Ok(output) => return Held::read(&output, &place),
-                // Another process was faster; what it made is seen at the next look.
+                // Another process changed the layout first. The next attempt reads the new layout.
                 Err(error) if tries > 0 && is_raced(&error) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -152,15 +160,17 @@ impl Tmux {
         commands
     }
 
-    /// The commands that turn a waiting pane into the one asked for.
+    /// Returns the commands that turn a waiting pane into the requested one.
     fn dressing(&self, held: &Held, pane: &NewPane, start: Words) -> Vec<Words> {
         let id = held.pane.0.as_str();
         let option = |name: &str, value: &str| words(["set-option", "-p", "-t", id, name, value]);
         let mut commands = vec![
             option("@pitcrew", &pane.tag.to_string()),
             option("@pitcrew-title", &pane.title),
+            // Keep the pane after its program ends, so that its exit status and last screen can be
+            // read.
             option("remain-on-exit", "on"),
-            // What a format inserts is not expanded again.
+            // tmux does not expand the inserted title again, so a title cannot contain a format.
             words(["select-pane", "-t", id, "-T", "#{@pitcrew-title}"]),
         ];
         if let Some(color) = pane.color.as_deref().and_then(tmux_color) {
@@ -198,7 +208,8 @@ impl Tmux {
         };
         let mut commands = self.dressing(held, pane, respawn(&pane.argv, &pane.env));
         let mut file = None;
-        // tmux gives a single word to a shell, and every user of the machine can read the arguments of its client.
+        // Use a launch file in two cases: tmux gives a single word to a shell, and every user of
+        // the machine can read the arguments of the tmux client, so they must not contain secrets.
         let is_open = pane.argv.len() > 1 && !pane.env.iter().any(|(name, _)| is_secret(name));
         if !is_open || message_bytes(&commands) > CALL_BYTES {
             let (argv, path) = self.by_file(pane)?;
@@ -207,14 +218,15 @@ impl Tmux {
         }
         let answered = self.client.call(&commands, None).await;
         if let (Err(_), Some(path)) = (&answered, &file) {
-            // Nobody is going to take it; when it was taken nevertheless, there is nothing to delete.
+            // The launch file is no longer needed. If the program has already read it, there is
+            // nothing to delete.
             let _ = std::fs::remove_file(path);
         }
         let output = answered?;
         Ok(answers(&output).last().and_then(|fields| fields.first()?.parse().ok()))
     }
 
-    /// Writes the launch to a file, and returns the argv that takes it with the file's path.
+    /// Writes the launch to a file. Returns the argv that starts it, and the file's path.
     fn by_file(&self, pane: &NewPane) -> Result<(Vec<String>, PathBuf), PaneError> {
         let path = Launch::of(pane).write(&self.temporary).map_err(|source| PaneError::Io {
             action: "write a launch file in",
@@ -226,7 +238,8 @@ impl Tmux {
         Ok((argv, path))
     }
 
-    /// The command that lays out a window anew when `without` has left it; none when it is not ours to lay out.
+    /// Returns the command that rearranges a window after the pane `without` leaves it. Returns
+    /// `None` if pitcrew may not rearrange this window.
     fn laid_out(&self, panes: &[Listed], without: &Listed) -> Option<Words> {
         let mut inside = place::inside(panes, &without.session, &without.window);
         inside.retain(|it| it.pane != without.pane);
@@ -234,19 +247,21 @@ impl Tmux {
         (inside.len() > 1).then(|| words(["select-layout", "-t", &without.window, layout.as_str()]))
     }
 
-    /// Finds a pane that may be moved.
+    /// Finds a pane that pitcrew may move.
     async fn movable(&self, pane: &PaneId) -> Result<(Listed, Vec<Listed>), PaneError> {
         let panes = self.panes().await?;
         let Some(found) = panes.iter().find(|it| it.pane == *pane).cloned() else {
             return Err(PaneError::Gone { pane: pane.clone() });
         };
+        // A pane without a tag belongs to the user and must not be moved.
         if found.tag.is_none() {
             return Err(PaneError::Foreign { pane: pane.clone(), tag: "of pitcrew".to_owned() });
         }
         Ok((found, panes))
     }
 
-    /// Moves a pane into a window of its own in the session of that name, which is made when it is not there.
+    /// Moves a pane into its own window in the session with this name. Creates the session if it
+    /// does not exist.
     async fn move_out(
         &self,
         pane: &Listed,
@@ -276,6 +291,7 @@ impl Tmux {
         };
         commands.push(words(["break-pane", "-d", "-n", name, "-s", &pane.pane.0, "-t", &target]));
         commands.extend(titled(&pane.pane.0));
+        // A session needs a first window. Remove it after the moved pane has its own.
         commands.extend(placeholder.map(|window| words(["kill-window", "-t", &window])));
         commands.extend(self.laid_out(panes, pane));
         self.client.call(&commands, None).await?;
@@ -306,7 +322,8 @@ impl Panes for Tmux {
                 is_split: Some(held.layout.is_some()),
             }),
             Err(error) => {
-                // Made a moment ago and never used; were it to stay, it would end by itself.
+                // Pitcrew has just created this pane and never used it. If this call fails, the
+                // pane ends by itself.
                 let _ = self.client.call(&[words(["kill-pane", "-t", &held.pane.0])], None).await;
                 Err(error)
             }
@@ -324,7 +341,7 @@ impl Panes for Tmux {
             }
         }
         let Some(found) = found else { return Ok(PaneState::Gone) };
-        // One that closed its terminal may go on without it.
+        // A program that closed its terminal may still be running.
         let lasting = found.ending.filter(|pid| is_there(*pid));
         Ok(lasting.map_or(found.state, |pid| PaneState::Running { pid: Some(pid) }))
     }
@@ -333,7 +350,8 @@ impl Panes for Tmux {
         let Some(found) = self.pane(pane).await? else { return Ok(None) };
         let mut capture = words(["capture-pane", "-p", "-t", &pane.0]);
         if matches!(found.state, PaneState::Ended { .. }) {
-            // Its last line says that it is dead; for that it was scrolled by one.
+            // tmux scrolls the screen by one line to write that the pane is dead, so read one line
+            // more.
             capture.extend(words(["-S", "-1"]));
         }
         match self.client.call(&[capture], None).await {
@@ -407,7 +425,8 @@ impl Panes for Tmux {
         if !found.tag.as_ref().is_some_and(|its| tag.covers(its)) {
             return Err(PaneError::Foreign { pane: pane.clone(), tag: tag.to_string() });
         }
-        // A server started meanwhile numbers its panes from 0: the tag is looked at once more, by tmux itself.
+        // If the server was restarted, its pane ids start from 0 again. So tmux itself checks the
+        // tag once more before it closes the pane.
         let kill = format!("kill-pane -t {pane}");
         let mut commands =
             vec![words(["if-shell", "-F", "-t", &pane.0, &listing::is_of(tag), &kill])];
@@ -420,6 +439,7 @@ impl Panes for Tmux {
     }
 
     async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError> {
+        // A tmux client of a dead process may still create a pane with this tag.
         stranded::settle(self.client.program(), tag).await;
         let panes = self.panes().await?;
         let ours = panes
@@ -432,14 +452,14 @@ impl Panes for Tmux {
     }
 }
 
-/// A pane that waits to become the one asked for.
+/// A pane in which the waiting program still runs.
 #[derive(Debug)]
 struct Held {
     pane: PaneId,
     window: String,
     window_name: String,
     session: String,
-    /// How the window is laid out that it was split into; none in a new window.
+    /// The layout of the window that was split. `None` for a new window.
     layout: Option<place::Layout>,
     is_window_ours: bool,
 }
@@ -470,18 +490,19 @@ impl Held {
     }
 }
 
-/// The command that keeps a session that nobody is attached to, whatever the user's configuration says.
+/// Returns the command that keeps a session without attached terminals open, whatever the user's
+/// configuration says.
 fn kept(session: &str) -> Words {
     words(["set-option", "-t", &format!("={session}:"), "destroy-unattached", "off"])
 }
 
-/// The commands that show who is who in a window of our own.
+/// Returns the commands that show each pane's title in a window that pitcrew created.
 fn titled(pane: &str) -> [Words; 2] {
     let option = |name: &str, value: &str| words(["set-option", "-w", "-t", pane, name, value]);
     [option("pane-border-status", "top"), option("pane-border-format", " #{q/e:@pitcrew-title} ")]
 }
 
-/// Whether a variable of that name usually holds what nobody else may read.
+/// Returns true if a variable with this name usually contains a secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL", "HEADER"]
@@ -489,7 +510,8 @@ fn is_secret(name: &str) -> bool {
         .any(|word| name.contains(word))
 }
 
-/// Whether a place was taken, filled or closed between our look and our step.
+/// Returns true if the chosen place was taken, filled or closed between reading the layout and
+/// using it.
 fn is_raced(error: &CallError) -> bool {
     let texts = ["duplicate session", "no space for new pane", "can't find", "create pane failed"];
     matches!(error, CallError::NoServer) || texts.iter().any(|text| error.says(text))
@@ -500,7 +522,7 @@ fn is_there(pid: u32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
-/// tmux's name for a colour of the wire.
+/// Returns tmux's name for a color of the protocol.
 fn tmux_color(color: &str) -> Option<&'static str> {
     Some(match color {
         "blue" => "blue",

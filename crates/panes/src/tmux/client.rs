@@ -1,6 +1,6 @@
-//! Runs tmux commands: how arguments arrive as they are, and what an answer or a failure is.
+//! Runs tmux commands. Passes arguments unchanged and separates answers from failures.
 //!
-//! What the commands do is `backend`'s.
+//! The module `backend` decides which commands to run.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,19 +15,21 @@ use crate::PaneError;
 use crate::pane::complaint;
 use pitcrew_process::job::outlives_variable;
 
-/// How long one call may take. A server that is being started first reads its configuration, which may run programs.
+/// Time limit of one call. A newly started server first reads its configuration, which may run
+/// programs.
 pub(super) const CALL_TIME: Duration = Duration::from_secs(30);
 
-/// What is needed, for the message.
+/// The required program and version, for the error message.
 const NEEDED: &str = "tmux 3.2 or later";
 
-/// The oldest version: filters in `list-panes` came with it.
+/// The oldest supported version. It was the first with filters in `list-panes`.
 const OLDEST: (u32, u32) = (3, 2);
 
-/// The word an answer of ours starts with, so that the output of a user's hooks is never taken for it.
+/// The first word of each answer line that pitcrew requests. It distinguishes answers from the
+/// output of the user's hooks.
 pub(super) const MARK: &str = "pitcrew";
 
-/// The tmux program and its server.
+/// The tmux program and the server it talks to.
 #[derive(Debug)]
 pub(super) struct Client {
     program: PathBuf,
@@ -39,16 +41,16 @@ pub(super) struct Client {
 /// One tmux command with its arguments.
 pub(super) type Words = Vec<String>;
 
-/// Why a call failed.
+/// Why a tmux call failed.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// There is no server, so there are no panes.
+    /// No server is running, so there are no panes.
     NoServer,
-    /// Something else.
+    /// Any other error.
     Failed(PaneError),
 }
 
-/// Makes a command of its words.
+/// Builds a command from its words.
 pub(super) fn words<const N: usize>(words: [&str; N]) -> Words {
     words.map(str::to_owned).to_vec()
 }
@@ -62,12 +64,12 @@ impl Client {
         &self.program
     }
 
-    /// The server's socket, when it is not the default one.
+    /// Returns the server's socket if it is not the default one.
     pub(super) fn socket(&self) -> Option<String> {
         self.socket.as_ref().map(|socket| socket.display().to_string())
     }
 
-    /// The version as tmux tells it, such as `3.3a`.
+    /// Returns the version as tmux prints it, such as `3.3a`.
     ///
     /// # Errors
     /// [`PaneError::Missing`] or [`PaneError::TooOld`].
@@ -85,8 +87,8 @@ impl Client {
         version.await.map(String::as_str)
     }
 
-    /// Runs commands one after the other, in `cwd` when given, and returns what they printed. The first that fails ends
-    /// it. Between them the server does nothing else.
+    /// Runs commands in sequence, in `cwd` if given, and returns their output. Stops at the first
+    /// command that fails. The server does nothing else between them.
     pub(super) async fn call(
         &self,
         commands: &[Words],
@@ -94,7 +96,7 @@ impl Client {
     ) -> Result<String, CallError> {
         self.version().await.map_err(CallError::Failed)?;
         let mut command = Command::new(&self.program);
-        // Output is not made ASCII, whatever the locale.
+        // `-u` keeps tmux from reducing its output to ASCII, whatever the locale is.
         command.arg("-u");
         if let Some(socket) = &self.socket {
             command.arg("-S").arg(socket).env_remove("TMUX");
@@ -102,9 +104,11 @@ impl Client {
         if let Some(config) = &self.config {
             command.arg("-f").arg(config);
         }
+        // Without this, tmux would use the lead's pane as the default target.
         command.args(arguments(commands)).env_remove("TMUX_PANE");
         if let Some(cwd) = cwd {
-            // A command client's folder is that of the panes it makes, as it stands; `-c` would expand formats in it.
+            // New panes start in the client's folder. `-c` is not used, because tmux would expand
+            // formats in the path.
             command.current_dir(cwd).env("PWD", cwd);
         }
         let told = told(commands);
@@ -124,7 +128,7 @@ impl Client {
         command: &mut Command,
         told: &str,
     ) -> Result<std::process::Output, PaneError> {
-        // A group of its own: the user's Ctrl-C is not for it.
+        // Use a separate process group, so that the user's Ctrl-C does not stop the client.
         command
             .stdin(Stdio::null())
             .kill_on_drop(true)
@@ -155,18 +159,18 @@ impl From<CallError> for PaneError {
 }
 
 impl CallError {
-    /// Whether tmux said so.
+    /// Returns true if tmux printed this text as an error.
     pub(super) fn says(&self, text: &str) -> bool {
         matches!(self, Self::Failed(PaneError::Command { stderr, .. }) if stderr.contains(text))
     }
 }
 
-/// How many bytes the commands take in tmux's message to its server.
+/// Returns the size of the commands in bytes in tmux's message to its server.
 pub(super) fn message_bytes(commands: &[Words]) -> usize {
     arguments(commands).iter().map(|argument| argument.len() + 1).sum()
 }
 
-/// The answers that start with our mark, split at tabs.
+/// Returns the answer lines that start with pitcrew's mark, split at tabs.
 pub(super) fn answers(output: &str) -> impl Iterator<Item = Vec<&str>> {
     output
         .lines()
@@ -174,7 +178,8 @@ pub(super) fn answers(output: &str) -> impl Iterator<Item = Vec<&str>> {
         .map(|line| line.split('\t').collect())
 }
 
-/// The argument list of several commands. tmux ends a command at an argument that ends with `;`, unless that is escaped.
+/// Builds the argument list of several commands. tmux ends a command at an argument that ends with
+/// an unescaped `;`.
 fn arguments(commands: &[Words]) -> Vec<OsString> {
     let mut arguments = Vec::new();
     for (n, command) in commands.iter().enumerate() {
@@ -189,7 +194,8 @@ fn arguments(commands: &[Words]) -> Vec<OsString> {
     arguments
 }
 
-/// The commands as an error names them: without arguments, which may hold keys.
+/// Returns the command names for an error message. Arguments are left out, because they may contain
+/// keys.
 fn told(commands: &[Words]) -> String {
     let names: Vec<&str> =
         commands.iter().filter_map(|words| words.first().map(String::as_str)).collect();
@@ -200,7 +206,7 @@ fn is_no_server(stderr: &str) -> bool {
     let is_refused = |said: &str| {
         said.contains("No such file or directory") || said.contains("Connection refused")
     };
-    // A server that is about to end has no session left, and so no current target.
+    // A server that is about to end has no sessions left, so it reports no current target.
     stderr.starts_with("no server running on")
         || stderr.starts_with("server exited")
         || stderr.starts_with("lost server")
@@ -208,7 +214,8 @@ fn is_no_server(stderr: &str) -> bool {
         || (stderr.starts_with("error connecting to") && is_refused(stderr))
 }
 
-/// The release in what `tmux -V` prints; none for a build from the repository, which is newer than any we know.
+/// Parses the version in the output of `tmux -V`. Returns `None` for a build from the repository,
+/// which is newer than all known releases.
 fn release(said: &str) -> Option<(u32, u32)> {
     let number = said.strip_prefix("tmux ")?;
     let number = number.strip_prefix("next-").unwrap_or(number);

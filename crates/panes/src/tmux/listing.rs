@@ -1,9 +1,9 @@
-//! What panes there are: one `list-panes` in our own format, parsed.
+//! Lists all panes with one `list-panes` command in pitcrew's own format, and parses the output.
 
 use super::client::{MARK, Words, answers, words};
 use crate::{PaneId, PaneState, PaneTag};
 
-/// The fields of [`Listed`], in order.
+/// The tmux formats for the fields of [`Listed`], in order.
 const FIELDS: [&str; 16] = [
     "session_id",
     "session_name",
@@ -20,21 +20,23 @@ const FIELDS: [&str; 16] = [
     "pane_dead_signal",
     "pane_pid",
     "pane_dead_time",
-    // Of a pane that is being made, and has no option yet, the command that holds it; of others nothing.
+    // For a pane that is being created and has no options yet: its command, which contains the tag.
+    // Empty for other panes.
     "?#{m:env*PITCREW_PANE=*@*,#{pane_start_command}},#{pane_start_command},",
 ];
 
-/// The variable in the command of a pane that is being made, in which its tag stands: a pane has its command from its first
-/// moment, its options a moment later.
+/// The variable that holds the tag in the command of a pane that is being created. A pane has its
+/// command from the start, but its options only a moment later.
 const HELD_FOR: &str = "PITCREW_PANE";
 
-/// What waits in a pane that is being made for `tag`, and how long: if we die meanwhile, the pane goes with it. Several
-/// words, so that tmux asks no shell.
+/// Returns the program that waits in a pane that is being created for `tag`. If pitcrew ends in the
+/// meantime, the pane ends with this program. There are several words, because tmux gives a single
+/// word to a shell.
 pub(super) fn holding(tag: &PaneTag) -> Words {
     words(["env", &format!("{HELD_FOR}={tag}@"), "sleep", "60"])
 }
 
-/// A format that is true in a pane that carries `tag`, or is held for it.
+/// Returns a tmux format that is true in a pane that has `tag` or is being created for it.
 pub(super) fn is_of(tag: &PaneTag) -> String {
     let (any, held) = if tag.agent.is_some() { ("", "@*") } else { ("*", "*@*") };
     format!(
@@ -42,39 +44,41 @@ pub(super) fn is_of(tag: &PaneTag) -> String {
     )
 }
 
-/// The tag that a pane is held for.
+/// Returns the tag for which a pane is being created.
 pub(super) fn held_for(command: &str) -> Option<PaneTag> {
     command.split_once(HELD_FOR)?.1.strip_prefix('=')?.split_once('@')?.0.parse().ok()
 }
 
-/// A pane of the server.
+/// One pane of the tmux server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) session: String,
     pub(super) session_name: String,
-    /// Whether a terminal shows the session.
+    /// Whether a terminal is attached to the session.
     pub(super) is_attached: bool,
     pub(super) window: String,
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) is_zoomed: bool,
-    /// The window's option, columns or a percentage.
+    /// The window's `main-pane-width` option, in columns or as a percentage.
     pub(super) main_width: String,
     pub(super) pane: PaneId,
-    /// Whose it is, when it is ours.
+    /// The tag, if it is a pitcrew pane.
     pub(super) tag: Option<PaneTag>,
     pub(super) state: PaneState,
-    /// The process of a pane whose terminal is closed, as long as tmux has not seen it end.
+    /// The process of a pane whose terminal is closed, until tmux has noticed the end of the
+    /// process.
     pub(super) ending: Option<u32>,
 }
 
-/// The command that lists every pane.
+/// Returns the command that lists all panes.
 pub(super) fn command() -> Words {
     let format: String = FIELDS.iter().map(|field| format!("\t#{{{field}}}")).collect();
     words(["list-panes", "-a", "-F", &format!("{MARK}{format}")])
 }
 
-/// The panes in what the command printed; a pane that is linked into several sessions is listed once in each.
+/// Parses the output of the list command. A pane that is linked into several sessions appears once
+/// for each session.
 pub(super) fn parse(output: &str) -> Vec<Listed> {
     answers(output).filter_map(|fields| listed(&fields)).collect()
 }
@@ -98,6 +102,7 @@ fn listed(fields: &[&str]) -> Option<Listed> {
         time,
         held,
     ] = <[&str; FIELDS.len()]>::try_from(fields).ok()?;
+    // tmux reports a signal separately from an exit status. Shells report 128 plus the number.
     let by_signal = || signal.parse().ok().map(|number: i32| 128 + number);
     let exit = status.parse().ok().or_else(by_signal);
     let is_dead = dead == "1";

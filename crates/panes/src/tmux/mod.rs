@@ -1,7 +1,7 @@
-//! tmux, by plain commands and formats; no key is ever sent.
+//! The tmux backend. It uses only commands and formats, and never sends keys.
 //!
-//! `client` runs commands and tells what went wrong, `place` decides where a pane goes, `stranded`
-//! knows of calls whose caller died, and `backend` puts all together.
+//! `client` runs commands and reports errors, `place` chooses where a pane is placed, `stranded`
+//! waits for calls of callers that have died, and `backend` combines them.
 
 mod backend;
 mod client;

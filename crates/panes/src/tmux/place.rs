@@ -1,29 +1,32 @@
-//! Where a pane goes, so that every pane stays large enough to read.
+//! Chooses the place of a new pane so that every pane stays large enough to read.
 //!
-//! Beside the lead while its window holds nobody's panes but the lead's and ours: main-vertical, the lead to the left.
-//! Otherwise in a window of our own, tiled: in the user's session when we are inside tmux, so that a layout of the
-//! user's, and a zoomed pane, is never rearranged. When one more would make them too small, a further window is opened.
+//! If the lead's window contains only the lead's pane and pitcrew's panes, the new pane goes there.
+//! The layout is then main-vertical, with the lead on the left. Otherwise it goes into a separate
+//! tiled window, inside the user's session if pitcrew runs inside tmux. So a layout of the user's
+//! or a zoomed pane is never rearranged. If the panes would become too small, another window is
+//! opened.
 
 use super::listing::Listed;
 use crate::PaneId;
 
-/// A pane narrower than this is not readable: a line of a program's text breaks twice.
+/// Minimum width of a pane in columns. In a narrower one, a line of a program's text wraps twice.
 const MIN_COLUMNS: u32 = 50;
 
-/// A pane lower than this is not readable: a prompt, a question and its context do not fit.
+/// Minimum height of a pane in rows. A lower one has no room for a prompt, a question and its
+/// context.
 const MIN_ROWS: u32 = 8;
 
-/// How the panes of a window lie.
+/// The layout of the panes in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// The lead to the left, the others below each other to the right.
+    /// The lead is on the left. The other panes are on the right, one below another.
     MainVertical,
-    /// In rows and columns of one size.
+    /// Rows and columns of equal size.
     Tiled,
 }
 
 impl Layout {
-    /// tmux's name for it.
+    /// Returns tmux's name of the layout.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::MainVertical => "main-vertical",
@@ -32,18 +35,19 @@ impl Layout {
     }
 }
 
-/// Where a pane goes.
+/// The place of a new pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Into a window there is, split off a pane of it.
+    /// In an existing window, split from one of its panes.
     Split { pane: PaneId, layout: Layout },
-    /// Into a new window of a session there is.
+    /// In a new window of an existing session.
     Window { session: String },
-    /// Into the first window of a new session.
+    /// In the first window of a new session.
     Session,
 }
 
-/// Decides where the next pane goes: beside that pane while it is there, else in the session of that name.
+/// Chooses the place of the next pane: near the pane `beside` if that exists, or else in the
+/// session named `session`.
 pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> Place {
     let lead = beside.and_then(|pane| panes.iter().find(|it| it.pane == *pane));
     let Some(session) = lead.or_else(|| panes.iter().find(|it| it.session_name == session)) else {
@@ -55,11 +59,12 @@ pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> 
             windows.push(&pane.window);
         }
     }
-    // The lead's own window first.
+    // Try the lead's own window first.
     windows.sort_by_key(|window| lead.is_none_or(|lead| lead.window != *window));
     let free = windows.into_iter().find_map(|window| {
         let inside = inside(panes, &session.session, window);
         let layout = layout(&inside, beside)?;
+        // Split the last pane, so that the new one comes after the others.
         let last = inside.last()?;
         is_readable(last, layout, inside.len() + 1)
             .then(|| Place::Split { pane: last.pane.clone(), layout })
@@ -67,7 +72,8 @@ pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> 
     free.unwrap_or_else(|| Place::Window { session: session.session.clone() })
 }
 
-/// How a window of those panes is laid out by us; not at all when it holds panes of the user's, or one is zoomed.
+/// Returns pitcrew's layout for a window with these panes. Returns `None` if the window contains a
+/// pane of the user's or a zoomed pane.
 pub(super) fn layout(inside: &[&Listed], beside: Option<&PaneId>) -> Option<Layout> {
     let is_lead = |pane: &Listed| Some(&pane.pane) == beside;
     if inside.iter().any(|pane| pane.is_zoomed || !(is_lead(pane) || pane.tag.is_some())) {
@@ -76,12 +82,12 @@ pub(super) fn layout(inside: &[&Listed], beside: Option<&PaneId>) -> Option<Layo
     Some(if inside.iter().any(|pane| is_lead(pane)) { Layout::MainVertical } else { Layout::Tiled })
 }
 
-/// The panes of a window, once each.
+/// Returns the panes of a window, each once.
 pub(super) fn inside<'a>(panes: &'a [Listed], session: &str, window: &str) -> Vec<&'a Listed> {
     panes.iter().filter(|it| it.session == session && it.window == window).collect()
 }
 
-/// Whether each of `count` panes would be large enough, by tmux's own arithmetic.
+/// Returns true if each of `count` panes would be large enough. Uses the same arithmetic as tmux.
 fn is_readable(window: &Listed, layout: Layout, count: usize) -> bool {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     let (columns, rows) = match layout {
@@ -90,14 +96,14 @@ fn is_readable(window: &Listed, layout: Layout, count: usize) -> bool {
         }
         Layout::Tiled => {
             let (across, down) = grid(count);
-            // The titles take a line.
+            // The titles need one line.
             (each(window.width, across), each(window.height.saturating_sub(1), down))
         }
     };
     columns >= MIN_COLUMNS && rows >= MIN_ROWS
 }
 
-/// The width of the main pane by the window's own option.
+/// Returns the width of the main pane from the window's option.
 fn main_width(window: &Listed) -> u32 {
     let option = &window.main_width;
     match option.strip_suffix('%') {
@@ -106,12 +112,12 @@ fn main_width(window: &Listed) -> u32 {
     }
 }
 
-/// How long each of `count` panes in a row is, with a line between them.
+/// Returns the length of each of `count` panes in a row, with a separator line between them.
 fn each(length: u32, count: u32) -> u32 {
     length.saturating_sub(count.saturating_sub(1)) / count.max(1)
 }
 
-/// Columns and rows of a tiled window.
+/// Returns the number of columns and rows of a tiled window.
 fn grid(count: u32) -> (u32, u32) {
     let (mut columns, mut rows) = (1_u32, 1_u32);
     while columns.saturating_mul(rows) < count {

@@ -1,4 +1,5 @@
-//! Calls whose caller died: its tmux client goes on without it, and the pane that it asks for comes a moment later.
+//! Handles tmux calls whose calling process has died. Their tmux client continues, so the pane they
+//! ask for appears a moment later.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,8 @@ use super::listing::held_for;
 use crate::PaneTag;
 use pitcrew_process::identity::{Entry, ProcessIdentity};
 
-/// Waits until no client that another process has left behind asks for anything with `tag`, but no longer than a call may
-/// take. What it asked for is done then, or never will be.
+/// Waits until no tmux client of a dead process works for `tag` any more, at most for the time
+/// limit of a call. After that, such a client has done its work or never will.
 pub(super) async fn settle(program: &Path, tag: &PaneTag) {
     let settled = async {
         loop {
@@ -26,7 +27,7 @@ pub(super) async fn settle(program: &Path, tag: &PaneTag) {
     }
 }
 
-/// Read away from the async threads, as it walks the whole process table.
+/// Reads on a blocking thread, because it reads the whole process table.
 async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
     let (program, tag): (PathBuf, PaneTag) = (program.to_owned(), tag.clone());
     let found = tokio::task::spawn_blocking(move || {
@@ -36,8 +37,8 @@ async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
     found.await.unwrap_or_default()
 }
 
-/// Our own clients are waited for where they are called. A server has the words of the client that started it, and leads a
-/// session of its own.
+/// Excludes this process's own clients, because their callers wait for them. Also excludes servers:
+/// a server has the same arguments as the client that started it, but leads its own session.
 fn is_stranded(entry: &Entry, program: &Path, tag: &PaneTag) -> bool {
     if entry.parent == std::process::id() || entry.session == entry.identity.pid {
         return false;

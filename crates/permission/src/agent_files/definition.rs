@@ -1,4 +1,5 @@
-//! One agent definition: a Markdown file whose front matter says who, and whose body is the prompt.
+//! An agent definition: a Markdown file. Its front matter describes the agent and its body is the
+//! system prompt.
 
 use pitcrew_protocol::{PermissionMode, Program};
 use std::path::{Path, PathBuf};
@@ -8,62 +9,62 @@ use serde_json::{Map, Value};
 
 use pitcrew_process::given_file::Refused;
 
-/// A kind of agent that can be spawned.
+/// A type of agent that can be spawned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentDefinition {
-    /// The name it is spawned by.
+    /// The name of the agent type, used to spawn it.
     pub name: String,
-    /// When to use it, for the model that spawns.
+    /// When to use this agent type. The model that spawns agents reads this text.
     pub description: String,
-    /// The tools it has; None for all.
+    /// The tools the agent has. `None` means all tools.
     pub tools: Option<Vec<String>>,
-    /// The tools it does not have, whatever else it has.
+    /// The tools the agent does not have, even if `tools` names them.
     pub disallowed_tools: Vec<String>,
-    /// The model it runs on; None for the spawner's.
+    /// The model it runs on. `None` means the spawner's model.
     pub model: Option<String>,
-    /// The mode it starts in; None for the spawner's.
+    /// The permission mode it starts in. `None` means the spawner's mode.
     pub permission_mode: Option<PermissionMode>,
-    /// The color it is shown in.
+    /// The color in which it is displayed.
     pub color: Option<String>,
-    /// What runs it; None for what the run says.
+    /// The program that runs the agent. `None` means the default of the run.
     pub program: Option<Program>,
     /// Its system prompt.
     pub prompt: String,
-    /// Where it was found.
+    /// Where the definition was found.
     pub origin: Origin,
-    /// The rest of its front matter.
+    /// All other fields of its front matter.
     pub other: Map<String, Value>,
 }
 
 /// Where a definition comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Part of pitcrew.
+    /// Built into pitcrew.
     BuiltIn,
-    /// A file of the user's.
+    /// A file of the user.
     User(PathBuf),
-    /// A file of the project's.
+    /// A file of the project.
     Project(PathBuf),
 }
 
-/// Says which definition file cannot be used.
+/// The error for a definition file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the agent definition {}", path.display())]
 pub struct DefinitionError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     #[source]
     pub fault: DefinitionFault,
 }
 
-/// What can be wrong with a definition file.
+/// The possible problems of a definition file.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionFault {
-    /// The file or its folder cannot be read, or is none that is read.
+    /// The file or its folder cannot be read, or is of a type that pitcrew does not read.
     #[error(transparent)]
     Read(#[from] Refused),
-    /// The folder has more files than any honest one.
+    /// The folder has more files than the limit.
     #[error("it has more than {0} definitions, and the rest is left out")]
     TooMany(usize),
     /// The file does not begin with front matter between two lines of `---`.
@@ -72,10 +73,10 @@ pub enum DefinitionFault {
     /// The front matter is not YAML.
     #[error("its front matter is not valid yaml: {0}")]
     Yaml(String),
-    /// The front matter lacks a field, or has one of the wrong shape.
+    /// The front matter lacks a field, or a field has the wrong type.
     #[error("its front matter does not fit")]
     Shape(#[source] serde_json::Error),
-    /// The name has characters that no name may have.
+    /// The name contains characters that are not allowed in names.
     #[error("`{0}` is not a name: letters, digits, `-` and `_` are allowed")]
     Name(String),
 }
@@ -124,6 +125,7 @@ impl AgentDefinition {
             description: front.description,
             tools: front.tools.and_then(Tools::names),
             disallowed_tools: front.disallowed_tools.map_or_else(Vec::new, Tools::all),
+            // In the reference client `inherit` means the spawner's model, the same as no model.
             model: front.model.filter(|model| model != "inherit"),
             permission_mode: front.permission_mode,
             color: front.color,
@@ -134,7 +136,7 @@ impl AgentDefinition {
         })
     }
 
-    /// The file it was read from.
+    /// Returns the file the definition was read from. `None` for a built-in definition.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.origin {
@@ -143,10 +145,11 @@ impl AgentDefinition {
         }
     }
 
-    /// Whether an agent of this kind has the tool.
+    /// Returns true if an agent of this type has the tool.
     #[must_use]
     pub fn has_tool(&self, tool: &str) -> bool {
-        // A rule for some calls of a tool takes the whole tool away: a definition has no rules.
+        // A rule such as `Bash(git:*)` counts for the whole tool, because a definition cannot
+        // restrict single calls.
         let names = |name: &str| {
             name == "*" || name.split('(').next().is_some_and(|it| it.eq_ignore_ascii_case(tool))
         };
@@ -167,11 +170,13 @@ impl Tools {
 
     fn names(self) -> Option<Vec<String>> {
         let names = self.all();
+        // `*` means all tools, the same as no list.
         (!names.iter().any(|name| name == "*")).then_some(names)
     }
 }
 
 fn split(text: &str) -> Option<(&str, &str)> {
+    // Some editors write a byte order mark at the start of a file.
     let text = text.trim_start_matches('\u{feff}');
     let (first, rest) = text.split_once('\n')?;
     if first.trim_end() != "---" {

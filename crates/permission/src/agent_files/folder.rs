@@ -1,4 +1,4 @@
-//! The definitions in one folder.
+//! The definitions found in one folder.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use pitcrew_process::given_file::{Given, Refused};
 
 use super::definition::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
 
-/// No honest definition is longer.
+/// Maximum size of a definition file. Real ones are much smaller.
 const FILE_LIMIT_BYTES: u64 = 512 * 1024;
 
-/// No honest folder has more definitions.
+/// Maximum number of definition files in a folder. Real folders have far fewer.
 const MOST_FILES: usize = 500;
 
-/// The definitions in one folder.
+/// The definitions found in one folder.
 #[derive(Debug, Default)]
 pub struct AgentFiles {
     /// Those that can be used.
@@ -22,7 +22,7 @@ pub struct AgentFiles {
 }
 
 impl AgentFiles {
-    /// Reads every definition of a folder, sorted by file.
+    /// Reads all definitions in a folder, sorted by file name.
     pub fn read(given: Given<'_>, folder: &Path, origin: fn(PathBuf) -> Origin) -> Self {
         let mut found = Self::default();
         let (files, has_more) = match given.list(folder, "md", MOST_FILES) {

@@ -1,4 +1,5 @@
-//! The files that define kinds of agents. What such a file grants counts only when its project is trusted.
+//! The files that define kinds of agents. What such a file grants counts only when its project is
+//! trusted.
 
 mod definition;
 mod folder;

@@ -1,4 +1,5 @@
-//! The rules that would allow a call, for whoever is asked about it. Each was tried: with it the gate allows the call.
+//! Finds the permission rules that would allow a tool call, so that the person who is asked can add
+//! one. Each rule was tested: with it the gate allows the call.
 
 use pitcrew_protocol::tool_name::{BASH, EDIT, READ};
 use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool};
@@ -13,7 +14,8 @@ use super::tools::kind_of;
 use crate::settings::{Layer, SourcedRule};
 use pitcrew_process::sandbox::Profile;
 
-/// Programs that run, send or destroy whatever they are told: no prefix of them says what is allowed.
+/// Programs whose arguments decide everything they do. A prefix rule for one of them would allow
+/// too much, so none is suggested.
 const NO_PREFIX: [&str; 46] = [
     "sh", "bash", "dash", "zsh", "fish", "ksh", "csh", "env", "sudo", "doas", "su", "xargs",
     "parallel", "nohup", "time", "timeout", "nice", "exec", "eval", "source", ".", "command",
@@ -21,31 +23,33 @@ const NO_PREFIX: [&str; 46] = [
     "bun", "php", "lua", "rm", "dd", "shred", "chmod", "chown", "curl", "wget", "ssh", "scp", "nc",
 ];
 
-/// The most prefixes of one command that are tried.
+/// Maximum number of prefixes tried for one command.
 const PREFIXES_TRIED: usize = 4;
 
-/// Second words that run what the third one names.
+/// Second words, such as `run` in `npm run test`, after which the third word names the program that
+/// runs.
 const RUNNERS: [&str; 4] = ["run", "exec", "dlx", "x"];
 
-/// The rules that would allow a call in the mode `default`.
+/// The permission rules that would allow a call in the mode `default`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowingRules {
-    /// The rule for this very call.
+    /// The rule for exactly this call.
     pub exact: Option<String>,
-    /// The rule for calls that begin like it, or are about the same file or folder, or of the same tool.
+    /// A wider rule: for commands with the same beginning, for the same file or folder, or for the
+    /// whole tool.
     pub wider: Option<String>,
-    /// Whether the mode `acceptEdits` would allow it.
+    /// Whether the mode `acceptEdits` would allow the call.
     pub accept_edits: bool,
 }
 
 impl AllowingRules {
-    /// The narrowest rule.
+    /// Returns the exact rule if there is one, otherwise the wider rule.
     #[must_use]
     pub fn narrowest(&self) -> Option<&str> {
         self.exact.as_deref().or(self.wider.as_deref())
     }
 
-    /// How the call could have been allowed without asking.
+    /// Describes how the call could have been allowed without asking.
     #[must_use]
     pub fn in_words(&self) -> String {
         match self.narrowest() {
@@ -56,11 +60,13 @@ impl AllowingRules {
 }
 
 impl Gate {
-    /// The rules that would allow a call which this gate does not allow freely; none for one that it denies.
+    /// Returns the rules that would allow a call which this gate asks about or restricts to a
+    /// sandbox profile. Returns no rules for a call that the gate denies.
     #[must_use]
     pub fn allowing_rules(&self, call: &Call<'_>) -> AllowingRules {
         match self.judge(PermissionMode::Default, call) {
-            // Another client runs its own commands, which nothing holds to less: it asks for these too.
+            // The reference client runs its own commands outside our sandbox, so it asks about
+            // these calls too.
             Verdict::Ask { .. } | Verdict::Allow { profile: Profile::Read | Profile::Work } => {}
             Verdict::Allow { profile: Profile::Free } | Verdict::Deny { .. } => {
                 return AllowingRules::default();
@@ -92,8 +98,8 @@ impl Gate {
         gate.allows_freely(call)
     }
 
-    /// The ask rule because of which the call is asked about, by its text and its layer; none where it would be asked about, or
-    /// denied, without one.
+    /// Returns the text and the settings layer of the ask rule that causes the question about this
+    /// call. Returns None if the call would be asked about or denied without any ask rule too.
     #[must_use]
     pub fn asking_rule(&self, call: &Call<'_>) -> Option<String> {
         if self.rules.ask.is_empty() {
@@ -120,7 +126,7 @@ impl Gate {
         rules.iter().find(asks).map(Rule::cite)
     }
 
-    /// How the call could have been allowed without asking, or why no rule for that is of use.
+    /// Describes how the call could have been allowed without asking, or why no allow rule helps.
     #[must_use]
     pub fn how_to_allow(&self, call: &Call<'_>) -> String {
         match self.asking_rule(call) {
@@ -129,7 +135,7 @@ impl Gate {
         }
     }
 
-    /// Whether the gate allows a call in the mode `default`, and bounds it by nothing.
+    /// Whether the gate allows a call in the mode `default` without a sandbox.
     pub fn allows_freely(&self, call: &Call<'_>) -> bool {
         matches!(
             self.judge(PermissionMode::Default, call),
@@ -138,7 +144,7 @@ impl Gate {
     }
 }
 
-/// The rules to try for this very call, and for more than it.
+/// Returns the candidate rules to test: first those for exactly this call, then the wider ones.
 fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
     match kind_of(call.tool) {
         ToolKind::Shell => {
@@ -168,14 +174,15 @@ fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
     }
 }
 
-/// The rule that is this command; none where the text of a rule would mean more than it.
+/// Returns the rule for exactly this command. Returns nothing if the same text would match other
+/// commands too when read as a rule.
 fn exact_command(command: &str) -> Vec<String> {
     let is_plain =
         squeeze(command) == command && !command.contains('*') && command.chars().all(is_seen);
     if is_plain { vec![format!("{BASH}({command})")] } else { Vec::new() }
 }
 
-/// The flag of the command line that allows what a rule speaks of, as a shell takes it.
+/// Returns the command line flag that adds this allow rule, quoted for a shell.
 #[must_use]
 pub fn allow_flag(rule: &str) -> String {
     format!("--allow '{}'", rule.replace('\'', r"'\''"))
@@ -185,8 +192,8 @@ fn is_seen(c: char) -> bool {
     !c.is_control() && !pitcrew_protocol::is_invisible(c)
 }
 
-/// The prefixes of the command's parts. One is enough for a command whose other parts are allowed anyway; one with many
-/// different parts hardly is such a command.
+/// Returns rule prefixes for the parts of a command. One prefix rule is enough if the other parts
+/// are allowed anyway. Several different parts that all need a rule are rare.
 fn prefixes(command: &str) -> Vec<String> {
     let mut prefixes: Vec<String> = Vec::new();
     for prefix in Script::parse(command).parts.iter().filter_map(|part| prefix(&part.words)) {
@@ -223,7 +230,8 @@ fn is_subcommand(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':'))
 }
 
-/// The absolute path of a file, where it says nothing else in a rule.
+/// Returns the absolute path of a file, if it contains no character that has a special meaning in a
+/// rule.
 fn written_out(target: &Target) -> Option<String> {
     let path = target.resolved.as_ref().unwrap_or(&target.written).to_str()?;
     let is_plain =
@@ -265,11 +273,11 @@ mod tests {
                 Some("Bash(cd sub && npm test | tail -5)"),
                 Some("Bash(npm test:*)"),
             ),
-            // Two parts that both need a rule have no one prefix.
+            // Both parts of the first command need a rule, and no single prefix covers both.
             ("npm test && make", Some("Bash(npm test && make)"), None),
             ("python3 x.py", Some("Bash(python3 x.py)"), None),
             ("/usr/bin/curl example.org", Some("Bash(/usr/bin/curl example.org)"), None),
-            // In a rule these would mean more than they say.
+            // As rules, these commands would match more than themselves.
             ("touch *.rs", None, Some("Bash(touch:*)")),
             ("make a\nmake b", None, Some("Bash(make a:*)")),
             ("touch 'a  b'", Some("Bash(touch 'a  b')"), Some("Bash(touch:*)")),

@@ -1,4 +1,5 @@
-//! Calls of Bash: every part of the command must be allowed, and one denied part denies it all.
+//! Judges Bash calls. Every part of the command must be allowed. One denied part denies the whole
+//! command.
 
 use pitcrew_protocol::{PermissionMode, ToolKind, tool_name};
 use std::cell::OnceCell;
@@ -23,13 +24,14 @@ use pitcrew_process::sandbox::Profile;
 mod needs;
 mod rules;
 
-/// How many folders a command may be in at once, for all its `cd`s may or may not have run.
+/// Maximum number of folders a command may be running in. Each `cd` in it may or may not have run,
+/// so there are several candidates.
 const FOLDER_LIMIT: usize = 16;
 
-/// Files that take everything and keep nothing.
+/// Files to which any command may write, because they keep nothing.
 const SINKS: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
 
-/// What the shell does itself, and what changes nothing and reads nothing.
+/// Shell builtins that change nothing and read no files.
 const BUILTINS: [&str; 5] = [":", "echo", "false", "pwd", "true"];
 
 pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdict {
@@ -40,6 +42,7 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return Verdict::deny("Bash names no command");
     };
     let case = Case::read(gate, call, command);
+    // Before any rule, because no rule and no mode lets an agent change protected files.
     if let Some((path, whose)) = case.guarded_write() {
         return refusal(&path, whose);
     }
@@ -54,6 +57,7 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return denied_by(rule);
     }
     let shown = gate.rules.deny.iter().find(|rule| case.may_show_history_of(rule));
+    // After the deny rules, because they hold in bypass mode too.
     if mode == PermissionMode::BypassPermissions {
         return shown.map_or_else(Verdict::freely, |rule| {
             Verdict::deny(format!(
@@ -65,7 +69,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     let asks = |rule: &Rule| case.is_met_by(rule) || case.may_show_history_of(rule);
     let is_asked = shown.is_some() || gate.rules.ask.iter().any(asks);
     if mode == PermissionMode::Plan && case.is_unproven() {
-        // Nobody is asked, as what is answered with yes runs freely.
+        // Deny instead of asking, because a command that is approved by a person runs without the
+        // sandbox.
         return match case.unasked(mode).filter(|_| !is_asked) {
             Some(profile) => Verdict::Allow { profile },
             None => Verdict::deny(
@@ -86,21 +91,22 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     unasked.map_or_else(|| case.ask(), |profile| Verdict::Allow { profile })
 }
 
-/// A command with everything that was found out about it.
+/// A command with everything the gate found out about it.
 struct Case<'a> {
     gate: &'a Gate,
     call: &'a Call<'a>,
     command: &'a str,
     steps: Vec<Step>,
     doubts: Vec<String>,
-    /// The folders its parts may run in.
+    /// The folders in which parts of the command may run.
     folders: Vec<PathBuf>,
     moves: bool,
-    /// What its words become.
+    /// Knows the values of the script's variables, to expand its words.
     scope: Scope,
-    /// It says that it changes something that decides what agents may do.
+    /// Whether the command names, as something it changes, a file that controls the permissions of
+    /// agents.
     decides: bool,
-    /// What of the repository's configuration names a program that git would run.
+    /// The first setting in the repository's git configuration that names a program git would run.
     git_program: OnceCell<Option<String>>,
 }
 
@@ -122,6 +128,7 @@ impl<'a> Case<'a> {
             decides: false,
             git_program: OnceCell::new(),
         };
+        // Find the folders first, because relative paths and patterns are resolved in each of them.
         case.follow_moves();
         case.expand();
         case.decides = case.change(|_, target| target.decides().then_some(())).is_some();
@@ -139,6 +146,7 @@ impl<'a> Case<'a> {
         });
         self.moves = !moves.is_empty();
         for folder in moves {
+            // A relative `cd` in a loop can lead to any depth.
             let Some(folder) = folder.filter(|_| !repeated) else {
                 self.doubts.push("it goes to a folder that is not known".to_owned());
                 return;
@@ -156,7 +164,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Finds out what the words become.
+    /// Expands the words of all steps.
     fn expand(&mut self) {
         let mut makes_files = false;
         each(&self.steps, &mut |step| {
@@ -167,6 +175,8 @@ impl<'a> Case<'a> {
             makes_files |=
                 matches!(effect(step.innermost()), Effect::Touches(_) | Effect::Copies { .. });
         });
+        // Patterns could match files that the command itself creates, so do not expand patterns
+        // then.
         let mut scope = Scope::new(if makes_files { &[] } else { &self.folders });
         each(&self.steps, &mut |step| {
             step.part.assigned.iter().for_each(|assigned| scope.assign(assigned))
@@ -209,7 +219,7 @@ impl<'a> Case<'a> {
         fault
     }
 
-    /// Something guarded that the command says it changes, and whose it is.
+    /// Returns a protected path that the command visibly changes, and who owns it.
     fn guarded_write(&self) -> Option<(String, Whose)> {
         let guarded = &self.gate.guarded;
         self.change(|change, target| {
@@ -218,7 +228,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// What the first change finds that the command says it makes, with the word that says it.
+    /// Applies `find` to each file that the command visibly changes, and returns the first result
+    /// with the word that names the file.
     fn change<T>(&self, find: impl Fn(Written<'_>, &Target) -> Option<T>) -> Option<(String, T)> {
         let mut found = None;
         each(&self.steps, &mut |step| {
@@ -243,12 +254,12 @@ impl<'a> Case<'a> {
         found
     }
 
-    /// The files and folders that a word may name.
+    /// Returns the files and folders that a word may name.
     fn targets(&self, word: &ShellWord) -> Vec<Target> {
         let Some(known) = self.gate.guarded.known_part(word, self.gate.home.as_deref()) else {
             return Vec::new();
         };
-        // `--output=x` and `of=x` name their file after the sign.
+        // In `--output=x` and `of=x` the file name follows the equals sign.
         let paths = [Some(known.as_str()), known.split_once('=').map(|(_, path)| path)];
         let paths = paths.into_iter().flatten().filter(|path| !path.is_empty());
         paths
@@ -256,13 +267,14 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// The rules that may allow the command. What decides what agents may do, only a rule opens that says so.
+    /// Returns the rules that may allow the command. A command that changes permission files is
+    /// allowed only by a rule that contains `.claude`.
     fn allowing(&self) -> impl Iterator<Item = &'a Rule> {
         self.gate.rules.allow.iter().filter(|rule| !self.decides || rule.spells_out(CONFIG_FOLDER))
     }
 
-    /// What of the repository's configuration names a program, where the step runs git: it may run that whenever it is to
-    /// tell what changed.
+    /// Returns the setting in the repository's git configuration that names a program, if the step
+    /// runs git. Git may run that program whenever it checks which files changed.
     fn git_program(&self, step: &Step) -> Option<&str> {
         let mut names = step.forms.iter().chain(&step.expanded).filter_map(|form| form.first());
         let is_git = names.any(|name| base_name(name) == "git");
@@ -274,8 +286,8 @@ impl<'a> Case<'a> {
             .as_deref()
     }
 
-    /// Whether its programs are the system's, and git is in the repository of the working folder and asks no program that
-    /// this one names.
+    /// Whether the step runs only programs of the system. If it runs git, git must also use the
+    /// working folder's repository, and that repository's configuration must name no program.
     fn runs_known_programs(&self, step: &Step) -> bool {
         let is_foreign =
             |name: &str| is_of_the_project(self.gate, self.call.cwd, &self.folders, name);
@@ -290,17 +302,19 @@ impl<'a> Case<'a> {
         Place { gate: self.gate, cwd: self.call.cwd, folders: &self.folders }
     }
 
-    /// The words that a redirect's word may become.
+    /// Returns the words that the target of a redirect may expand to.
     fn becomes(&self, word: &ShellWord) -> Vec<ShellWord> {
         self.scope.forms(std::slice::from_ref(word)).concat()
     }
 
-    /// The profile in which it may run without anybody being asked, as far as this machine holds it.
+    /// Returns the sandbox profile in which the command may run without asking. Returns None if it
+    /// must be asked about, or if this machine cannot enforce the profile.
     fn unasked(&self, mode: PermissionMode) -> Option<Profile> {
         let needed = self.need(mode).filter(|_| !self.leaves_sandbox())?;
         let is_held = |profile| self.gate.sandbox.support_in(profile, self.call.cwd).is_held();
         if needed.unproven {
-            // The kernel makes sure that it only reads, but knows no ask rules.
+            // The kernel enforces that the command only reads, but it does not know the ask rules.
+            // With an ask rule for `Read`, the command is asked about.
             let asks = self.gate.rules.ask.iter().any(|rule| rule.is_about(Access::Read));
             let may_run = needed.profile == Profile::Read && !asks && !self.is_left_to_work(mode);
             return (may_run && is_held(Profile::Read)).then_some(Profile::Read);
@@ -314,13 +328,14 @@ impl<'a> Case<'a> {
                 Some(Profile::Work)
             }
             Profile::Read if is_held(Profile::Read) => Some(Profile::Read),
-            // What runs unheld is what the shell itself does, with the words as they stand.
+            // Without a sandbox, only shell builtins with fixed words run unasked.
             Profile::Read if self.is_builtins_alone() => Some(Profile::Free),
             Profile::Read | Profile::Work => None,
         }
     }
 
-    /// Whether the user leaves all commands to *work* (`--sandbox`), which bounds what nobody is asked about.
+    /// Whether the user lets every unasked command run in the profile *work* (`--sandbox`), whose
+    /// sandbox limits it.
     fn is_left_to_work(&self, mode: PermissionMode) -> bool {
         let is_left = match mode {
             PermissionMode::Default | PermissionMode::AcceptEdits | PermissionMode::DontAsk => {
@@ -335,7 +350,7 @@ impl<'a> Case<'a> {
             && self.gate.sandbox.support_in(Profile::Work, self.call.cwd).is_held()
     }
 
-    /// Whether it asks to run outside of the sandbox.
+    /// Whether the call asks to run outside the sandbox.
     fn leaves_sandbox(&self) -> bool {
         self.call.input.get("dangerouslyDisableSandbox").and_then(Value::as_bool).unwrap_or(false)
     }
@@ -357,7 +372,7 @@ impl<'a> Case<'a> {
         self.doubts.is_empty() && self.steps.iter().all(is_plain)
     }
 
-    /// Whether a part of it is a reader with options that are not known.
+    /// Whether some part of the command is a reading program with unknown options.
     fn is_unproven(&self) -> bool {
         let mut is_unproven = false;
         each(&self.steps, &mut |step| is_unproven |= step.is_unproven());
@@ -410,6 +425,7 @@ impl<'a> Case<'a> {
                 }
                 (false, None) => described.to_owned(),
             },
+            // For permission files no suggested update would allow the next such call.
             suggestions: if folders.is_empty() || self.decides {
                 Vec::new()
             } else {
@@ -420,6 +436,7 @@ impl<'a> Case<'a> {
 }
 
 fn has_safe_variables(step: &Step) -> bool {
+    // An assignment without a command sets a variable of the script itself.
     let alone = step.part.words.is_empty();
     step.part
         .assigned
@@ -432,12 +449,13 @@ fn is_sink(word: &ShellWord) -> bool {
     word.exact().is_some_and(|path| SINKS.contains(&path))
 }
 
-/// A program's name without its folder.
+/// Returns a program's name without its folder.
 fn base_name(name: &ShellWord) -> &str {
     name.text.rsplit('/').next().unwrap_or(&name.text)
 }
 
-/// The command's text for an allow rule: as written, word by word.
+/// Returns the command as text to match against allow rules: its words as written, separated by
+/// spaces.
 fn plain_text(words: &[ShellWord]) -> String {
     let raw: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
     raw.join(" ")

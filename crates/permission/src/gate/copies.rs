@@ -1,18 +1,20 @@
-//! What `cp` and `mv` make: every file of a tree, each at its own place.
+//! Lists the files that `cp` and `mv` create, including every file of a copied folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many files a copied tree may have that is looked through.
+/// Maximum number of files in a copied folder. Larger copies are not listed.
 const LIMIT: usize = 1_000;
 
-/// The places of all files that come to be when a source is copied or moved. None when they cannot all be told: there are
-/// too many, or links are among them, through which a later file would be written.
+/// Returns the path of each file that a copy or move creates. Returns None if there are too many
+/// files, or if the source contains symbolic links, because a later file could be written through
+/// such a link.
 pub(super) fn landings(source: &Path, target: &Path) -> Option<Vec<PathBuf>> {
     let ends_in_name = source
         .components()
         .next_back()
         .is_some_and(|last| matches!(last, std::path::Component::Normal(_)));
+    // `cp -r a/. b` copies the content of `a` and does not create `b/a`.
     let keeps_name = ends_in_name && !source.to_string_lossy().ends_with("/.");
     let landing = match source.file_name().filter(|_| target.is_dir() && keeps_name) {
         Some(name) => target.join(name),

@@ -1,4 +1,4 @@
-//! Calls of Read, Glob, Grep, Write and Edit.
+//! Judges calls of Read, Glob, Grep, Write and Edit.
 
 use pitcrew_protocol::{FileParameter, PermissionMode, ToolKind, ToolTraits, tool_name};
 use std::fs;
@@ -54,6 +54,7 @@ pub(super) fn judge(
         return ask(call, access, target);
     }
     let decides = access == Access::Write && target.decides();
+    // A general allow rule must not let an agent change its own permissions.
     let opens = |rule: &Rule| !decides || rule.spells_out(CONFIG_FOLDER);
     let allows = |rule: &Rule| {
         opens(rule) && (rule.names_tool(call.tool) || rule.covers(access, call.cwd, target))
@@ -72,7 +73,8 @@ pub(super) fn judge(
     ask(call, access, target)
 }
 
-/// Whether the path is the plan file and nothing else: a link in its place could be anything.
+/// Whether the path is exactly the plan file. A symbolic link in its place does not count, because
+/// it could lead to any file.
 fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
     let Some(plan) = call.plan_file else {
         return false;
@@ -83,8 +85,8 @@ fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
     !is_link(&plan) && target.resolved.is_some() && target.resolved == resolve(call.cwd, &plan)
 }
 
-/// The file or folder of a call. Glob and Grep start in the working folder unless told otherwise, and
-/// a Glob pattern may itself lead elsewhere.
+/// Returns the file or folder that a call is about. Glob and Grep start in the working folder
+/// unless the input names another one. A Glob pattern may itself lead to another folder.
 pub(super) fn named_file(gate: &Gate, call: &Call<'_>) -> Option<Target> {
     let text =
         |field: &str| call.input.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -106,7 +108,7 @@ fn ask(call: &Call<'_>, access: Access, target: &Target) -> Verdict {
     let folder = target.written.parent().unwrap_or(&target.written).to_path_buf();
     let (verb, suggestions) = match access {
         Access::Read => (tool_name::READ, vec![directory_suggestion(&[folder])]),
-        // Nothing that could be suggested would answer the next.
+        // Suggest nothing: no suggested update would allow the next such write.
         Access::Write if target.decides() => (call.tool, Vec::new()),
         Access::Write => (call.tool, edit_suggestions(&[folder])),
     };

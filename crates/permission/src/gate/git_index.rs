@@ -1,4 +1,4 @@
-//! The paths that a repository tracks, read from its index.
+//! Reads from a repository's index which paths git tracks.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,41 +6,43 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The longest index that is read.
+/// Maximum size of an index that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Bytes of an entry before the id of its object, and where its mode is.
+/// Size of the fields before the object id in an index entry, and offset of the file mode in it,
+/// both in bytes.
 const STAT_BYTES: usize = 40;
 const MODE_AT: usize = 24;
 
-/// The mode of another repository.
+/// The file mode of an entry that is another repository (a submodule).
 const REPOSITORY: u32 = 0o160_000;
 
-/// Set in the flags of an entry with more flags.
+/// Flag of an index entry that has a second field of flags.
 const EXTENDED: u16 = 0x4000;
 
-/// Ids of objects are so many bytes with SHA-1 and with SHA-256; the checksum at the end is one, too.
+/// Length of an object id in bytes, with SHA-1 and with SHA-256. The checksum at the end of the
+/// index has the same length.
 const ID_BYTES: [usize; 2] = [20, 32];
 
-/// A tracked path.
+/// One path that git tracks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// From the top of the checkout.
+    /// Relative to the top of the checkout.
     pub(super) path: PathBuf,
     mode: u32,
 }
 
 impl Entry {
-    /// Whether it is another repository, such as a submodule.
+    /// Whether the entry is another repository, such as a submodule.
     pub(super) fn is_repository(&self) -> bool {
         self.mode == REPOSITORY
     }
 }
 
-/// What the index of a git folder tracks; nothing where there is none yet.
+/// Returns the entries in the index of a git folder, or none if there is no index yet.
 ///
 /// # Errors
-/// When it cannot be read, or is in a form that is not known.
+/// If the index cannot be read or has an unknown format.
 pub(super) fn entries(git_folder: &Path) -> io::Result<Vec<Entry>> {
     let file = git_folder.join("index");
     let metadata = match fs::metadata(&file) {
@@ -56,7 +58,8 @@ pub(super) fn entries(git_folder: &Path) -> io::Result<Vec<Entry>> {
     ID_BYTES.iter().find_map(|id_bytes| parse(&bytes, *id_bytes)).ok_or_else(unknown)
 }
 
-/// The entries, if all of the file can be read with ids of this length.
+/// Parses the whole index with object ids of the given length. Returns None if any part does not
+/// fit.
 fn parse(bytes: &[u8], id_bytes: usize) -> Option<Vec<Entry>> {
     let mut rest = bytes.strip_prefix(b"DIRC")?;
     let version = take_number(&mut rest)?;
@@ -75,6 +78,7 @@ fn parse(bytes: &[u8], id_bytes: usize) -> Option<Vec<Entry>> {
         let more = if flags & EXTENDED == 0 { 0 } else { 2 };
         let mut text = entry.get(flags_at + 2 + more..)?;
         match version {
+            // Version 4 stores only the part of a path that differs from the previous entry.
             4 => name.truncate(name.len().checked_sub(take_length(&mut text)?)?),
             _ => name.clear(),
         }
@@ -82,14 +86,16 @@ fn parse(bytes: &[u8], id_bytes: usize) -> Option<Vec<Entry>> {
         name.extend(text.get(..end)?);
         entries.push(Entry { path: PathBuf::from(OsStr::from_bytes(&name)), mode });
         let length = entry.len() - text.len() + end + 1;
-        // Entries of the earlier versions are filled up with zeros.
+        // Index versions before 4 pad each entry with zeros to a multiple of eight bytes.
         rest = entry.get(if version == 4 { length } else { length.next_multiple_of(8) }..)?;
     }
-    // Extensions up to the checksum; a shared index has entries elsewhere.
+    // Read the extensions up to the checksum. A shared (split) index keeps entries in another file.
     while rest.len() > id_bytes {
         let name = rest.get(..4)?;
         let mut after = rest.get(4..)?;
         let length = usize::try_from(take_number(&mut after)?).ok()?;
+        // A split index (`link`) keeps entries in another file. A sparse index (`sdir`) has one
+        // entry for a whole folder.
         if name == b"link" || name == b"sdir" {
             return None;
         }
@@ -104,7 +110,8 @@ fn take_number(bytes: &mut &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*number))
 }
 
-/// A length as git writes offsets: seven bits a byte, each but the last one plus one.
+/// Reads a number in git's offset encoding: seven bits per byte, with one added for each
+/// continuation byte.
 fn take_length(bytes: &mut &[u8]) -> Option<usize> {
     let mut length = 0_usize;
     for round in 0_usize.. {
@@ -144,7 +151,7 @@ mod tests {
             let names = ["a/deep/file", "a/deep/filed", "b", &"long".repeat(60)].map(PathBuf::from);
             names.iter().for_each(|name| fs::write(dir.path().join(name), "x").unwrap());
             git("add .");
-            // Only an entry with a further flag makes version 3.
+            // Git writes version 3 only if an entry has extended flags.
             if version == "3" {
                 git("update-index --skip-worktree b");
             } else {

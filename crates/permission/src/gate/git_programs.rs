@@ -1,7 +1,9 @@
-//! A repository's own configuration, as far as it names programs: git runs these for whoever asks what changed.
+//! Finds settings in a repository's own git configuration that name programs. Git runs such
+//! programs even for a command that only asks which files changed.
 //!
-//! It is read here and not by git, which would wait for a FIFO, and obey what it reads. Includes count whatever their
-//! condition says, and what cannot be understood counts as a program.
+//! The configuration is parsed here and not by calling git, because git would block on a FIFO and
+//! would obey the configuration. Conditional includes are always followed. A configuration that
+//! cannot be parsed counts as naming a program.
 
 use std::fs;
 use std::iter::Peekable;
@@ -13,22 +15,22 @@ use super::paths::expand_home;
 use pitcrew_process::given_file::read_git_config;
 use pitcrew_process::sandbox::git_folder::GitFolder;
 
-/// How long a configuration can be that is read.
+/// Maximum size of a configuration file that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// How deeply configurations may include each other, as in git.
+/// Maximum depth of configuration files that include each other, as in git.
 const MOST_INCLUDES: usize = 10;
 
-/// How deeply repositories may lie in each other.
+/// Maximum depth of repositories inside repositories.
 const MOST_NESTED: usize = 4;
 
-/// Ends of names whose value is a program, or a command line of one.
+/// A setting whose name has one of these endings holds a program or a command line.
 const PROGRAMS: &[&str] = &[
     "askpass", "cmd", "command", "driver", "editor", "helper", "hook", "pager", "program",
     "textconv",
 ];
 
-/// Such names in one section, where no end tells.
+/// Further settings that hold a program, by section. Their names have none of the usual endings.
 const PROGRAMS_OF: &[(&str, &[&str])] = &[
     ("core", &["fsmonitor", "gitproxy", "virtualfilesystem"]),
     ("diff", &["external"]),
@@ -44,23 +46,25 @@ const PROGRAMS_OF: &[(&str, &[&str])] = &[
     ("sendemail", &["smtpserver"]),
 ];
 
-/// A setting of a configuration; section and name in small letters.
+/// One setting of a git configuration. Section and name are in lower case.
 #[derive(Debug, PartialEq, Eq)]
 struct GitSetting {
     section: String,
     subsection: Option<String>,
     name: String,
-    /// None stands for a name alone, which means yes.
+    /// None for a name without a value, which git reads as true.
     value: Option<String>,
 }
 
-/// What of the configuration of the repository that a folder lies in, or of one in it, names a program.
+/// Returns the first setting that names a program, in the configuration of the folder's repository
+/// or of a submodule in it.
 pub(super) fn named_program(folder: &Path, home: Option<&Path>) -> Option<String> {
     in_repository(folder, home, MOST_NESTED)
 }
 
 fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<String> {
     let Some(git) = GitFolder::as_git_sees(folder) else {
+        // A `.git` with `commondir` may be a repository for git although we find none.
         let borrows = |top: &&Path| top.join(".git/commondir").symlink_metadata().is_ok();
         return folder.ancestors().find(borrows).map(|_| "commondir".to_owned());
     };
@@ -70,6 +74,7 @@ fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<St
     let mut files = vec![git.common.join("config"), git.own.join("config.worktree")];
     let mut depth = 0;
     while !files.is_empty() {
+        // The rest is unknown and may name a program.
         if depth > MOST_INCLUDES {
             return Some("include.path".to_owned());
         }
@@ -92,13 +97,15 @@ fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<St
     in_nested(&git, home, nested)
 }
 
-/// The same of the repositories that are kept in this one as submodules: git asks in each of them what changed.
+/// Searches the submodules of a repository for a setting that names a program, because git checks
+/// each submodule for changes.
 fn in_nested(git: &GitFolder, home: Option<&Path>, nested: usize) -> Option<String> {
     let links = match git_index::entries(&git.own) {
         Ok(entries) => entries.into_iter().filter(Entry::is_repository),
         Err(problem) => return Some(problem.to_string()),
     };
-    // Without a `.git` of its own git would find the outer repository.
+    // A submodule folder without `.git` is not checked out. Git would find the outer repository
+    // there.
     let checked_out = |path: &PathBuf| path.join(".git").symlink_metadata().is_ok();
     let mut places = links.map(|link| git.top.join(link.path)).filter(checked_out);
     places.find_map(|place| match nested {
@@ -107,7 +114,7 @@ fn in_nested(git: &GitFolder, home: Option<&Path>, nested: usize) -> Option<Stri
     })
 }
 
-/// Whether git finds the common folder where we do: `commondir` says so to it.
+/// Whether the `commondir` file leads git to the same common folder that we found.
 fn leads_to(own: &Path, common: &Path) -> bool {
     let file = own.join("commondir");
     if file.symlink_metadata().is_err() {
@@ -133,12 +140,14 @@ impl GitSetting {
             value.to_ascii_lowercase().as_str(),
             "" | "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1" | "never"
         );
-        // An alias stands for no command that is known to read.
+        // Aliases are harmless here: the gate never treats an alias as a command that only reads.
         if is_switch || self.section == "alias" {
             return false;
         }
         let is_address = self.section == "url" || matches!(self.name.as_str(), "url" | "pushurl");
         let address = self.subsection.as_deref().filter(|_| self.section == "url").unwrap_or(value);
+        // A value with `!` is a shell command, and an address with `::` names a remote helper
+        // program.
         PROGRAMS.iter().any(|end| self.name.ends_with(end))
             || PROGRAMS_OF
                 .iter()
@@ -150,7 +159,8 @@ impl GitSetting {
     }
 }
 
-/// The settings of a file; none when it cannot be read or is none. One that is not there has no settings.
+/// Returns the settings of a file, or an empty list if there is no such file. Returns None if it
+/// cannot be read or is not a git configuration.
 fn settings(file: &Path) -> Option<Vec<GitSetting>> {
     match fs::metadata(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
@@ -188,7 +198,8 @@ fn parse(text: &str) -> Option<Vec<GitSetting>> {
     Some(settings)
 }
 
-/// `[section]`, `[section "subsection"]` or `[section.subsection]`, behind the bracket.
+/// Parses a section heading after its opening bracket: `[section]`, `[section "subsection"]` or
+/// `[section.subsection]`.
 fn heading(rest: &mut Peekable<Chars<'_>>) -> Option<(String, Option<String>)> {
     let mut section = String::new();
     loop {
@@ -213,7 +224,7 @@ fn heading(rest: &mut Peekable<Chars<'_>>) -> Option<(String, Option<String>)> {
     })
 }
 
-/// A subsection behind its first quote, and the bracket behind its last.
+/// Parses a quoted subsection after its opening quote, with the closing quote and bracket.
 fn quoted(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     let mut text = String::new();
     loop {
@@ -226,7 +237,7 @@ fn quoted(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     }
 }
 
-/// A value, to the end of its line or lines.
+/// Parses a value to the end of its line, or of its last line if it is continued.
 fn value(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     let mut text = String::new();
     let mut is_quoted = false;

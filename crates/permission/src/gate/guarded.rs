@@ -1,7 +1,8 @@
-//! The team's own folders and the user's settings of a root, which no agent changes by its tools, in any mode and whatever
-//! the rules say.
+//! Protects the team's own files and the user's settings in the configuration folder. No agent may
+//! change them with its tools, in any mode and under any rule.
 //!
-//! What is seen here is refused with words that help. Commands can hide what they do; for those there is `sandbox`.
+//! A change that is visible in the call is denied here with a helpful message. A command can hide
+//! what it changes, so the sandbox protects the same files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,30 +14,30 @@ use super::shell::ShellWord;
 use crate::trust::FILE as TRUST;
 use pitcrew_process::sandbox::{OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW};
 
-/// What of a root is guarded.
+/// The protected files and folders of one configuration folder.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guarded {
     root: PathBuf,
     kept: Vec<Kept>,
-    /// Folders in what is guarded that agents work in.
+    /// Folders inside protected ones in which agents may work.
     open: Vec<Kept>,
 }
 
-/// A folder or file that is guarded.
+/// A protected folder or file.
 #[derive(Clone, Debug)]
 struct Kept {
     whose: Whose,
     written: PathBuf,
-    /// As written and with its links resolved, in small letters.
+    /// The path as written and with symbolic links resolved, both in lower case.
     spellings: Vec<PathBuf>,
 }
 
-/// Who alone changes something.
+/// The only party that may change a protected file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// The team's own operations.
+    /// The host, through the team tools.
     Team,
-    /// The user.
+    /// The user, outside of any agent.
     User,
 }
 
@@ -54,14 +55,16 @@ impl Guarded {
         }
     }
 
-    /// Whose the path is that lies in something guarded, or is it. Letters of either case are the same, as on some systems,
-    /// and a folder or file is known by its number too, whatever other names it has.
+    /// Returns the owner if the path is protected or inside something protected. Names are compared
+    /// without regard to case, because some file systems ignore case. Files are also compared by
+    /// device and inode number, because one file may have several names.
     pub(super) fn holds(&self, target: &Target) -> Option<Whose> {
         let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
         let by_name = |kept: &&Kept| {
             kept.spellings.iter().any(|it| paths.iter().any(|path| path.starts_with(it)))
         };
-        // A link out of an open folder leads elsewhere: each spelling has to lie in one.
+        // A symbolic link in an open folder may lead out of it, so the written and the resolved
+        // path must both be inside an open folder.
         let is_open = |path: &PathBuf| {
             self.open.iter().flat_map(|it| &it.spellings).any(|it| path.starts_with(it))
         };
@@ -72,13 +75,15 @@ impl Guarded {
         found.or_else(|| self.holds_by_number(target))
     }
 
-    /// Whose the path is that something guarded is below, or is it: then it may not be moved or removed.
+    /// Returns the owner if the path is protected or contains something protected. Such a path must
+    /// not be moved or removed.
     pub(super) fn lies_below(&self, target: &Target) -> Option<Whose> {
         let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
         let is_below = |kept: &&Kept| {
             kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)))
         };
-        // Of the whole root the team's files are named, which come last: the way to write to a teammate helps more.
+        // If the path contains several protected folders, choose the last one, which is the team's.
+        // Its message tells the model how to write to a teammate, which helps more.
         self.kept.iter().rfind(is_below).map(|kept| kept.whose)
     }
 
@@ -93,11 +98,12 @@ impl Guarded {
         let path = target.resolved.as_ref().filter(|_| !guarded.is_empty())?;
         let whose =
             |number| guarded.iter().find(|(kept, _)| *kept == number).map(|(_, whose)| *whose);
+        // Check the folders above too, because a protected folder may have another name.
         path.ancestors().filter_map(number).find_map(whose)
     }
 
-    /// The beginning of a word's path that is known before the shell expands the rest. Variables that say where the home
-    /// and the root are count as known.
+    /// Returns the start of a word's path that is known before the shell expands the rest. `$HOME`
+    /// and `$CLAUDE_CONFIG_DIR` count as known.
     pub(super) fn known_part(&self, word: &ShellWord, home: Option<&Path>) -> Option<String> {
         if word.exact().is_some() || !word.text.is_empty() {
             return Some(word.text.clone());
@@ -109,6 +115,7 @@ impl Guarded {
                 .strip_prefix(&format!("${name}"))
                 .or_else(|| raw.strip_prefix(&format!("${{{name}}}")))?;
             let known = rest.split(['$', '*', '?', '[', '{', '`']).next().unwrap_or_default();
+            // `$HOMEX` is another variable, so only a slash or the end may follow.
             let whole = rest.is_empty() || rest.starts_with('/');
             value.filter(|_| whole).map(|value| format!("{}{known}", value.display()))
         });
@@ -128,7 +135,7 @@ impl Kept {
     }
 }
 
-/// What the model is told, with what to do instead.
+/// Denies the call with a message that tells the model which tools to use instead.
 pub(super) fn refusal(path: &str, whose: Whose) -> Verdict {
     Verdict::deny(match whose {
         Whose::Team => format!(

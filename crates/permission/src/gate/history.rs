@@ -1,4 +1,5 @@
-//! What git shows of files that rules keep from being read: no file system refuses it there.
+//! Checks whether a git command may show earlier contents of files that rules forbid to read. File
+//! permissions cannot prevent this, because git keeps contents in its own objects.
 
 use std::path::Path;
 
@@ -9,22 +10,24 @@ use super::rules::{Access, Rule};
 use super::shell::{History, ShellWord, git_path, is_blob};
 use pitcrew_process::sandbox::git_folder::GitFolder;
 
-/// How many folders above the working one may be the top of a repository.
+/// Number of folders, from the working folder upwards, that are considered as the top of the
+/// repository.
 const TOPS: usize = 16;
 
-/// Where a command is judged.
+/// The gate and the folders that a command is judged with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     pub(super) gate: &'a Gate,
     pub(super) cwd: &'a Path,
-    /// The folders the command may run in.
+    /// The folders in which the command may run.
     pub(super) folders: &'a [std::path::PathBuf],
 }
 
 impl Place<'_> {
-    /// Whether the word names something kept by git that the rule speaks of, whatever folder its path begins in.
+    /// Whether the word names a file in git's history that the rule matches. The path in the word
+    /// may start at any folder up to the repository's top.
     pub(super) fn names(&self, rule: &Rule, word: &ShellWord) -> bool {
-        // A path may have colons in it.
+        // The path itself may contain colons, so try the text after each colon.
         let behind = word.text.match_indices(':').filter_map(|(at, _)| word.text.get(at + 1..));
         let paths: Vec<&str> =
             behind.chain(git_path(&word.text)).filter(|path| !path.is_empty()).collect();
@@ -35,11 +38,12 @@ impl Place<'_> {
         tops.into_iter().any(|top| paths.iter().any(|path| touches(top, path)))
     }
 
-    /// Whether what is shown may hold something that the rule speaks of.
+    /// Whether the contents that git shows may include a file that the rule matches.
     pub(super) fn may_show(&self, rule: &Rule, history: &History) -> bool {
         if !rule.is_about(Access::Read) {
             return false;
         }
+        // A clone or a worktree contains every tracked file.
         if history.copies {
             return self.tracks(rule);
         }
@@ -58,13 +62,15 @@ impl Place<'_> {
         if !files.is_empty() {
             return files.into_iter().any(|file| self.may_lie_in(rule, file));
         }
+        // Without a file name, git shows everything that it tracks.
         if !revisions.is_empty() || blobs.is_empty() {
             return true;
         }
         blobs.into_iter().any(|blob| self.names(rule, blob))
     }
 
-    /// Whether the repository tracks something that the rule speaks of, as far as can be told.
+    /// Whether the repository tracks a file that the rule matches. Returns true if its index cannot
+    /// be read.
     fn tracks(&self, rule: &Rule) -> bool {
         let Some(pattern) = rule.path_pattern() else { return true };
         let bases = pattern.bases(self.cwd);
@@ -73,6 +79,7 @@ impl Place<'_> {
             Ok(entries) => {
                 entries.iter().any(|entry| pattern.speaks_of(&bases, &git.top.join(&entry.path)))
             }
+            // An unreadable index may track any file.
             Err(_unknown) => true,
         })
     }

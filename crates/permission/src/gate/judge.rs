@@ -1,4 +1,5 @@
-//! The verdict on one tool call: the mode's hard limits, deny, ask and allow rules, the mode's default.
+//! Decides about one tool call. It checks, in this order: the mode's hard limits, deny rules, ask
+//! rules, allow rules, the mode's default.
 
 use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool};
 use std::collections::BTreeMap;
@@ -17,58 +18,61 @@ use super::{bash, files};
 use crate::settings::{Layer, Settings, SourcedRule};
 use pitcrew_process::sandbox::{Grant, Profile, Sandbox};
 
-/// A tool call to be judged.
+/// A tool call that the gate judges.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The tool's name.
     pub tool: &'a str,
-    /// Its input as the model gave it.
+    /// The tool's input, as the model wrote it.
     pub input: &'a Value,
-    /// The folder the agent works in, absolute.
+    /// The agent's working folder, absolute.
     pub cwd: &'a Path,
-    /// The one file an agent in plan mode may write.
+    /// The only file that an agent in plan mode may write.
     pub plan_file: Option<&'a Path>,
 }
 
-/// What is to happen with a call.
+/// The gate's decision about a call.
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It may run.
+    /// The call may run.
     Allow {
-        /// What it can do, if it is a command; other calls are bounded by what they are.
+        /// The sandbox profile for a command. Calls of other tools need no sandbox, because the
+        /// tool itself limits them.
         profile: Profile,
     },
-    /// It may not, and the model is told why.
+    /// The call may not run, and the model learns the reason.
     Deny {
-        /// A sentence for the model.
+        /// The reason, one sentence for the model.
         reason: String,
     },
-    /// Somebody has to decide.
+    /// A person or the lead must decide.
     Ask {
-        /// What the call would do, in a few words.
+        /// Short description of the call's effect.
         description: String,
-        /// Permission updates that would answer this and similar asks, in the wire's form.
+        /// Permission updates that would allow this call and similar ones, in wire format.
         suggestions: Vec<Value>,
     },
 }
 
-/// A verdict with the real path that it is about.
+/// A verdict together with the resolved path it is valid for.
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// What is to happen.
+    /// The gate's decision about the call.
     pub verdict: Verdict,
-    /// The file or folder of the call, links resolved; none for a call that is about none. The verdict holds for this path
-    /// alone, whatever the path in the call leads to by the time it is opened.
+    /// The file or folder of the call, with symbolic links resolved. None if the call names no
+    /// file. The verdict is valid for this path only, even if the path in the call leads elsewhere
+    /// when the file is opened.
     pub path: Option<PathBuf>,
-    /// Whether a link below the working folder, or elsewhere, is part of the path in the call.
+    /// Whether the path in the call contains a symbolic link. Links in the working folder's own
+    /// path do not count.
     pub is_by_link: bool,
 }
 
 impl Judged {
-    /// Why nobody is asked about the path, if a link is part of it: whoever answers, a person or a rule of the run, looks at
-    /// the path later, and the link may lead elsewhere by then.
+    /// Returns the reason to refuse without asking, if the path contains a symbolic link. A person
+    /// or rule that answers looks at the path later, when the link may lead elsewhere.
     #[must_use]
     pub fn link_refusal(&self) -> Option<String> {
         let real = self.path.as_ref().filter(|_| self.is_by_link)?;
@@ -89,42 +93,43 @@ impl Verdict {
     }
 }
 
-/// The rules and folders calls are judged by.
+/// The rules and folders that tool calls are judged by.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     pub(super) rules: RuleSet,
     pub(super) directories: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
     pub(super) guarded: Guarded,
-    /// The outputs of the team's agents, which everybody may read.
+    /// The folder with the agents' outputs, which every agent may read.
     pub(super) outputs: Option<PathBuf>,
     pub(super) sandbox: Sandbox,
-    /// The folders in which commands are looked for, as in `PATH`.
+    /// The folders in which commands are searched, as in `PATH`.
     pub(super) search_path: Vec<PathBuf>,
     pub(super) runs_sandboxed: bool,
     pub(super) spawns: Spawns,
 }
 
-/// The agent type of a spawn that names none.
+/// The agent type if a spawn names none.
 pub const DEFAULT_TYPE: &str = "general-purpose";
 
-/// Whether the agent of a spawn does one job for its spawner and is no teammate.
+/// Whether the call spawns a subagent and not a teammate.
 fn is_subagent(input: &Value) -> bool {
     input.get("name").is_none_or(Value::is_null)
 }
 
-/// In what modes spawned agents work.
+/// The permission modes of spawned agents.
 #[derive(Clone, Debug, Default)]
 pub struct Spawns {
-    /// The mode of an agent for which nothing else is said.
+    /// The mode of an agent if neither the spawn nor its definition names one.
     pub handed_down: PermissionMode,
-    /// The modes that agent definitions say, by their names.
+    /// The modes that agent definitions set, by the definition's name.
     pub defined: BTreeMap<String, PermissionMode>,
 }
 
 impl Spawns {
-    /// The mode that the agent of this call works in, once its plan is approved if it plans first. A subagent, which has no
-    /// name, works in the mode of its spawner unless something else is said.
+    /// Returns the mode of the agent that this call spawns. For an agent that plans first, it is
+    /// the mode after the plan is approved. A subagent (an agent without a name) has its spawner's
+    /// mode unless another mode is set.
     fn mode(&self, input: &Value, spawner: PermissionMode) -> PermissionMode {
         let plans = |mode: &PermissionMode| *mode == PermissionMode::Plan;
         let asked = input.get("mode").and_then(|mode| PermissionMode::deserialize(mode).ok());
@@ -138,18 +143,18 @@ impl Spawns {
     }
 }
 
-/// Says why a permission update was refused; nothing of it was applied.
+/// Reason why a permission update was refused. No part of the update was applied.
 #[derive(Debug, thiserror::Error)]
 pub enum UpdateError {
-    /// The update is not one that can be applied to a session.
+    /// The update has an unknown kind or cannot be applied to a session.
     #[error("cannot apply the permission update {0}")]
     Unknown(Value),
-    /// A rule in it is malformed.
+    /// The update contains a malformed rule.
     #[error("the permission update holds a bad rule")]
     Rule(#[from] RuleError),
 }
 
-/// A permission update as a `permission_response` carries it.
+/// A permission update, as in a `permission_response`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum Update {
@@ -174,11 +179,11 @@ enum Behavior {
 }
 
 impl Gate {
-    /// Builds the gate from the settings' `permissions`.
+    /// Builds the gate from `permissions` in the settings.
     ///
     /// # Errors
-    /// When a malformed rule was typed on the command line, or agents could do more without it; the error names the rule and
-    /// its layer.
+    /// If a rule from the command line is malformed, or any deny or ask rule: without it agents
+    /// could do more than intended. The error names the rule and its layer.
     pub fn from_settings(settings: &Settings, home: Option<&Path>) -> Result<Self, RuleError> {
         let permissions = settings.permissions();
         let folder = |path: &PathBuf| expand_home(&path.to_string_lossy(), home);
@@ -195,56 +200,59 @@ impl Gate {
         })
     }
 
-    /// The rules that are not heeded, in words.
+    /// Returns descriptions of the rules that are ignored because they are malformed.
     pub fn unheeded(&self) -> &[String] {
         &self.rules.unheeded
     }
 
-    /// Says in which folders commands are looked for: the `PATH` that they run with.
+    /// Sets the folders in which commands are searched: the `PATH` that the commands run with.
     #[must_use]
     pub fn searching(self, search_path: Vec<PathBuf>) -> Self {
         Self { search_path, ..self }
     }
 
-    /// Says in what modes spawned agents work: one that is freer than its spawner is asked about.
+    /// Sets the modes of spawned agents. The gate asks about a spawn whose mode is freer than the
+    /// spawner's mode.
     #[must_use]
     pub fn spawning(self, spawns: Spawns) -> Self {
         Self { spawns, ..self }
     }
 
-    /// Denies every change to the teams, tasks, settings, agents and hooks of a root, in every mode and whatever the rules
-    /// say.
+    /// Denies every change to the teams, tasks, settings, agents and hooks below `root`, in every
+    /// mode and under any rule.
     #[must_use]
     pub fn guarding(self, root: &Path) -> Self {
         Self { guarded: Guarded::of_root(root), ..self }
     }
 
-    /// Lets everybody read what is in a folder: the outputs of the team's agents, which their lead is told to read.
+    /// Lets every agent read the files in `outputs`. The team's agents write their output there,
+    /// and the lead is told to read it.
     #[must_use]
     pub fn showing(self, outputs: &Path) -> Self {
         Self { outputs: Some(outputs.to_path_buf()), ..self }
     }
 
-    /// Lets commands run unasked only in profiles that this sandbox holds.
+    /// Sets the sandbox. Commands run unasked only in profiles that it can enforce.
     #[must_use]
     pub fn held_by(self, sandbox: Sandbox) -> Self {
         Self { sandbox, ..self }
     }
 
-    /// Judges a call: the mode's hard limits and what is guarded first, then deny rules (which win in every mode), ask
-    /// rules, allow rules, and at last what the mode does with a call no rule speaks of.
+    /// Judges a call. It checks, in this order: the mode's hard limits and the protected files,
+    /// deny rules (which win in every mode), ask rules, allow rules, and the mode's default for a
+    /// call that no rule matches.
     pub fn judge(&self, mode: PermissionMode, call: &Call<'_>) -> Verdict {
         self.judge_path(mode, call).verdict
     }
 
-    /// Whether a tool works on a file or folder that its input names.
+    /// Whether the tool works on a file or folder that its input names.
     #[must_use]
     pub fn is_about_file(tool: &str) -> bool {
         matches!(kind_of(tool), ToolKind::Reader | ToolKind::Writer)
     }
 
-    /// As [`Gate::judge`], with the path that was judged: the path in the call is resolved once, and what is answered is
-    /// what was judged.
+    /// Judges a call like [`Gate::judge`], and also returns the judged path. The path is resolved
+    /// only once, so the returned path is exactly the judged one.
     pub fn judge_path(&self, mode: PermissionMode, call: &Call<'_>) -> Judged {
         let target = if Self::is_about_file(call.tool) { named_file(self, call) } else { None };
         let verdict = self.judge_target(mode, call, target.as_ref());
@@ -269,6 +277,8 @@ impl Gate {
             | ToolKind::Other) => self.judge_other(mode, kind, call),
         };
         match (mode, verdict) {
+            // No question is shown in this mode, so the reason tells which rule would allow the
+            // call.
             (PermissionMode::DontAsk, Verdict::Ask { description, .. }) => {
                 let how = self.how_to_allow(call);
                 Verdict::deny(format!(
@@ -279,12 +289,13 @@ impl Gate {
         }
     }
 
-    /// Whether a deny rule keeps this file from being read: for tools that walk a tree, file by file.
-    /// The file is given as it was named and by its real path.
+    /// Whether a deny rule forbids to read this file. Tools that search a tree call it for each
+    /// file, with the path as named and the resolved path.
     #[must_use]
     pub fn is_read_denied(&self, cwd: &Path, path: &Path, real: PathBuf) -> bool {
         let mut rules =
             self.rules.deny.iter().filter(|rule| rule.is_about(Access::Read)).peekable();
+        // Search tools call this for every file, and mostly there is no such rule.
         if rules.peek().is_none() {
             return false;
         }
@@ -292,22 +303,24 @@ impl Gate {
         rules.any(|rule| rule.touches(Access::Read, cwd, &target))
     }
 
-    /// What a command that starts in a folder is granted: the working folders, less what `Read` deny rules name.
+    /// Returns the files that a command started in `cwd` may use: the working folders without the
+    /// files that `Read` deny rules match.
     pub fn grant(&self, cwd: &Path) -> Grant {
         let denied = denied_reads(&self.rules.deny, cwd);
         Grant { cwd: cwd.to_path_buf(), beside: self.directories.clone(), denied }
     }
 
-    /// Applies a permission update to this session. A `setMode` update returns the mode: it is the
-    /// agent's to keep.
+    /// Applies a permission update to this session. For a `setMode` update it returns the mode,
+    /// which the caller must store.
     ///
     /// # Errors
-    /// When the update is of an unknown kind or holds a malformed rule.
+    /// If the update is of an unknown kind or contains a malformed rule.
     pub fn apply(&mut self, update: &Value) -> Result<Option<PermissionMode>, UpdateError> {
         match Update::deserialize(update).map_err(|_| UpdateError::Unknown(update.clone()))? {
             Update::SetMode { mode } => return Ok(Some(mode)),
             Update::AddDirectories { directories } => self.directories.extend(directories),
             Update::AddRules { rules, behavior } => {
+                // Parse all rules before adding any, so that a refused update changes nothing.
                 let parsed = rules
                     .iter()
                     .map(|rule| self.session_rule(rule))
@@ -327,6 +340,7 @@ impl Gate {
             Some(content) => format!("{}({content})", rule.tool_name),
             None => rule.tool_name.clone(),
         };
+        // As on the command line, a malformed rule must be an error and not be ignored.
         let sourced =
             SourcedRule { text, layer: Layer::Cli, origin: "session".to_owned(), base: None };
         Rule::parse(&sourced, self.home.as_deref())
@@ -338,6 +352,8 @@ impl Gate {
         }
         let word = call.input.get("subagent_type").and_then(Value::as_str);
         let names = |rule: &&Rule| rule.names_tool(call.tool) || rule.names_word(call.tool, word);
+        // A rule whose argument cannot be checked counts for denying and asking, but not for
+        // allowing.
         let restricts = |rule: &&Rule| names(rule) || rule.is_opaque_for(call.tool);
         if let Some(rule) = self.rules.deny.iter().find(restricts) {
             return denied_by(rule);
@@ -349,15 +365,18 @@ impl Gate {
             return ask_to_use(call);
         }
         let spawned = self.spawns.mode(call.input, mode);
-        // A subagent of one that the user let bypass permissions is given nothing that its spawner has not.
+        // A subagent in bypass mode gains nothing if its spawner already bypasses permissions with
+        // the user's consent.
         let is_given = self.spawns.handed_down == PermissionMode::BypassPermissions
             || (is_subagent(call.input) && mode == PermissionMode::BypassPermissions);
+        // Before the allow rules, because no rule can let an agent bypass permissions.
         if kind == ToolKind::Spawn && spawned == PermissionMode::BypassPermissions && !is_given {
             return Verdict::deny("Only the user can let an agent bypass permissions");
         }
         if self.rules.allow.iter().any(|rule| names(&rule)) {
             return Verdict::freely();
         }
+        // An agent must not escape its own mode by spawning a freer agent.
         if kind == ToolKind::Spawn && spawned.freedom() > mode.freedom() {
             let name = call.input.get("name").and_then(Value::as_str).unwrap_or("an agent");
             let description = format!(
@@ -368,7 +387,7 @@ impl Gate {
         if is_free(kind) { Verdict::freely() } else { ask_to_use(call) }
     }
 
-    /// The folders that count as the working folder.
+    /// Returns the working folder and the additional folders that count as working folders.
     pub(super) fn working_folders<'a>(&'a self, cwd: &'a Path) -> impl Iterator<Item = &'a Path> {
         std::iter::once(cwd).chain(self.directories.iter().map(PathBuf::as_path))
     }
@@ -382,8 +401,8 @@ impl Gate {
     }
 }
 
-/// What plan and delegate mode rule out whatever the rules say. Shell and file tools in plan mode are
-/// looked at more closely by their own judges.
+/// Returns the denial if plan or delegate mode forbids the tool, whatever the rules say. Shell and
+/// file tools in plan mode are checked in `bash` and `files` instead.
 pub(super) fn hard_limit(mode: PermissionMode, kind: ToolKind, tool: &str) -> Option<Verdict> {
     match mode {
         PermissionMode::Plan => match kind {
@@ -417,7 +436,8 @@ fn ask_to_use(call: &Call<'_>) -> Verdict {
     }
 }
 
-/// The suggestions recorded with asks that change files (`fixtures/claude-2.1.39/tmux-permissions`).
+/// Returns suggestions for a question about a file change, as recorded
+/// (`fixtures/claude-2.1.39/tmux-permissions`).
 pub(super) fn edit_suggestions(folders: &[PathBuf]) -> Vec<Value> {
     vec![
         directory_suggestion(folders),

@@ -1,9 +1,17 @@
-//! The gate every tool call passes: mode, then rules, then ask.
+//! The gate decides whether a tool call is allowed, asked or denied. It checks the mode, then the
+//! rules, then asks.
 //!
-//! `judge` decides, `rules` and `paths` say what a rule speaks of, `shell` reads commands, `bash` and
-//! `files` judge the calls of those tools; `allowing` finds the rules that would allow one; `guarded` is what no rule or mode opens. What decides in a project what agents may
-//! do is opened by no mode but `bypassPermissions`, and by a rule only that has `.claude` in it. Judging changes nothing and
-//! runs nothing; it reads the file system only to follow symbolic links. Who is asked, and how, is the agent's business.
+//! - `judge` decides.
+//! - `rules` and `paths` say which calls and files a rule matches.
+//! - `shell` parses commands.
+//! - `bash` and `files` judge the calls of those tools.
+//! - `allowing` finds rules that would allow a call.
+//! - `guarded` protects files that no rule and no mode opens.
+//!
+//! Files in a project that control the permissions of agents can be changed in the mode
+//! `bypassPermissions`, or under a rule that contains `.claude`. Judging changes nothing and runs
+//! nothing. It reads the file system, mainly to resolve symbolic links. The agent decides whom to
+//! ask and how.
 
 mod allowing;
 mod bash;

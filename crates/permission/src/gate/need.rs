@@ -1,12 +1,13 @@
-//! The profile that a command needs, put together from what its parts need.
+//! Computes the sandbox profile that a command needs from the needs of its parts.
 
 use pitcrew_process::sandbox::Profile;
 
-/// What a command needs in order to run.
+/// The sandbox profile that a command needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     pub(super) profile: Profile,
-    /// Only the kernel makes sure that it reads: it may run in the profile *read*, and in no freer one.
+    /// Whether only the kernel can ensure that the command just reads. If true, it may run in the
+    /// profile *read* only.
     pub(super) unproven: bool,
 }
 
@@ -15,13 +16,14 @@ impl Need {
     pub(super) const WORK: Self = Self { profile: Profile::Work, unproven: false };
     pub(super) const FREE: Self = Self { profile: Profile::Free, unproven: false };
 
-    /// Both needs together.
+    /// Combines two needs into the larger one.
     pub(super) fn and(self, other: Self) -> Self {
         Self { profile: self.profile.max(other.profile), unproven: self.unproven || other.unproven }
     }
 }
 
-/// All needs together; nothing where one cannot be met.
+/// Combines all needs into the largest one. Returns None if one of them is None, which means that
+/// it must be asked about.
 pub(super) fn most(mut needed: impl Iterator<Item = Option<Need>>) -> Option<Need> {
     needed.try_fold(Need::READ, |most, need| Some(most.and(need?)))
 }

@@ -1,6 +1,6 @@
-//! Paths as the system will see them, and gitignore-like patterns over them.
+//! Resolves paths as the system will open them, and matches gitignore patterns against them.
 //!
-//! Resolving reads the file system (symbolic links) and changes nothing.
+//! Resolving reads symbolic links from the file system and changes nothing.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -14,20 +14,23 @@ use pitcrew_process::pieces;
 use pitcrew_process::protected::{LOOSE_REPOSITORY, PROTECTED};
 use pitcrew_process::worktree::BELOW_ROOT;
 
-/// How many symbolic links one path may go through, as in the kernel.
+/// Maximum number of symbolic links in one path, as in the kernel.
 const LINK_LIMIT: usize = 40;
 
-/// The folder of a project's settings.
+/// The folder with a project's settings.
 pub(crate) const CONFIG_FOLDER: &str = ".claude";
 
-/// What in it decides what agents may do, or is run with all rights.
+/// The files and folders in `.claude` that control the permissions of agents, or that run outside
+/// any sandbox.
 const DECIDING: [&str; 4] = ["settings.json", "settings.local.json", "agents", "hooks"];
 
-/// A name no pattern spells out: it stands for "anything inside this folder".
+/// A file name that no pattern contains literally. Matching it tests whether a pattern matches any
+/// file inside a folder.
 const ANY_CHILD: &str = "\u{1}";
 
-/// Resolves a path the way the system would open it: `.`, `..` and every symbolic link, also a
-/// dangling one; what does not exist yet is kept as written. None when the links go in a circle.
+/// Resolves a path the way the system would open it: `.`, `..` and every symbolic link, including
+/// dangling links. Parts that do not exist yet stay as written. Returns None if the links form a
+/// loop.
 pub fn resolve(cwd: &Path, path: &Path) -> Option<PathBuf> {
     let mut todo: VecDeque<OsString> = pieces(&cwd.join(path)).collect();
     let mut resolved = PathBuf::from("/");
@@ -38,6 +41,7 @@ pub fn resolve(cwd: &Path, path: &Path) -> Option<PathBuf> {
             continue;
         }
         let next = resolved.join(&piece);
+        // The name is not a symbolic link or does not exist, so keep it as written.
         let Ok(target) = fs::read_link(&next) else {
             resolved = next;
             continue;
@@ -56,7 +60,7 @@ pub fn resolve(cwd: &Path, path: &Path) -> Option<PathBuf> {
     Some(resolved)
 }
 
-/// Makes a path absolute and takes `.` and `..` out of it by their letters alone.
+/// Makes a path absolute and removes `.` and `..` from its text, without reading the file system.
 pub(crate) fn lexical(cwd: &Path, path: &Path) -> PathBuf {
     let mut flat = PathBuf::from("/");
     for piece in pieces(&cwd.join(path)) {
@@ -69,7 +73,7 @@ pub(crate) fn lexical(cwd: &Path, path: &Path) -> PathBuf {
     flat
 }
 
-/// Expands a leading `~/`; other tildes stay as they are.
+/// Replaces a leading `~/` by the home folder. Other tildes stay unchanged.
 pub fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix('~'), home) {
         (Some(""), Some(home)) => home.to_path_buf(),
@@ -80,7 +84,7 @@ pub fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// A path pattern of a rule: a folder to start from and a gitignore line under it.
+/// The path pattern of a rule: a base folder and a gitignore pattern below it.
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
     base: Base,
@@ -89,12 +93,12 @@ pub(crate) struct PathPattern {
 
 #[derive(Clone, Debug)]
 enum Base {
-    /// This folder below the working folder of the call.
+    /// This path, relative to the working folder of the call.
     Cwd(PathBuf),
     Fixed(PathBuf),
 }
 
-/// Says what is wrong with a path pattern.
+/// Reason why a path pattern is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
     #[error("the pattern is empty")]
@@ -114,7 +118,8 @@ pub enum PatternError {
 }
 
 impl PathPattern {
-    /// Parses `//absolute`, `~/home`, `/relative to the settings`, `./` or bare relative patterns.
+    /// Parses a path pattern: `//absolute`, `~/in the home folder`, `/relative to the settings`, or
+    /// a relative path with or without `./`.
     pub(crate) fn parse(
         text: &str,
         settings_folder: Option<&Path>,
@@ -169,13 +174,13 @@ impl PathPattern {
             }
         }
         let rest = if rest == "." || rest.is_empty() { "**" } else { rest };
-        // As in a gitignore file, a slash before the end ties the pattern to its folder.
+        // As in a gitignore file, a slash that is not at the end anchors the pattern to its folder.
         let anchored = text.starts_with('.') && rest.len() < text.len()
             || rest.trim_end_matches('/').contains('/') && !rest.starts_with("**/");
         Ok((Base::Cwd(below), rest.to_owned(), anchored))
     }
 
-    /// Whether the path, written or resolved, may be what the pattern speaks of. For denying.
+    /// Whether the pattern may match the path, as written or resolved. Used for deny and ask rules.
     pub(crate) fn touches(&self, cwd: &Path, target: &Target) -> bool {
         let base = self.base_path(cwd);
         let bases = [Some(lexical(cwd, &base)), resolve(cwd, &base)];
@@ -190,7 +195,7 @@ impl PathPattern {
         paths.into_iter().flatten().any(|path| below(path))
     }
 
-    /// Whether the path is surely what the pattern speaks of. For allowing.
+    /// Whether the pattern certainly matches the resolved path. Used for allow rules.
     pub(crate) fn covers(&self, cwd: &Path, target: &Target) -> bool {
         let (Some(base), Some(path)) = (resolve(cwd, &self.base_path(cwd)), &target.resolved)
         else {
@@ -199,7 +204,8 @@ impl PathPattern {
         path.strip_prefix(base).is_ok_and(|rest| self.hits(rest))
     }
 
-    /// Whether something below the folder may match: for searches that walk a whole tree.
+    /// Whether the pattern may match a file below the folder. Used for tools that search a whole
+    /// tree.
     pub(crate) fn may_lie_below(&self, cwd: &Path, folder: &Target) -> bool {
         let base = self.base_path(cwd);
         let bases = [Some(lexical(cwd, &base)), resolve(cwd, &base)];
@@ -210,12 +216,13 @@ impl PathPattern {
         bases.iter().flatten().any(related)
     }
 
-    /// Whether a path without links is what the pattern speaks of, whose folders are found already.
+    /// Whether the pattern matches a path without symbolic links, below one of the given base
+    /// folders.
     pub(crate) fn speaks_of(&self, bases: &[PathBuf], path: &Path) -> bool {
         bases.iter().filter_map(|base| path.strip_prefix(base).ok()).any(|rest| self.hits(rest))
     }
 
-    /// The folder it starts from, as written and without links.
+    /// Returns the pattern's base folder, as written and with symbolic links resolved.
     pub(crate) fn bases(&self, cwd: &Path) -> Vec<PathBuf> {
         let base = self.base_path(cwd);
         let mut bases = vec![lexical(cwd, &base)];
@@ -235,12 +242,13 @@ impl PathPattern {
         let matched = |path: &Path, is_dir| {
             self.matcher.matched_path_or_any_parents(path, is_dir).is_ignore()
         };
+        // The path may be a file or a folder. A pattern `folder/**` also matches the folder itself.
         matched(&path, false) || matched(&path, true) || matched(&path.join(ANY_CHILD), false)
     }
 }
 
-/// Moves the leading plain folders of an anchored pattern into its base, so that a symbolic link
-/// among them is resolved like one in a path.
+/// Moves the leading literal folders of an anchored pattern into its base. Symbolic links among
+/// them are then resolved like links in a path.
 fn sink_literals(base: Base, rest: &str) -> (Base, String) {
     let mut pieces: Vec<&str> =
         rest.split('/').filter(|piece| !piece.is_empty() && *piece != ".").collect();
@@ -257,11 +265,11 @@ fn sink_literals(base: Base, rest: &str) -> (Base, String) {
     (base, format!("/{tail}"))
 }
 
-/// A path a call names, as written and as the system would open it.
+/// A path in a call, as written and as the system would open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub written: PathBuf,
-    /// None when its links go in a circle.
+    /// None if the symbolic links form a loop.
     pub resolved: Option<PathBuf>,
 }
 
@@ -270,17 +278,17 @@ impl Target {
         Self { written: lexical(cwd, path), resolved: resolve(cwd, path) }
     }
 
-    /// Whether a link is part of the path; those above the working folder do not count.
+    /// Whether the path contains a symbolic link. Links above the working folder do not count.
     pub(crate) fn is_by_link(&self, cwd: &Path) -> bool {
         let Some(resolved) = &self.resolved else { return true };
         let below_cwd =
             || Some(resolve(cwd, Path::new(""))?.join(self.written.strip_prefix(cwd).ok()?));
-        // To join with nothing adds a slash at the end, which is no part of a path.
+        // Compare by components, because joining with an empty path adds a trailing slash.
         *resolved != self.written
             && below_cwd().is_none_or(|plain| !plain.iter().eq(resolved.iter()))
     }
 
-    /// Whether the path lies in one of the folders, links and all.
+    /// Whether the resolved path is inside one of the folders, whose links are resolved too.
     pub(crate) fn is_inside<'a>(
         &self,
         cwd: &Path,
@@ -294,8 +302,9 @@ impl Target {
         folders.into_iter().any(holds)
     }
 
-    /// Whether the path is or goes through what decides rights or is run by itself: commands in *work* cannot change it
-    /// either. The worktrees that stand below the root are no such folder.
+    /// Whether the path is or goes through a file or folder that controls permissions or is run
+    /// automatically. Commands in the profile *work* cannot change these either. The worktrees
+    /// below the configuration folder do not count.
     pub(crate) fn steers_tools(&self) -> bool {
         let by_name = self.goes_through(|name, rest| {
             let is_protected = || PROTECTED.iter().any(|it| name.eq_ignore_ascii_case(it));
@@ -306,8 +315,8 @@ impl Target {
         by_name || self.makes_repository()
     }
 
-    /// Whether a folder above the path is a repository without a `.git`, or nearly one, once the path is there: git would
-    /// obey its configuration.
+    /// Whether creating the path makes a folder above it look like a repository without `.git`, or
+    /// nearly so. Git would obey the configuration in that folder.
     fn makes_repository(&self) -> bool {
         [Some(&self.written), self.resolved.as_ref()].into_iter().flatten().any(|path| {
             path.ancestors().skip(1).any(|folder| {
@@ -316,12 +325,14 @@ impl Target {
                     part.is_some_and(|part| part.eq_ignore_ascii_case(name))
                         || folder.join(name).symlink_metadata().is_ok()
                 };
+                // `HEAD` with one of the other names is nearly a repository, so it counts already.
                 has("HEAD") && LOOSE_REPOSITORY.iter().any(|name| has(name)) && !has(".git")
             })
         })
     }
 
-    /// Whether a later run reads there, of whatever project, what its agents may do; letters of either case are the same.
+    /// Whether a later run, of any project, would read its agents' permissions from this path.
+    /// Names are compared without regard to case.
     pub(crate) fn decides(&self) -> bool {
         let is_deciding = |name: &OsStr| DECIDING.iter().any(|it| name.eq_ignore_ascii_case(it));
         self.goes_through(|name, rest| {
@@ -329,7 +340,8 @@ impl Target {
         })
     }
 
-    /// Whether a name in the path, written or resolved, is such a one, told with the path that comes after it.
+    /// Whether `is_such` holds for any component of the path, written or resolved. It receives the
+    /// component and the rest of the path after it.
     fn goes_through(&self, is_such: impl Fn(&OsStr, &Path) -> bool) -> bool {
         let paths = [Some(&self.written), self.resolved.as_ref()];
         paths.into_iter().flatten().any(|path| {

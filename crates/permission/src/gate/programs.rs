@@ -1,4 +1,4 @@
-//! Which programs a command's names stand for, and what repository git finds.
+//! Finds out which programs a command runs, and which repository git would use.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,10 +8,10 @@ use super::judge::Gate;
 use super::paths::Target;
 use pitcrew_process::checkout::checkout_around;
 
-/// Where programs are looked for if nobody says so.
+/// Folders in which programs are searched if the gate has no `PATH`.
 const USUAL: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
-/// Folders of the system, even where an agent works in `/`.
+/// Folders that count as the system's even if the working folder is `/`.
 const OF_THE_SYSTEM: [&str; 7] = [
     "/usr/local/bin",
     "/usr/bin",
@@ -22,8 +22,9 @@ const OF_THE_SYSTEM: [&str; 7] = [
     "/opt/homebrew/bin",
 ];
 
-/// Whether the name may stand for a program that the project brings.
+/// Whether the name may run a program from the working folders instead of the system.
 pub(super) fn is_of_the_project(gate: &Gate, cwd: &Path, folders: &[PathBuf], name: &str) -> bool {
+    // A name with a slash is not searched in `PATH`, so it can be any file.
     if name.contains('/') {
         return true;
     }
@@ -34,7 +35,7 @@ pub(super) fn is_of_the_project(gate: &Gate, cwd: &Path, folders: &[PathBuf], na
         {
             return false;
         }
-        // A relative folder is another one after each `cd`.
+        // A relative folder in `PATH` means another folder after each `cd`.
         let places = folders.iter().map(|folder| folder.join(entry).join(name));
         let found: Vec<PathBuf> = places.filter(|place| is_program(place)).collect();
         let is_inside = |place: &PathBuf| gate.is_inside(cwd, &Target::new(cwd, place));
@@ -53,14 +54,16 @@ fn is_program(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether git may find something other than the repository of the working folder, which its user cloned or made.
+/// Whether git may use another repository than that of the working folder. The user trusts the
+/// latter, having cloned or created it.
 pub(super) fn may_leave_repository(cwd: &Path, folders: &[PathBuf], moves: bool) -> bool {
     let home = checkout_around(cwd);
     folders.iter().any(|folder| is_loose_repository(folder) || checkout_around(folder) != home)
         || moves && home.is_none()
 }
 
-/// Whether git may take the folder, or one above, for a repository though it has no `.git`: whoever writes files makes one.
+/// Whether git may treat the folder, or one above it, as a repository although it has no `.git`. A
+/// few plain files are enough for that, so an agent could create one.
 fn is_loose_repository(folder: &Path) -> bool {
     let is_there = |folder: &Path, name: &str| folder.join(name).symlink_metadata().is_ok();
     let below_top = folder.ancestors().take_while(|folder| !is_there(folder, ".git"));

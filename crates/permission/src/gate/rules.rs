@@ -1,4 +1,4 @@
-//! The rules of `permissions`: their syntax, and which calls, commands and paths each speaks of.
+//! The permission rules: their syntax, and which calls, commands and paths each rule matches.
 
 use std::path::{Path, PathBuf};
 
@@ -8,46 +8,47 @@ use super::paths::{PathPattern, PatternError, Target};
 use super::tools::{is_known, is_whole, kind_of, meant};
 use crate::settings::{Layer, Permissions, SourcedRule};
 
-/// Says what is wrong with a rule, which rule, and where it stands.
+/// Reason why a rule is invalid, with the rule and the settings layer that contains it.
 #[derive(Debug, thiserror::Error)]
 #[error("bad permission rule `{rule}` in the {origin}")]
 pub struct RuleError {
     /// The rule as written.
     pub rule: String,
-    /// The layer and its file.
+    /// The settings layer and file of the rule.
     pub origin: String,
-    /// What is wrong.
+    /// The error in the rule.
     #[source]
     pub fault: RuleFault,
 }
 
-/// The ways a rule can be malformed.
+/// The ways in which a rule can be malformed.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleFault {
-    /// No tool name, or one with odd characters.
+    /// The tool name is missing or contains invalid characters.
     #[error("`{0}` is not a tool name")]
     Tool(String),
-    /// No tool has the name.
+    /// There is no tool of this name.
     #[error("there is no tool `{tool}`{}", meant.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
-        /// The name as written.
+        /// The tool name as written in the rule.
         tool: String,
-        /// The tool whose name is near.
+        /// The existing tool with the most similar name.
         meant: Option<String>,
     },
-    /// The tool is never used on something that a rule could name.
+    /// The rule has an argument in parentheses, but calls of this tool have nothing to compare it
+    /// with.
     #[error(
         "a rule for {tool} takes nothing in parentheses and would match no call; {}",
         instead(tool)
     )]
     Whole {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
     /// A parenthesis is missing or misplaced.
     #[error("a rule is `Tool` or `Tool(what)`, with the parenthesis closed at the end")]
     Parentheses,
-    /// The path pattern of a file rule is wrong.
+    /// The path pattern of a file rule is invalid.
     #[error("the path pattern is wrong: {0}")]
     Pattern(String),
     /// The command pattern is empty.
@@ -70,26 +71,30 @@ impl From<PatternError> for RuleFault {
     }
 }
 
-/// All rules of the settings, parsed.
+/// All permission rules of the settings, parsed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleSet {
     pub allow: Vec<Rule>,
     pub deny: Vec<Rule>,
     pub ask: Vec<Rule>,
-    /// The rules that are not heeded, in words.
+    /// Descriptions of the malformed rules that are ignored.
     pub unheeded: Vec<String>,
 }
 
 impl RuleSet {
-    /// Parses all rules. A malformed one that allows something and was not typed on the command line is left out, and told.
+    /// Parses all rules. A malformed allow rule from a settings file is ignored and noted in
+    /// `unheeded`.
     ///
     /// # Errors
-    /// The first other one that is malformed: without it agents could do more than was meant.
+    /// The first malformed deny or ask rule, or malformed rule from the command line. Ignoring a
+    /// deny or ask rule would let agents do more than intended.
     pub(crate) fn parse(permissions: &Permissions, home: Option<&Path>) -> Result<Self, RuleError> {
         let (mut allow, mut unheeded) = (Vec::new(), Vec::new());
         for rule in &permissions.allow {
             match Rule::parse(rule, home) {
                 Ok(rule) => allow.push(rule),
+                // The user typed this rule for this run, so report the mistake and do not ignore
+                // the rule.
                 Err(error) if rule.layer == Layer::Cli => return Err(error),
                 Err(error) => {
                     let told = format!("{error} is not heeded: {}", error.fault);
@@ -106,14 +111,14 @@ impl RuleSet {
     }
 }
 
-/// How a file is touched.
+/// The kind of access to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// One rule.
+/// One permission rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     text: String,
@@ -124,22 +129,22 @@ pub(crate) struct Rule {
 
 #[derive(Clone, Debug)]
 enum Subject {
-    /// Every call of the tool.
+    /// The rule matches every call of the tool.
     All,
-    /// Shell commands of this form.
+    /// The rule matches shell commands of this form.
     Command(CommandPattern),
-    /// Files the pattern matches.
+    /// The rule matches files by this pattern.
     Path(PathPattern),
-    /// A subagent type, or something only another tool understands.
+    /// A subagent type, or an argument that only another tool understands.
     ShellWord(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CommandPattern {
     Exact(String),
-    /// The command itself, or the command and a space and anything.
+    /// Matches this command alone, or followed by a space and any text.
     Prefix(String),
-    /// `*` stands for any text.
+    /// A pattern in which `*` matches any text.
     Wildcard(String),
 }
 
@@ -154,22 +159,22 @@ impl Rule {
         Ok(Self { text: rule.text.clone(), origin: rule.origin.clone(), tool, subject })
     }
 
-    /// Names the rule and its layer for a reason.
+    /// Returns the rule's text and layer, for use in a denial reason.
     pub(crate) fn cite(&self) -> String {
         format!("rule `{}` of the {}", self.text, self.origin)
     }
 
-    /// Whether the rule has this name in it as written.
+    /// Whether the rule's text contains `name` literally.
     pub(crate) fn spells_out(&self, name: &str) -> bool {
         self.text.contains(name)
     }
 
-    /// Whether the rule speaks of every call of the tool.
+    /// Whether the rule matches every call of the tool.
     pub(crate) fn names_tool(&self, tool: &str) -> bool {
         matches!(self.subject, Subject::All) && self.is_for(tool)
     }
 
-    /// Whether the rule speaks of the tool used on this word (a subagent type).
+    /// Whether the rule matches calls of the tool with this argument (a subagent type).
     pub(crate) fn names_word(&self, tool: &str, word: Option<&str>) -> bool {
         let Subject::ShellWord(own) = &self.subject else {
             return false;
@@ -177,19 +182,19 @@ impl Rule {
         self.is_for(tool) && word == Some(own.as_str())
     }
 
-    /// Whether the rule limits the tool in a way the gate cannot check.
+    /// Whether the rule restricts the tool by an argument that the gate cannot check.
     pub(crate) fn is_opaque_for(&self, tool: &str) -> bool {
         matches!(self.subject, Subject::ShellWord(_))
             && ToolTraits::of(&self.tool).rule != RuleScope::AgentType
             && self.is_for(tool)
     }
 
-    /// Whether the rule speaks of particular shell commands.
+    /// Whether the rule matches particular shell commands.
     pub(crate) fn is_about_commands(&self) -> bool {
         matches!(self.subject, Subject::Command(_))
     }
 
-    /// Whether the rule speaks of this command text.
+    /// Whether the rule matches this command text.
     pub(crate) fn matches_command(&self, command: &str) -> bool {
         let Subject::Command(pattern) = &self.subject else {
             return false;
@@ -197,12 +202,12 @@ impl Rule {
         pattern.matches(command)
     }
 
-    /// Whether the rule is this very command, compound or not.
+    /// Whether the rule's text is exactly this command, which may be compound.
     pub(crate) fn is_exactly(&self, command: &str) -> bool {
         matches!(&self.subject, Subject::Command(CommandPattern::Exact(text)) if text == command)
     }
 
-    /// Whether the rule may speak of touching this file. For denying and asking.
+    /// Whether the rule may match this access to the file. Used for deny and ask rules.
     pub(crate) fn touches(&self, access: Access, cwd: &Path, target: &Target) -> bool {
         self.is_about(access)
             && match &self.subject {
@@ -212,7 +217,7 @@ impl Rule {
             }
     }
 
-    /// Whether the rule surely speaks of touching this file. For allowing.
+    /// Whether the rule certainly matches this access to the file. Used for allow rules.
     pub(crate) fn covers(&self, access: Access, cwd: &Path, target: &Target) -> bool {
         self.is_about(access)
             && match &self.subject {
@@ -222,7 +227,7 @@ impl Rule {
             }
     }
 
-    /// Whether the rule may speak of something below this folder.
+    /// Whether the rule may match a file below this folder.
     pub(crate) fn may_lie_below(&self, access: Access, cwd: &Path, folder: &Target) -> bool {
         self.is_about(access)
             && match &self.subject {
@@ -232,7 +237,7 @@ impl Rule {
             }
     }
 
-    /// Whether the rule speaks of this kind of access to files at all.
+    /// Whether the rule is for this kind of file access at all.
     pub(crate) fn is_about(&self, access: Access) -> bool {
         let traits = ToolTraits::of(&self.tool);
         let kind = match access {
@@ -242,7 +247,7 @@ impl Rule {
         traits.rule == RuleScope::Path && traits.kind == kind
     }
 
-    /// The files it speaks of, where it names some.
+    /// Returns the rule's path pattern, if it has one.
     pub(crate) fn path_pattern(&self) -> Option<&PathPattern> {
         match &self.subject {
             Subject::Path(pattern) => Some(pattern),
@@ -274,7 +279,8 @@ fn parse_subject(rule: &SourcedRule, home: Option<&Path>) -> Result<(String, Sub
     }
     if !is_known(tool) {
         let meant = meant(tool);
-        // A settings file may speak of tools of later clients; somebody who types a rule means a tool there is.
+        // A settings file may have rules for tools of newer clients, so an unknown tool there is an
+        // error only if its name looks misspelled. On the command line it is always an error.
         if meant.is_some() || rule.layer == Layer::Cli {
             return Err(RuleFault::Unknown { tool: tool.to_owned(), meant });
         }
@@ -313,6 +319,7 @@ impl CommandPattern {
             let prefix = squeeze(prefix);
             return match prefix.as_str() {
                 "" => Err(RuleFault::EmptyCommand),
+                // A prefix with `*` is a wildcard: append ` *` for further arguments.
                 plain if plain.contains('*') => Ok(Self::Wildcard(format!("{plain} *"))),
                 _ => Ok(Self::Prefix(prefix)),
             };
@@ -329,6 +336,7 @@ impl CommandPattern {
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
             }
             Self::Wildcard(pattern) => {
+                // A final ` *` also matches the command without further arguments.
                 wildcard(pattern, command)
                     || pattern.strip_suffix(" *").is_some_and(|bare| wildcard(bare, command))
             }
@@ -336,7 +344,7 @@ impl CommandPattern {
     }
 }
 
-/// Makes each run of blanks one space, but for those between quotes. Lines stay apart.
+/// Replaces each run of spaces and tabs outside quotes by one space. Line breaks stay.
 pub(crate) fn squeeze(text: &str) -> String {
     let mut squeezed = String::new();
     let mut quote = None;
@@ -357,7 +365,8 @@ pub(crate) fn squeeze(text: &str) -> String {
     squeezed
 }
 
-/// Matches a text against a pattern in which `*` stands for any text, in time linear in their product.
+/// Matches a text against a pattern in which `*` matches any text. The time is at most proportional
+/// to the product of their lengths.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
@@ -367,6 +376,7 @@ fn wildcard(pattern: &str, text: &str) -> bool {
     let Some((last, middle)) = pieces.split_last() else {
         return rest.is_empty();
     };
+    // The first occurrence of each piece is always the best one, so no backtracking is needed.
     for piece in middle {
         let Some((_, after)) = rest.split_once(piece) else {
             return false;

@@ -1,20 +1,20 @@
-//! A command's parts with their wrappers taken off.
+//! The parts of a command, with their wrappers removed.
 
 use super::shell::{Effect, Inner, Scope, Script, ShellWord, SimpleCommand, effect, unwrap};
 
-/// How often wrappers may be nested before it is no longer looked at.
+/// Maximum nesting of wrappers. A command with more is not analyzed further.
 const WRAP_LIMIT: usize = 8;
 
-/// One part of the command, looked through.
+/// One part of a command, with its wrappers removed.
 pub(super) struct Step {
     pub(super) part: SimpleCommand,
-    /// The command as written and with each transparent wrapper taken off.
+    /// The command as written, followed by the command after each wrapper is removed.
     pub(super) forms: Vec<Vec<ShellWord>>,
-    /// The command may be any tail of the innermost form.
+    /// Whether the actual command may start at any word of the innermost form.
     pub(super) hidden: bool,
-    /// The forms that the innermost one may take once its words are expanded.
+    /// The forms that the innermost command may expand to.
     pub(super) expanded: Vec<Vec<ShellWord>>,
-    /// The script it runs, taken apart.
+    /// The parsed script that the command runs, as with `sh -c`.
     pub(super) script: Option<Vec<Step>>,
 }
 
@@ -23,12 +23,12 @@ impl Step {
         self.forms.last().map_or(&[], Vec::as_slice)
     }
 
-    /// What it does, in each form it may take.
+    /// Returns the effect of each form that the command may expand to.
     pub(super) fn effects(&self) -> impl Iterator<Item = Effect> {
         self.expanded.iter().map(|words| effect(words))
     }
 
-    /// Whether it reads by options that are not known.
+    /// Whether the command is a reading program with unknown options.
     pub(super) fn is_unproven(&self) -> bool {
         self.effects().any(|effect| matches!(effect, Effect::Reads(reading) if reading.unproven))
     }
@@ -43,7 +43,7 @@ pub(super) fn each(steps: &[Step], visit: &mut impl FnMut(&Step)) {
     }
 }
 
-/// Finds out what the words of each step become, in the order in which variables are set.
+/// Expands the words of each step, in the order in which the script sets variables.
 pub(super) fn expand(steps: &mut [Step], mut scope: Scope) {
     for step in steps {
         step.expanded = scope.forms(step.innermost());

@@ -47,18 +47,18 @@ pub fn offers(mode: PermissionMode, tool: &str) -> bool {
     }
 }
 
-/// Whether any tool may have the name: a known one, or one of an MCP server.
+/// Whether the name is a known tool, or the tool of an MCP server.
 pub(super) fn is_known(tool: &str) -> bool {
     tool.starts_with("mcp__") || ToolDescriptor::find(tool).is_some()
 }
 
-/// The tool that was meant by a name that no tool has.
+/// Returns the known tool name that is most similar to an unknown name, if one is similar enough.
 pub(super) fn meant(tool: &str) -> Option<String> {
     let all = ToolDescriptor::own().iter().chain(ToolDescriptor::of_client());
     nearest(tool, all.map(|known| known.name).chain([tool_name::AGENT]))
 }
 
-/// Whether rules for the tool speak of every call of it or of none.
+/// Whether rules for the tool take no argument in parentheses.
 pub(super) fn is_whole(tool: &str) -> bool {
     ToolTraits::of(tool).rule == RuleScope::WholeTool
 }

@@ -1,60 +1,62 @@
-//! What can be wrong with settings, always with the layer or file it was found in.
+//! Errors in settings. Each names the layer or file that contains the error.
 
 use std::path::PathBuf;
 
 use super::Layer;
 use pitcrew_process::given_file::Refused;
 
-/// Says why settings could not be read or understood.
+/// Reason why settings could not be read or used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// A settings file exists and cannot be read, or is none that is read.
+    /// A settings file exists but cannot be read, or is not a file that may be read (such as a
+    /// device).
     #[error("cannot read the settings file {}", path.display())]
     Read {
-        /// The file.
+        /// The settings file.
         path: PathBuf,
-        /// Why not.
+        /// The reason why the file was not read.
         #[source]
         source: Refused,
     },
-    /// A settings file is not JSON.
+    /// A settings file is not valid JSON.
     #[error("the settings file {} is not valid json", path.display())]
     Json {
-        /// The file.
+        /// The settings file.
         path: PathBuf,
-        /// Where the parser stopped.
+        /// The position and the reason of the JSON error.
         #[source]
         source: serde_json::Error,
     },
     /// A settings file could not be replaced.
     #[error("cannot write the settings file {}", path.display())]
     Write {
-        /// The file.
+        /// The settings file.
         path: PathBuf,
-        /// Why not.
+        /// The reason why the file was not read.
         #[source]
         source: std::io::Error,
     },
-    /// A layer's top level is something other than an object.
+    /// The top level of a layer is not a JSON object.
     #[error("the {origin} must be a json object")]
     NotAnObject {
-        /// The layer and, where there is one, its file.
+        /// The layer, and its file if it has one.
         origin: String,
     },
-    /// A known field has a value that is not known, and cannot be left out.
+    /// A known field has an unknown value, and ignoring it is not safe.
     #[error("`{field}` in the {origin} must be {expected}")]
     Field {
-        /// The layer and, where there is one, its file.
+        /// The layer, and its file if it has one.
         origin: String,
         /// The field's dotted name.
         field: String,
-        /// What it must be.
+        /// Description of the allowed values.
         expected: &'static str,
     },
 }
 
 impl SettingsError {
-    /// Whether the system kept a file of the settings from being read or written: the settings themselves may be right.
+    /// Whether the operating system prevented reading or writing a settings file. The settings
+    /// themselves may be correct.
     #[must_use]
     pub fn is_of_system(&self) -> bool {
         match self {
@@ -65,7 +67,7 @@ impl SettingsError {
     }
 }
 
-/// Names a layer and its file for an error text.
+/// Returns the name of a layer and its file, for an error message.
 pub(super) fn origin(layer: Layer, file: Option<&std::path::Path>) -> String {
     match file {
         Some(path) => format!("{layer} settings ({})", path.display()),

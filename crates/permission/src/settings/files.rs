@@ -1,4 +1,4 @@
-//! Where the layers are on disk, and reading them.
+//! The files of the settings layers, and how they are read.
 
 use std::path::{Path, PathBuf};
 
@@ -8,24 +8,25 @@ use super::SettingsError;
 use super::layers::{Layer, Settings, Source};
 use pitcrew_process::given_file::{Given, Refused};
 
-/// No honest settings file is larger; the bound keeps a hostile one from filling the memory.
+/// Maximum size of a settings file. Real files are much smaller. The limit prevents a hostile file
+/// from using up the memory.
 const FILE_LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Says where the layers are.
+/// The places of all settings layers.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     /// The machine's policy file, such as `/etc/claude-code/managed-settings.json`.
     pub managed: Option<PathBuf>,
     /// Settings given on the command line.
     pub cli: Option<Value>,
-    /// The project's folder, which may hold `.claude/`.
+    /// The project's folder, which may contain `.claude/`.
     pub project: Option<PathBuf>,
-    /// The root (`~/.claude` by default), which may hold `settings.json`.
+    /// The configuration root (`~/.claude` by default), which may contain `settings.json`.
     pub root: Option<PathBuf>,
 }
 
 impl Paths {
-    /// The file of a layer, when the layer has one.
+    /// Returns the file of a layer, if the layer has one.
     #[must_use]
     pub fn file(&self, layer: Layer) -> Option<PathBuf> {
         let in_project =
@@ -50,18 +51,19 @@ impl Paths {
 }
 
 impl Settings {
-    /// Reads the layers of the user and the machine, adds that of the command line and those of the project, and merges
-    /// them. Of the project's only what counts is handed in: [`crate::trust::Project::counted`]. A missing file is an
-    /// empty layer.
+    /// Reads the user's and the machine's layers, adds the command line's and the project's layers,
+    /// and merges them all. `project` must contain only the accepted parts of the project's layers,
+    /// from [`crate::trust::Project::counted`]. A missing file is an empty layer.
     ///
     /// # Errors
-    /// When a file cannot be read, and as those of [`Settings::from_sources`].
+    /// If a file cannot be read, and the errors of [`Settings::from_sources`].
     pub fn load(paths: &Paths, project: Vec<Source>) -> Result<Self, SettingsError> {
         let (sources, mut unread) = sources(paths, project);
         if unread.is_empty() { Self::from_sources(sources) } else { Err(unread.swap_remove(0)) }
     }
 
-    /// The same for a command that runs no agent: what cannot be used is left out, and handed back with the reasons.
+    /// Like [`Settings::load`], for a command that runs no agent. Unusable parts are ignored, and
+    /// returned with the reasons.
     #[must_use]
     pub fn load_usable(paths: &Paths, project: Vec<Source>) -> (Self, Vec<SettingsError>) {
         let (sources, mut unused) = sources(paths, project);
@@ -71,7 +73,7 @@ impl Settings {
     }
 }
 
-/// The layers that can be read, and what is wrong with the others.
+/// Returns the readable layers, and the errors of the others.
 fn sources(paths: &Paths, project: Vec<Source>) -> (Vec<Source>, Vec<SettingsError>) {
     let (mut sources, mut unread) = (project, Vec::new());
     for layer in [Layer::User, Layer::Managed] {
@@ -92,13 +94,15 @@ fn sources(paths: &Paths, project: Vec<Source>) -> (Vec<Source>, Vec<SettingsErr
     (sources, unread)
 }
 
-/// Reads one file of settings; `None` when there is none.
+/// Reads one settings file. Returns `None` if there is no such file.
 pub fn read(given: Given<'_>, path: &Path) -> Result<Option<Value>, SettingsError> {
     let unreadable = |source: Refused| SettingsError::Read { path: path.to_path_buf(), source };
     let Some(text) = given.read_text(path, FILE_LIMIT_BYTES).map_err(unreadable)? else {
         return Ok(None);
     };
+    // Some editors write a byte order mark.
     let text = text.trim_start_matches('\u{feff}');
+    // An empty file counts as an empty object.
     if text.trim().is_empty() {
         return Ok(Some(Value::Object(Map::new())));
     }
@@ -132,7 +136,7 @@ mod tests {
         fs::write(paths.file(layer).unwrap(), text).unwrap();
     }
 
-    /// With the project's layers as they are.
+    /// Loads the settings, and accepts the project's layers completely.
     fn load(paths: &Paths) -> Result<Settings, SettingsError> {
         let mut project = Vec::new();
         for layer in [Layer::Project, Layer::Local] {

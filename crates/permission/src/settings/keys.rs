@@ -1,4 +1,5 @@
-//! The names of settings, to say when one seems misspelt: nothing would heed it.
+//! The known names of settings. They are used to report names that seem misspelled and so have no
+//! effect.
 
 use pitcrew_protocol::nearest;
 use serde_json::Value;
@@ -6,7 +7,8 @@ use serde_json::Value;
 use super::layers::{Layer, Settings, Source};
 use crate::trust::TRUSTED_ITEMS;
 
-/// Sections whose names are looked at, with what they may hold. Ours are known whole; to the others later clients add.
+/// The sections whose names are checked, with the known names in each. Our own section is known
+/// completely. Newer clients may add names to the others.
 const SECTIONS: [Section; 5] = [
     Section { path: "", is_ours: false, names: TOP },
     Section {
@@ -140,7 +142,7 @@ struct Section {
 }
 
 impl Settings {
-    /// What seems misspelt in the layers, in words, each with its layer.
+    /// Returns descriptions of the names that seem misspelled, each with its layer.
     pub(super) fn misspelt(&self) -> Vec<String> {
         self.sources()
             .iter()
@@ -160,7 +162,8 @@ impl Section {
             return Vec::new();
         };
         let unknown = fields.keys().filter(|name| !self.names.contains(&name.as_str()));
-        // The list of what is trusted for one run is in its own layer only, where `--trust` put it.
+        // The list of items trusted for one run is valid only in the command line's layer, where
+        // `--trust` put it.
         let is_of_run =
             |name: &str| self.is_ours && source.layer == Layer::Cli && name == TRUSTED_ITEMS;
         unknown.filter(|name| !is_of_run(name)).filter_map(|name| self.tell(name, source)).collect()

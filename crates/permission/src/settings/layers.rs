@@ -1,4 +1,5 @@
-//! The merge: five layers become one object, and each layer is kept to say where a rule came from.
+//! Merges the five settings layers into one object. Each layer is also stored, to tell where a rule
+//! comes from.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,18 +10,18 @@ use sha2::{Digest as _, Sha256};
 use super::error::{SettingsError, origin};
 use super::values;
 
-/// Ranks the origins of settings; a later one overrides an earlier one.
+/// The origin of settings. A later variant overrides an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layer {
-    /// `<root>/settings.json`.
+    /// The user's settings: `<root>/settings.json`.
     User,
-    /// `.claude/settings.json`, shared by the project.
+    /// The project's shared settings: `.claude/settings.json`.
     Project,
-    /// `.claude/settings.local.json`, one person's.
+    /// One person's settings for the project: `.claude/settings.local.json`.
     Local,
-    /// Given on the command line.
+    /// Settings from the command line.
     Cli,
-    /// The machine's policy, which nothing overrides.
+    /// The machine's policy. Nothing overrides it.
     Managed,
 }
 
@@ -36,21 +37,21 @@ impl fmt::Display for Layer {
     }
 }
 
-/// One layer as it was given.
+/// One settings layer before merging.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// Its rank.
+    /// The origin of the layer, which decides what overrides what.
     pub layer: Layer,
-    /// The file it was read from.
+    /// The file that the layer was read from.
     pub file: Option<PathBuf>,
-    /// The folder that a rule's `/path` starts at: the project for project, local and CLI settings,
-    /// the file's own folder for user and managed ones.
+    /// The base folder of `/path` in a rule. For project, local and command line settings it is the
+    /// project. For user and managed settings it is the file's own folder.
     pub base: Option<PathBuf>,
-    /// Its content.
+    /// The content of the layer.
     pub value: Value,
 }
 
-/// The settings in force: the merged object and the layers it was made from.
+/// The effective settings: the merged object, and the layers it was built from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     sources: Vec<Source>,
@@ -60,30 +61,31 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Merges bare layers, in any order.
+    /// Merges layers without files and folders, given in any order.
     ///
     /// # Errors
-    /// As those of [`Settings::from_sources`].
+    /// The errors of [`Settings::from_sources`].
     pub fn merge(layers: Vec<(Layer, Value)>) -> Result<Self, SettingsError> {
         let bare = |(layer, value)| Source { layer, file: None, base: None, value };
         Self::from_sources(layers.into_iter().map(bare).collect())
     }
 
-    /// Merges layers that know their file and folder, in any order.
+    /// Merges layers with their files and folders, given in any order.
     ///
-    /// Objects merge key by key, lists are joined (lowest layer first, repeats dropped), anything
-    /// else is overridden by the higher layer. A field with a value that is not known is left out of its layer and told by
-    /// [`Settings::unheeded`].
+    /// Objects are merged key by key. Lists are joined, lowest layer first, without repetitions.
+    /// Any other value is overridden by the higher layer. A field with an unknown value is removed
+    /// from its layer and reported by [`Settings::unheeded`].
     ///
     /// # Errors
-    /// When a layer is not an object, or a value that is not known was typed on the command line or bounds what agents may
-    /// do.
+    /// If a layer is not an object, or if an unknown value is from the command line or is in a
+    /// field that limits agents.
     pub fn from_sources(sources: Vec<Source>) -> Result<Self, SettingsError> {
         let (settings, mut refused) = Self::usable(sources);
         if refused.is_empty() { Ok(settings) } else { Err(refused.swap_remove(0)) }
     }
 
-    /// The same for whoever runs no agent: what cannot be left out where agents run is left out as well, and handed back.
+    /// Merges the layers for a command that runs no agent. Values that would be an error for a run
+    /// with agents are removed too, and returned as errors.
     pub(super) fn usable(mut sources: Vec<Source>) -> (Self, Vec<SettingsError>) {
         sources.sort_by_key(|source| source.layer);
         let (mut merged, mut unheeded, mut refused) = (Map::new(), Vec::new(), Vec::new());
@@ -96,30 +98,32 @@ impl Settings {
                 _ => refused.push(SettingsError::NotAnObject { origin: source.origin() }),
             }
         }
+        // A layer that is not an object has no fields and was reported above.
         sources.retain(|source| source.value.is_object());
         (Self { sources, merged, git_folders: Vec::new(), unheeded }, refused)
     }
 
-    /// The same with git folders outside of the checkout that count as its own: what of a project the user trusts.
+    /// Sets the git folders outside the checkout that count as its own, because the user trusts
+    /// them.
     #[must_use]
     pub fn with_git_folders(self, git_folders: Vec<PathBuf>) -> Self {
         Self { git_folders, ..self }
     }
 
-    /// The git folders and stores of objects outside of the checkout that count as its own.
+    /// Returns the git folders and object stores outside the checkout that count as its own.
     #[must_use]
     pub fn git_folders(&self) -> &[PathBuf] {
         &self.git_folders
     }
 
-    /// The merged object with every field, known or not, but for values that are not heeded.
+    /// Returns the merged object with all fields, known or not. Ignored values are not included.
     #[must_use]
     pub fn merged(&self) -> &Map<String, Value> {
         &self.merged
     }
 
-    /// What is not heeded in the layers, in words, each with its layer: values that are not known, and names that seem
-    /// misspelt.
+    /// Returns descriptions of the ignored parts of the layers, each with its layer: unknown
+    /// values, and names that seem misspelled.
     #[must_use]
     pub fn unheeded(&self) -> Vec<String> {
         let mut told = Vec::new();
@@ -131,7 +135,8 @@ impl Settings {
         told
     }
 
-    /// A digest of all layers: equal where the same settings are in force, whatever the order of their fields.
+    /// Returns a digest of all layers. It is equal for equal settings, whatever the order of their
+    /// fields.
     #[must_use]
     pub fn digest(&self) -> String {
         let mut digest = Sha256::new();
@@ -142,14 +147,14 @@ impl Settings {
         digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The layers, lowest first, without the values that are not heeded.
+    /// Returns the layers, lowest first, without ignored values.
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
 }
 
-/// The value with its fields sorted, and without what is empty; nothing when all of it is.
+/// Returns the value with sorted fields and without empty parts. Returns None if nothing remains.
 fn canonical(value: &Value) -> Option<Value> {
     match value {
         Value::Object(fields) => {
@@ -185,23 +190,23 @@ fn merge_object(below: &mut Map<String, Value>, above: &Map<String, Value>) {
 }
 
 impl Source {
-    /// Names the layer and its file for an error text.
+    /// Returns the name of the layer and its file, for an error message.
     #[must_use]
     pub fn origin(&self) -> String {
         origin(self.layer, self.file.as_deref())
     }
 
-    /// Looks a field up by its path of keys.
+    /// Returns a field by its path of keys.
     pub(super) fn field(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(&self.value, |value, key| value.get(key))
     }
 
-    /// The same, to change it.
+    /// Returns a mutable reference to a field, by its path of keys.
     pub(super) fn field_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
         path.iter().try_fold(&mut self.value, |value, key| value.get_mut(key))
     }
 
-    /// The folder a rule's `/path` starts at.
+    /// Returns the base folder of `/path` in a rule.
     #[must_use]
     pub fn base(&self) -> Option<&Path> {
         self.base.as_deref()

@@ -1,8 +1,10 @@
-//! The layered settings (API reference "Claude Code Settings"): reading and merging them, and adding a rule to the user's.
+//! The layered settings (API reference "Claude Code Settings"): reads and merges them, and adds a
+//! rule to the user's settings.
 //!
-//! The caller says where the files are; nothing here reads the environment or knows the home folder.
-//! How much of a project's layers counts is decided in `trust`; what never counts is the table in `never`.
-//! What a rule means is the gate's business, what a hook does is the hooks'.
+//! The caller passes the paths of the files. This module does not read the environment and does not
+//! know the home folder. `trust` decides which parts of a project's layers are used. The table in
+//! `never` lists the fields that no project may set. The gate interprets rules, and the hooks
+//! module interprets hooks.
 
 mod error;
 mod files;

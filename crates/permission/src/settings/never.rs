@@ -1,27 +1,28 @@
-//! What no project may set, trusted or not: what would hand the user's credentials to somebody else, or run a program
-//! that nobody named in the question of trust.
+//! Settings that no project may set, even if the user trusts it. They could give the user's
+//! credentials to somebody else, or run a program that the trust question did not show.
 //!
-//! Source: the list in `docs/trust.md`, which a test compares with this table.
+//! Source: the list in `docs/trust.md`. A test compares it with this table.
 
 use serde_json::{Map, Value};
 
-/// One thing that is never taken from a project's files.
+/// One setting that is never taken from a project's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Never {
-    /// The field or variable.
+    /// The field or environment variable.
     pub what: What,
-    /// Why, in a few words that follow "as it ...".
+    /// The reason, in a few words that follow "as it ...".
     pub why: &'static str,
 }
 
-/// What is meant by an entry of the table.
+/// The setting that a table entry covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A field of the settings, by its dotted name, with all below it.
+    /// A settings field with everything below it, by its dotted name.
     Field(&'static str),
-    /// A field when it has this value, or begins with it when that ends with `*`.
+    /// A settings field with a given value. If the value ends in `*`, the field's value must begin
+    /// with it.
     Value(&'static str, &'static str),
-    /// A variable of `env`; `*` stands for any letters, and upper and lower case are the same.
+    /// A variable in `env`. `*` matches any characters. Case is ignored.
     Variable(&'static str),
 }
 
@@ -47,7 +48,7 @@ const PLACES: &str = "says where programs find their settings";
 const LOOSENS: &str = "loosens what bounds agents";
 const REMOVES: &str = "removes what is the user's";
 
-/// What is never taken from a project's settings, nor from its local ones.
+/// The settings that are never taken from a project's shared or local settings.
 pub const NEVER_FROM_PROJECT: &[Never] = &[
     field("apiKeyHelper", PROVES),
     field("awsAuthRefresh", PROVES),
@@ -212,16 +213,16 @@ pub const NEVER_FROM_PROJECT: &[Never] = &[
     variable("TEMP", PLACES),
 ];
 
-/// What was taken out of a layer: the dotted name, and why.
+/// A setting that was removed from a layer, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The field or variable, such as `env.PATH`.
     pub key: String,
-    /// Why, in a few words that follow "as it ...".
+    /// The reason, in a few words that follow "as it ...".
     pub why: &'static str,
 }
 
-/// Takes out of a project's layer what no project may set.
+/// Removes the settings that no project may set from a project's layer, and returns them.
 pub fn strip(layer: &mut Value) -> Vec<Refusal> {
     let Value::Object(fields) = layer else { return Vec::new() };
     let mut refused = Vec::new();
@@ -277,9 +278,10 @@ fn is_value(value: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Whether a name fits a pattern of letters, `*` for any of them and `?` for one; in either case.
+/// Whether a name matches a pattern, in which `*` matches any characters and `?` matches one. Case
+/// is ignored.
 fn matches(pattern: &str, name: &str) -> bool {
-    // A name of the environment ends where its `=` is.
+    // In the environment a name ends at the first `=`, so a key such as `PATH=x` would set `PATH`.
     let name = name.split('=').next().unwrap_or_default();
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.to_ascii_uppercase().chars().collect());

@@ -1,4 +1,5 @@
-//! Rules that a person saves: they go into the user's own settings, never into a project's.
+//! Saves a permission rule that a person adds. Rules are written to the user's own settings, never
+//! to a project's.
 
 use pitcrew_process::own_mode;
 use std::fs::{self, File, Permissions};
@@ -13,14 +14,15 @@ use super::files::read;
 use super::layers::Layer;
 use pitcrew_process::given_file::Given;
 
-/// The rights of a file that was not there.
+/// Mode of a settings file that is newly created.
 const NEW_FILE_MODE: u32 = 0o600;
 
-/// Adds a rule to those that allow in the user's settings, unless it is there, and keeps everything else. The new text is a
-/// temporary file that is renamed over the old one; a symbolic link is followed, not replaced.
+/// Adds an allow rule to the user's settings, unless it is there already. Everything else stays
+/// unchanged. The new text is written to a temporary file, which is renamed over the old one. A
+/// symbolic link is followed and not replaced.
 ///
 /// # Errors
-/// When the file cannot be read or written, or has no place for a rule; it is then unchanged.
+/// If the file cannot be read or written, or has no place for a rule. Then it is unchanged.
 pub fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), SettingsError> {
     let name = || origin(Layer::User, Some(file));
     let value = read(Given::ByUser, file)?.unwrap_or_else(|| Value::Object(Map::new()));
@@ -57,11 +59,13 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     own_mode::create_folders(folder)?;
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(text.as_bytes())?;
+    // Keep the mode of an existing file.
     let rights = fs::metadata(&target)
         .map_or(Permissions::from_mode(NEW_FILE_MODE), |metadata| metadata.permissions());
     new.as_file().set_permissions(rights)?;
     new.as_file().sync_all()?;
     new.persist(&target)?;
+    // Sync the folder too, so that the rename survives a power failure.
     File::open(folder)?.sync_all()
 }
 

@@ -1,4 +1,5 @@
-//! The values that settings can have, and what becomes of others: a later client may write what we do not know.
+//! The allowed values of settings fields. An unknown value is ignored or refused, because a newer
+//! client may write values that we do not know.
 
 use pitcrew_protocol::{ContextWindows, Limits, PermissionMode, Program, prices_from};
 use serde::Deserialize;
@@ -8,14 +9,14 @@ use super::SettingsError;
 use super::layers::{Layer, Source};
 use super::views::patience;
 
-/// How full a conversation may be told to become: with less it is compacted all the time, with more there is no room for an
-/// answer.
+/// Allowed range for the fill level at which a conversation is compacted. Below it, the
+/// conversation would be compacted all the time. Above it, there would be no room for an answer.
 const COMPACT_AT_PERCENT: std::ops::RangeInclusive<u64> = 10..=95;
 
-/// The longest value that is shown as it is.
+/// Maximum length of a value in a message, in characters. Longer values are cut.
 const SHOWN_CHARS: usize = 60;
 
-/// A field whose values are known.
+/// A settings field with its allowed values.
 struct Field {
     path: &'static [&'static str],
     expected: &'static str,
@@ -24,25 +25,27 @@ struct Field {
     items: Option<Items>,
 }
 
-/// What of a list or an object can be used alone, when not all of it can.
+/// The check of single items in a list or object whose valid items are usable even if others are
+/// not.
 #[derive(Clone, Copy)]
 struct Items {
-    /// What each of them has to be.
+    /// Description of a valid item.
     expected: &'static str,
-    /// Whether one is known, with its name in an object.
+    /// Whether an item is valid. In an object, the first argument is the item's name.
     is_known: fn(&str, &Value) -> bool,
 }
 
-/// What becomes of a value that is not known.
+/// The treatment of an unknown value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Otherwise {
-    /// It is left out, and said: what the field is without it holds.
+    /// The value is ignored and reported. The field keeps the value of a lower layer, or its
+    /// default.
     LeftOut,
-    /// The settings are refused: without it agents could do more than was meant.
+    /// The settings are refused, because without the value agents could do more than intended.
     Refused,
 }
 
-/// The fields with known values; sections stand before what is in them.
+/// The checked fields. A section comes before the fields in it.
 const FIELDS: &[Field] = &[
     bound(&["permissions"], "an object", Value::is_object),
     bound(&["permissions", "deny"], "a list of strings", is_string_list),
@@ -69,7 +72,7 @@ const FIELDS: &[Field] = &[
         .with_items("a string", is_string),
     free(&["sandbox", "write"], "a list of strings", is_string_list)
         .with_items("a string", is_string),
-    // An object is the reference client's, which names hosts.
+    // The reference client's settings have an object here, which lists hosts. Accept it.
     free(&["sandbox", "network"], TRUTH, |network| network.is_boolean() || network.is_object()),
     bound(&["sandbox", "withheldVariables"], "a list of strings", is_string_list),
     free(&["pitcrew"], "an object", Value::is_object),
@@ -132,23 +135,25 @@ const fn bound(
 }
 
 impl Field {
-    /// The same for a list or an object of which each item can be used alone.
+    /// Adds a check of single items, for a list or object whose valid items are usable alone.
     const fn with_items(self, expected: &'static str, is_known: fn(&str, &Value) -> bool) -> Self {
         Self { items: Some(Items { expected, is_known }), ..self }
     }
 }
 
-/// What is not known in a layer.
+/// The unknown values found in a layer.
 #[derive(Debug, Default)]
 pub(super) struct NotKnown {
-    /// What was left out, in words.
+    /// Descriptions of the values that are ignored.
     pub(super) unheeded: Vec<String>,
-    /// What cannot be left out where agents run: it was typed on the command line, or bounds what agents may do.
+    /// Errors for the values that must not be ignored if agents run: they are from the command
+    /// line, or in a field that limits agents.
     pub(super) refused: Vec<SettingsError>,
 }
 
-/// Leaves out of a layer what is not known, so that the views need no errors of their own. Null is as good as nothing. Of a
-/// list or an object with items that can be used alone, the others are left out.
+/// Removes unknown values from a layer, so that the typed views cannot fail. Null counts as a
+/// missing value. In a list or object whose items are usable alone, only the invalid items are
+/// removed.
 pub(super) fn heed(source: &mut Source) -> NotKnown {
     let mut not_known = NotKnown::default();
     for field in FIELDS {
@@ -175,6 +180,7 @@ pub(super) fn heed(source: &mut Source) -> NotKnown {
             if let Some(place) = source.field_mut(field.path) {
                 *place = known;
             }
+            // Without its invalid items the field may be valid.
             if source.field(field.path).is_some_and(field.is_known) {
                 continue;
             }
@@ -187,7 +193,8 @@ pub(super) fn heed(source: &mut Source) -> NotKnown {
 }
 
 impl Items {
-    /// A list or an object without the items that are not known, and these, each with its place.
+    /// Splits a list or object. Returns it without its invalid items, and the invalid items with
+    /// their positions.
     fn sorted(self, value: Value) -> (Value, Vec<(String, Value)>) {
         match value {
             Value::Array(items) => {
@@ -229,7 +236,7 @@ fn is_string(_name: &str, value: &Value) -> bool {
     value.is_string()
 }
 
-/// Whether an environment can hold it.
+/// Whether the name and value can be an environment variable.
 fn is_variable(name: &str, value: &Value) -> bool {
     let is_name = !name.is_empty() && !name.contains(['=', '\0']);
     let is_value = match value {

@@ -1,4 +1,5 @@
-//! Typed views of the merged settings: the fields this crate acts on, checked when a layer is read.
+//! Typed access to the merged settings fields that this crate uses. Their values were checked when
+//! the layer was read.
 
 use pitcrew_protocol::{ContextWindows, PermissionMode};
 use std::collections::BTreeMap;
@@ -13,39 +14,39 @@ use crate::gate::expand_home;
 use pitcrew_process::sandbox;
 use pitcrew_process::worktree::IgnoredFiles;
 
-/// The environment switch of the reference that turns its team tools on or off.
+/// The reference client's environment variable that turns its team tools on or off.
 const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";
 
-/// A permission rule as written, with where it was written.
+/// A permission rule as written, with the layer that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcedRule {
     /// The rule, such as `Bash(npm run test:*)`.
     pub text: String,
-    /// The layer it stands in.
+    /// The settings layer that contains the rule.
     pub layer: Layer,
-    /// The layer and its file, for error texts.
+    /// The name of the layer and its file, for error messages.
     pub origin: String,
-    /// The folder its `/path` starts at, when the layer has one.
+    /// The base folder of `/path` in the rule, if the layer has one.
     pub base: Option<PathBuf>,
 }
 
-/// The `permissions` section over all layers.
+/// The `permissions` sections of all layers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// Rules that allow without asking.
+    /// Rules for calls that are allowed without asking.
     pub allow: Vec<SourcedRule>,
-    /// Rules that forbid.
+    /// Rules for calls that are denied.
     pub deny: Vec<SourcedRule>,
-    /// Rules that always ask.
+    /// Rules for calls that are always asked about.
     pub ask: Vec<SourcedRule>,
-    /// Folders that count as the working folder.
+    /// Additional folders that count as working folders.
     pub additional_directories: Vec<PathBuf>,
-    /// The mode a session starts in.
+    /// The permission mode in which a session starts.
     pub default_mode: Option<PermissionMode>,
 }
 
 impl Settings {
-    /// The `permissions` section, each rule with its layer.
+    /// Returns the `permissions` sections of all layers, each rule with its layer.
     #[must_use]
     pub fn permissions(&self) -> Permissions {
         let mut permissions = Permissions {
@@ -64,14 +65,15 @@ impl Settings {
         permissions
     }
 
-    /// What the machine's policy sets a text to. Nothing overrides it, not even the command line.
+    /// Returns a text field of the machine's policy. Nothing overrides it, not even the command
+    /// line.
     #[must_use]
     pub fn policy(&self, field: &[&str]) -> Option<&str> {
         let managed = self.sources().iter().find(|source| source.layer == Layer::Managed)?;
         managed.field(field)?.as_str()
     }
 
-    /// The variables that every agent's processes get.
+    /// Returns the environment variables for all processes of agents.
     #[must_use]
     pub fn env(&self) -> BTreeMap<String, String> {
         let Some(Value::Object(fields)) = self.merged().get("env") else {
@@ -85,20 +87,21 @@ impl Settings {
         fields.iter().filter_map(|(name, value)| Some((name.clone(), scalar(value)?))).collect()
     }
 
-    /// The model named in the settings.
+    /// Returns the model named in the settings.
     #[must_use]
     pub fn model(&self) -> Option<&str> {
         self.merged().get("model").and_then(Value::as_str)
     }
 
-    /// The `hooks` section as written; nothing when the user's `disableAllHooks` is on.
+    /// Returns the `hooks` section as written, or None if the user sets `disableAllHooks`.
     #[must_use]
     pub fn hooks(&self) -> Option<&Value> {
         if self.users_own(&["disableAllHooks"]) { None } else { self.merged().get("hooks") }
     }
 
-    /// Whether nobody may work in bypassPermissions: `permissions.disableBypassPermissionsMode` is `disable`. What else stands
-    /// there was meant to forbid too, but for `false`.
+    /// Whether the mode bypassPermissions is forbidden: `permissions.disableBypassPermissionsMode`
+    /// is `disable`. Any other value except `false` and null forbids it too, because its author
+    /// wanted to forbid it.
     #[must_use]
     pub fn disables_bypass(&self) -> bool {
         let field = ["permissions", "disableBypassPermissionsMode"];
@@ -106,8 +109,8 @@ impl Settings {
         self.sources().iter().any(|source| source.field(&field).is_some_and(disables))
     }
 
-    /// Whether the team tools are offered: on, unless `pitcrew.teams` is false or the reference's
-    /// switch in `env` says `0` or `false`.
+    /// Whether the team tools are available. They are, unless `pitcrew.teams` is false or the
+    /// reference client's variable in `env` is `0` or `false`.
     #[must_use]
     pub fn teams_enabled(&self) -> bool {
         if self.pitcrew("teams") == Some(&Value::Bool(false)) {
@@ -118,21 +121,23 @@ impl Settings {
         !matches!(switch, Some("0" | "false"))
     }
 
-    /// What the settings say of how much models can read: `pitcrew.contextWindow`, in tokens.
+    /// Returns the models' context sizes from `pitcrew.contextWindow`, in tokens.
     #[must_use]
     pub fn context_windows(&self) -> ContextWindows {
         let setting = self.pitcrew("contextWindow");
         setting.and_then(|setting| ContextWindows::from_setting(setting).ok()).unwrap_or_default()
     }
 
-    /// The share of its context that a conversation may fill before it is compacted: `pitcrew.compactAtPercent`.
+    /// Returns the percentage of its context that a conversation may fill before it is compacted:
+    /// `pitcrew.compactAtPercent`.
     #[must_use]
     pub fn compact_at_percent(&self) -> Option<u64> {
         self.pitcrew("compactAtPercent").and_then(Value::as_u64)
     }
 
-    /// Whether a worktree in which only ignored files are left is kept for them: unless the user sets
-    /// `pitcrew.removeIgnoredFiles`. The project's files are not asked, as agents write them.
+    /// Whether a worktree that contains only ignored files is kept. It is kept, unless the user
+    /// sets `pitcrew.removeIgnoredFiles`. The project's files cannot set this, because agents write
+    /// them.
     #[must_use]
     pub fn ignored_files(&self) -> IgnoredFiles {
         match self.users_own(&["pitcrew", "removeIgnoredFiles"]) {
@@ -141,51 +146,57 @@ impl Settings {
         }
     }
 
-    /// Whether mail goes through the message sockets of other clients too: unless `pitcrew.clientSockets` is false.
+    /// Whether messages are also sent through the message sockets of other clients. They are,
+    /// unless `pitcrew.clientSockets` is false.
     #[must_use]
     pub fn uses_client_sockets(&self) -> bool {
         self.pitcrew("clientSockets") != Some(&Value::Bool(false))
     }
 
-    /// How long a call of a model may wait for it: `pitcrew.modelPatience`, in seconds.
+    /// Returns the maximum time that a model call waits for the model: `pitcrew.modelPatience`, in
+    /// seconds.
     #[must_use]
     pub fn model_patience(&self) -> Option<Duration> {
         self.pitcrew("modelPatience").and_then(patience)
     }
 
-    /// How long a server may send nothing before a call fails and is made again: `pitcrew.modelSilence`, in seconds.
+    /// Returns the maximum time without data from a server, after which a call fails and is
+    /// repeated: `pitcrew.modelSilence`, in seconds.
     #[must_use]
     pub fn model_silence(&self) -> Option<Duration> {
         self.pitcrew("modelSilence").and_then(patience)
     }
 
-    /// A field of our own `pitcrew` section (`durability`, `limits`, `prices`), as written.
+    /// Returns a field of our own `pitcrew` section (such as `durability`, `limits` or `prices`) as
+    /// written.
     #[must_use]
     pub fn pitcrew(&self, field: &str) -> Option<&Value> {
         self.merged().get("pitcrew")?.get(field)
     }
 
-    /// Whether a command may ask to run unconfined (`dangerouslyDisableSandbox`): only when the user says so, in the
-    /// reference's `sandbox.allowUnsandboxedCommands`. The project's files are not asked, as agents write them.
+    /// Whether a command may ask to run outside the sandbox (`dangerouslyDisableSandbox`). The user
+    /// must set the reference client's `sandbox.allowUnsandboxedCommands`. The project's files
+    /// cannot set it, because agents write them.
     #[must_use]
     pub fn allows_unsandboxed_commands(&self) -> bool {
         self.users_own(&["sandbox", "allowUnsandboxedCommands"])
     }
 
-    /// Whether commands run unasked in *work*: the user's `sandbox.autoAllow`, or `--sandbox`.
+    /// Whether commands run in *work* without asking: the user sets `sandbox.autoAllow` or passes
+    /// `--sandbox`.
     #[must_use]
     pub fn runs_sandboxed_commands(&self) -> bool {
         self.users_own(&["sandbox", "autoAllow"])
     }
 
-    /// Whether other clients may be teammates all the same, whose commands no sandbox of ours holds:
+    /// Whether other clients may be teammates although our sandbox does not limit their commands:
     /// `sandbox.allowOtherClients`.
     #[must_use]
     pub fn allows_unsandboxed_clients(&self) -> bool {
         self.users_own(&["sandbox", "allowOtherClients"])
     }
 
-    /// What the user has about the sandbox: `sandbox.read`, `sandbox.write`, `sandbox.network` and
+    /// Returns the user's sandbox options: `sandbox.read`, `sandbox.write`, `sandbox.network` and
     /// `sandbox.withheldVariables`.
     #[must_use]
     pub fn sandbox(&self, home: Option<&Path>) -> sandbox::Options {
@@ -214,11 +225,13 @@ impl Settings {
         }
     }
 
-    /// Whether the user, and not only a project, switched that on.
+    /// Whether a switch is on in the settings of the user, the command line or the machine. The
+    /// project's settings do not count.
     fn users_own(&self, field: &[&str]) -> bool {
         let is_users =
             |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
         let said = |source: &Source| source.field(field).and_then(Value::as_bool);
+        // Layers are sorted, so the last value is from the highest layer.
         self.sources().iter().filter(is_users).filter_map(said).next_back().unwrap_or(false)
     }
 
@@ -236,7 +249,7 @@ impl Settings {
     }
 }
 
-/// A number of seconds that can be waited.
+/// Parses a number of seconds.
 pub(super) fn patience(setting: &Value) -> Option<Duration> {
     setting.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }

@@ -1,4 +1,5 @@
-//! The list of what a project's files would do, each thing with a digest by which it is known again.
+//! Lists the effects of a project's files. Each effect has a digest, by which it is recognized
+//! later.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +10,22 @@ use sha2::{Digest as _, Sha256};
 use crate::agent_files::AgentDefinition;
 use pitcrew_process::sandbox::git_folder::Claim;
 
-/// One thing that a project's files would do.
+/// One effect of a project's files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
-    /// What kind of thing it is.
+    /// The kind of effect.
     pub kind: ItemKind,
-    /// The file that says so, from the project's folder.
+    /// The file that causes the effect, relative to the project's folder.
     pub file: PathBuf,
-    /// What it would do, as the file has it: characters that steer a terminal included.
+    /// Description of the effect, with text from the file. It may contain terminal control
+    /// characters.
     pub does: String,
-    /// Known by this when it is met again.
+    /// Digest of the effect, by which it is recognized later.
     pub digest: String,
 }
 
-/// The kinds of things, in the order in which they are listed: what runs by itself is last, next to the question.
+/// The kinds of effects in the order of the list. Commands that run automatically come last, next
+/// to the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
@@ -30,24 +33,24 @@ pub enum ItemKind {
     Setting,
     /// An agent definition.
     Agent,
-    /// A folder that counts as the working folder.
+    /// An additional folder that counts as a working folder.
     Folder,
-    /// A git folder, or a store of objects, outside of the checkout.
+    /// A git folder or object store outside the checkout.
     GitFolder,
-    /// A variable that every command gets.
+    /// An environment variable for every command.
     Variable,
-    /// The mode that a session starts in.
+    /// The permission mode in which a session starts.
     Mode,
-    /// Calls that are allowed without a question.
+    /// A rule that allows calls without asking.
     Rule,
-    /// An MCP server. pitcrew starts none, but the reference client as a teammate may.
+    /// An MCP server. pitcrew starts none, but a teammate that runs the reference client may.
     McpServer,
-    /// A command that is run by itself.
+    /// A command that runs automatically.
     Hook,
 }
 
 impl ItemKind {
-    /// What it is called where it is left out.
+    /// Returns the kind's name for the message that the effect is ignored.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Setting => "settings",
@@ -64,7 +67,8 @@ impl ItemKind {
 }
 
 impl Item {
-    /// What it is called where it is left out: a setting by its key, all else by its kind.
+    /// Returns the name of the effect for the message that it is ignored: the key of a setting,
+    /// otherwise the kind.
     pub(super) fn left_out_name(&self) -> String {
         let setting = self.does.strip_prefix("sets ").and_then(|rest| rest.split_once(" to "));
         match (self.kind, setting) {
@@ -73,7 +77,7 @@ impl Item {
         }
     }
 
-    /// Whether pitcrew itself acts on it.
+    /// Whether pitcrew itself would apply the effect.
     #[must_use]
     pub fn acts(&self) -> bool {
         match self.kind {
@@ -90,15 +94,17 @@ impl Item {
     }
 }
 
-/// Lists things of one project.
+/// Collects the effects of one project's files.
 pub(super) struct Lister<'a> {
-    /// The project's folder, from the top of its checkout: the same words do other things in another folder.
+    /// The project's folder, relative to the top of its checkout. It is part of the digest, because
+    /// the same text can have another effect in another folder.
     pub(super) below: &'a Path,
     pub(super) items: Vec<Item>,
 }
 
 impl Lister<'_> {
-    /// Lists what a layer would do. What it lists here is all that counts of a trusted layer: see [`counting`].
+    /// Adds the effects of a settings layer. Of a trusted layer, only the fields listed here are
+    /// used (see [`counting`]).
     pub(super) fn settings(&mut self, file: &Path, layer: &Value) {
         let Value::Object(fields) = layer else { return };
         for (key, value) in fields {
@@ -122,7 +128,8 @@ impl Lister<'_> {
         }
     }
 
-    /// Lists an agent definition. Its prompt is as much an instruction as `CLAUDE.md` and is not part of it.
+    /// Adds an agent definition. Its prompt is not part of the digest, because it is an instruction
+    /// like `CLAUDE.md`.
     pub(super) fn agent(&mut self, file: &Path, agent: &AgentDefinition) {
         let tools =
             agent.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| tools.join(", "));
@@ -136,7 +143,7 @@ impl Lister<'_> {
         self.add(ItemKind::Agent, file, &Value::String(does.clone()), does);
     }
 
-    /// Lists the servers of a `.mcp.json`.
+    /// Adds the servers in a `.mcp.json`.
     pub(super) fn mcp_servers(&mut self, file: &Path, document: &Value) {
         let Some(servers) = document.get("mcpServers") else { return };
         self.each(file, servers, ItemKind::McpServer, |name, server| {
@@ -155,7 +162,7 @@ impl Lister<'_> {
         });
     }
 
-    /// Lists a folder outside that git is led to.
+    /// Adds a folder outside the checkout to which the checkout leads git.
     pub(super) fn git_folder(&mut self, claim: &Claim) {
         let folder = claim.folder.display();
         let does = match claim.is_store() {
@@ -227,14 +234,15 @@ impl Lister<'_> {
 
     fn add(&mut self, kind: ItemKind, file: &Path, content: &Value, does: String) {
         let digest = digest(kind, self.below, file, content);
+        // List an effect only once, even if a file repeats it.
         if !self.items.iter().any(|item| item.digest == digest) {
             self.items.push(Item { kind, file: file.to_path_buf(), does, digest });
         }
     }
 }
 
-/// The part of a trusted layer that counts: what is listed, and what counts without trust. A key that nobody lists would
-/// otherwise be trusted unseen.
+/// Returns the part of a trusted layer that is used: the listed fields, and the fields that need no
+/// trust. Other keys are removed, because the user would trust them without seeing them.
 pub(super) fn counting(layer: &Value) -> Value {
     only(
         layer,
@@ -249,12 +257,13 @@ pub(super) fn counting(layer: &Value) -> Value {
     )
 }
 
-/// The part of a layer that counts without trust.
+/// Returns the part of a layer that is used without trust.
 pub(super) fn without_trust(layer: &Value) -> Value {
     only(layer, &["permissions"], |permissions| only(permissions, &["deny", "ask"], Value::clone))
 }
 
-/// An object with these keys only; what is no object stays what it is, to be refused by name.
+/// Returns an object with only these keys. A value that is not an object stays unchanged, so that
+/// its error is reported later.
 fn only(value: &Value, keys: &[&str], permissions: impl Fn(&Value) -> Value) -> Value {
     let Value::Object(fields) = value else { return value.clone() };
     let kept = fields.iter().filter(|(key, _)| keys.contains(&key.as_str()));
@@ -269,7 +278,8 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Digests a thing with the place it is said in. Keys are in a fixed order, so that a reformatted file is the same.
+/// Returns the digest of an effect and its place. Keys are sorted, so reformatting a file does not
+/// change the digest.
 fn digest(kind: ItemKind, below: &Path, file: &Path, content: &Value) -> String {
     let parts =
         serde_json::json!([kind, below.to_string_lossy(), file.to_string_lossy(), sorted(content)]);

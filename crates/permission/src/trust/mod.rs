@@ -1,11 +1,16 @@
-//! How far a project's files count: what they would do, and whether the user trusts it.
+//! Decides which parts of a project's files are used: the effects of the files, and whether the
+//! user trusts the project.
 //!
-//! A project is read once ([`Project::read`]), so that what was judged is what is used. `items` lists what its settings,
-//! hooks, MCP servers and agents would do; `repository` finds the folder that trust is about; `record` keeps the
-//! user's answers in the root. Asking the user is the face's business, merging layers that of `settings`.
+//! A project is read only once ([`Project::read`]), so that exactly the judged content is used.
 //!
-//! Without trust only a project's deny and ask rules and its instructions count. What no project may set, trusted or
-//! not, is `settings::NEVER_FROM_PROJECT`.
+//! - `items` lists the effects of its settings, hooks, MCP servers and agents.
+//! - `repository` finds the folder that the trust is about.
+//! - `record` stores the user's answers in the root.
+//!
+//! The user interface asks the user, and `settings` merges the layers.
+//!
+//! Without trust, only a project's deny and ask rules and its instructions are used. Settings that
+//! no project may set, trusted or not, are in `settings::NEVER_FROM_PROJECT`.
 
 mod items;
 mod project;

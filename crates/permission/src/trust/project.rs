@@ -1,4 +1,4 @@
-//! A project's files, read once: what they would do, and what of them counts.
+//! A project's files, read once: their effects, and the parts of them that are used.
 
 use pitcrew_protocol::PermissionMode;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,20 @@ use crate::settings::{Layer, Paths, Refusal, SettingsError, Source, read, strip}
 use pitcrew_process::given_file::Given;
 use pitcrew_process::sandbox::git_folder::{Claim, GitFolder};
 
-/// The folder of a project's settings.
+/// The folder with a project's settings.
 const FOLDER: &str = ".claude";
 
-/// The file of a project's MCP servers.
+/// The file with a project's MCP servers.
 const MCP_FILE: &str = ".mcp.json";
 
-/// A project's files as they were read.
+/// The content of a project's files when they were read.
 #[derive(Debug)]
 pub struct Project {
-    /// Its repository; `None` when the folder cannot be resolved, and then there is nothing to read.
+    /// The project's repository. `None` if the folder cannot be resolved. Then there is nothing to
+    /// read.
     repository: Option<Repository>,
-    /// Its folder is the user's own: `<folder>/.claude` is the root.
+    /// Whether the project's folder is the user's own: `<folder>/.claude` is the configuration
+    /// root.
     is_user_s: bool,
     layers: Vec<Source>,
     agents: AgentFiles,
@@ -34,50 +36,51 @@ pub struct Project {
     warnings: Vec<String>,
 }
 
-/// What of a project's files counts.
+/// The parts of a project's files that are used.
 #[derive(Debug)]
 pub struct Counted {
-    /// Its layers, for [`crate::settings::Settings::load`].
+    /// The settings layers, for [`crate::settings::Settings::load`].
     pub layers: Vec<Source>,
     /// Its agent definitions, for the catalogue of definitions.
     pub agents: AgentFiles,
-    /// The git folders and stores of objects outside of the checkout that count as its own.
+    /// The git folders and object stores outside the checkout that count as its own.
     pub git_folders: Vec<PathBuf>,
-    /// What was left out, to be said.
+    /// The parts that are not used, to report to the user.
     pub left_out: Vec<LeftOut>,
-    /// What could not be read, to be said.
+    /// The errors of files that could not be read, to report to the user.
     pub warnings: Vec<String>,
 }
 
-/// What of one file was left out.
+/// The parts of one file that are not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The file, from the project's folder.
+    /// The file, relative to the project's folder.
     pub file: PathBuf,
-    /// What of it: dotted names, with a number where there are several of one.
+    /// The unused parts by dotted name, with a count if there are several of one name.
     pub keys: Vec<String>,
-    /// Why.
+    /// The reason why they are not used.
     pub why: WhyLeftOut,
 }
 
-/// Why something of a project's files was left out.
+/// The reason why parts of a project's files are not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyLeftOut {
-    /// The user has not said whether the project is trusted.
+    /// The user has not answered whether to trust the project.
     NotTrusted,
-    /// The user has said that it is not.
+    /// The user answered not to trust the project.
     Declined,
-    /// The user trusted it when its files would do less.
+    /// The user trusted the project when its files had fewer effects.
     Grown,
-    /// No project may set it.
+    /// No project may set them.
     Never,
 }
 
 impl Project {
-    /// Reads the files of a project. Where its `.claude` is the root itself they are the user's own.
+    /// Reads the files of a project. If its `.claude` is the configuration root itself, the files
+    /// are the user's own.
     ///
     /// # Errors
-    /// When a settings file cannot be read, is none that is read, or is no JSON.
+    /// If a settings file cannot be read, is not a plain file, or is not JSON.
     pub fn read(folder: &Path, root: &Path) -> Result<Self, SettingsError> {
         let mut project = Self {
             repository: Repository::of(folder).ok(),
@@ -93,6 +96,7 @@ impl Project {
         let claims = GitFolder::claims(folder);
         project.git_folders = claims.iter().map(|claim| claim.folder.clone()).collect();
         if project.is_user_s {
+            // `settings.json` in this folder is the user layer, which is read elsewhere.
             project.read_layers(folder, Given::ByUser, &[Layer::Local])?;
             return Ok(project);
         }
@@ -101,37 +105,40 @@ impl Project {
         project.read_layers(folder, given, &[Layer::Project, Layer::Local])?;
         project.agents =
             AgentFiles::read(given, &folder.join(FOLDER).join("agents"), Origin::Project);
+        // Before the effects are listed, so that the user is not asked about settings that are
+        // never used.
         project.strip();
         project.list(&repository.below, folder, given);
         project.list_git_folders(&claims);
         Ok(project)
     }
 
-    /// What its files would do, what runs by itself last.
+    /// Returns the effects of the project's files. Commands that run automatically are last.
     #[must_use]
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
-    /// What of its files counts in no case.
+    /// Returns the parts of the project's files that are never used, even with trust.
     #[must_use]
     pub fn never(&self) -> &[LeftOut] {
         &self.never
     }
 
-    /// Where trust in it is kept; `None` where there is nothing that needs trust.
+    /// Returns the top folder of the repository, under which the trust answer is stored. Returns
+    /// `None` if the project's folder cannot be resolved.
     #[must_use]
     pub fn top(&self) -> Option<&Path> {
         self.repository.as_ref().map(|repository| repository.top.as_path())
     }
 
-    /// Whether the files are the user's own.
+    /// Whether the project's files are the user's own configuration.
     #[must_use]
     pub fn is_user_s(&self) -> bool {
         self.is_user_s
     }
 
-    /// What counts of it.
+    /// Returns the parts of the project that are used at this trust status.
     #[must_use]
     pub fn counted(self, standing: TrustState) -> Counted {
         let why = match standing {
@@ -188,7 +195,7 @@ impl Project {
         Ok(())
     }
 
-    /// Takes out what no project may set.
+    /// Removes the settings that no project may set.
     fn strip(&mut self) {
         for source in &mut self.layers {
             let refused = strip(&mut source.value);
@@ -231,7 +238,8 @@ impl Project {
         self.items = lister.items;
     }
 
-    /// Lists what git is led to outside; it is the same in every folder of the checkout.
+    /// Adds the git folders outside the checkout to the list. They are the same for every folder of
+    /// the checkout, so their digests do not include the project's folder.
     fn list_git_folders(&mut self, claims: &[Claim]) {
         let mut lister = Lister { below: Path::new(""), items: std::mem::take(&mut self.items) };
         for claim in claims {
@@ -246,11 +254,11 @@ fn reduced(layers: Vec<Source>, part: fn(&Value) -> Value) -> Vec<Source> {
     layers.into_iter().map(|source| Source { value: part(&source.value), ..source }).collect()
 }
 
-/// What is left out for want of trust, file by file, in few words.
+/// Summarizes, for each file, the parts that are not used without trust.
 fn left_out(items: &[Item], why: WhyLeftOut) -> Vec<LeftOut> {
     let mut found: Vec<(PathBuf, Vec<(String, usize)>)> = Vec::new();
     for item in items.iter().filter(|item| item.acts()) {
-        // Agents are told with their folder, as there may be many.
+        // There may be many agent files, so count them together under their folder.
         let file = if item.kind == ItemKind::Agent {
             item.file.parent().unwrap_or(&item.file)
         } else {

@@ -1,8 +1,9 @@
-//! What the user answered, kept in the root: `<root>/pitcrew/trust.json`.
+//! Stores the user's trust answers in `<root>/pitcrew/trust.json`.
 //!
-//! For each repository the answer and the digests of what it was about. An answer holds while a project's list holds nothing
-//! else: a shorter list is still trusted, one with anything new is not. Read as tolerantly as our other documents: what
-//! is not known stays when the file is written, and a later version is refused.
+//! For each repository the file has the answer and the digests of the effects it was about. An
+//! answer stays valid if all of the project's effects are in that list. So with fewer effects a
+//! project is still trusted, and with any new effect it is not. Unknown fields are kept when the
+//! file is written. A file of a newer version is refused.
 
 use pitcrew_process::own_mode;
 use std::collections::BTreeSet;
@@ -19,127 +20,128 @@ use serde_json::{Map, Value, json};
 use super::project::Project;
 use pitcrew_process::given_file::{Given, Refused};
 
-/// The field of the command line's layer, under `pitcrew`, with the digests of what is trusted for this run. A lead hands it to
-/// its teammates in panes.
+/// The field under `pitcrew` in the command line's layer with the digests of effects trusted for
+/// this run. A lead passes it to its teammates in panes.
 pub const TRUSTED_ITEMS: &str = "trustedItems";
 
-/// The document, below the root.
+/// The path of the trust file, below the root.
 pub const FILE: &str = "pitcrew/trust.json";
 
-/// The version that is written.
+/// The file format version that we write.
 const VERSION: u64 = 1;
 
-/// The part of the document with the answers about repositories.
+/// The field with the answers about repositories.
 const FOLDERS: &str = "folders";
 
-/// The part of the document with the pane programs that the user named, the latest last.
+/// The field with the pane programs that the user named, the latest last.
 const PANE_PROGRAMS: &str = "panePrograms";
 
-/// A user has a few terminals; more programs than these are of long ago.
+/// Maximum number of stored pane programs. A user has few terminals, so older entries are no longer
+/// in use.
 const PANE_PROGRAMS_MOST: usize = 100;
 
-/// Thousands of repositories.
+/// Maximum size of the trust file. It is enough for thousands of repositories.
 const FILE_LIMIT_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How long another process may hold the document.
+/// Maximum time to wait while another process holds the lock on the trust file.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pause between two tries to lock it.
+/// Pause between two attempts to lock the trust file.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// What the user trusts.
+/// The projects and pane programs that the user trusts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     folders: Vec<FolderTrust>,
     /// The pane programs that the user named for a run.
     pane_programs: Vec<Vec<String>>,
-    /// Trusted for this run.
+    /// Digests of the effects trusted for this run only.
     run: BTreeSet<String>,
 }
 
-/// What the user answered about one repository.
+/// The user's answer about one repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FolderTrust {
-    /// The repository's top folder, links resolved.
+    /// The top folder of the repository, with symbolic links resolved.
     pub folder: String,
-    /// The answer.
+    /// The user's answer.
     pub answer: Answer,
-    /// When it was given, in RFC 3339.
+    /// Time of the answer, in RFC 3339.
     pub at: Option<String>,
-    /// The digests of what it was about.
+    /// Digests of the effects that the answer is about.
     #[serde(skip)]
     pub items: BTreeSet<String>,
 }
 
-/// What the user answered.
+/// The user's answer to the trust question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// Its files count.
+    /// The project's files are used.
     Trusted,
-    /// They do not, and the same list is not asked about again.
+    /// The project's files are not used, and the user is not asked again about the same effects.
     Declined,
 }
 
-/// How a project stands.
+/// The trust status of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustState {
-    /// Its folder is the user's own.
+    /// The project's folder is the user's own.
     UsersOwn,
-    /// Its files would do nothing that needs trust.
+    /// The project's files have no effects that need trust.
     NothingToTrust,
-    /// All that its files would do is trusted.
+    /// The user trusts all effects of the project's files.
     Trusted,
-    /// The user was not asked yet.
+    /// The user was not asked about these effects yet.
     NotTrusted,
-    /// The user said no to all of it.
+    /// The user declined all effects of the project's files.
     Declined,
-    /// Its files would do something that was not in the list that the user answered.
+    /// The user trusted the project, but its files now have a new effect.
     Grown,
 }
 
-/// Says why the answers cannot be read or kept.
+/// Reason why the trust answers cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// The document cannot be read.
+    /// The trust file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The document.
+        /// The trust file.
         path: PathBuf,
-        /// Why not.
+        /// The reason why the file was not read.
         #[source]
         source: Refused,
     },
-    /// The document is not JSON, or no object.
+    /// The trust file is not JSON, or not an object.
     #[error("{} is not what pitcrew wrote", path.display())]
     Torn {
-        /// The document.
+        /// The trust file.
         path: PathBuf,
     },
-    /// A later pitcrew wrote it.
+    /// A newer version of pitcrew wrote the trust file.
     #[error("{} is of version {version}, and this pitcrew knows {VERSION}", path.display())]
     Newer {
-        /// The document.
+        /// The trust file.
         path: PathBuf,
-        /// Its version.
+        /// The version of the file format.
         version: u64,
     },
-    /// The document cannot be written.
+    /// The trust file cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
-        /// The document.
+        /// The trust file.
         path: PathBuf,
-        /// Why not.
+        /// The reason why the file was not read.
         #[source]
         source: io::Error,
     },
-    /// Another process holds it.
+    /// Another process holds the lock on the trust file.
     #[error("another process holds {}", path.display())]
     Held {
-        /// The lock's file.
+        /// The lock file.
         path: PathBuf,
     },
-    /// A path that JSON cannot hold.
+    /// A path is not UTF-8, so JSON cannot store it.
     #[error("the path {} is not UTF-8, and trust in it cannot be kept", path.display())]
     Path {
         /// The path.
@@ -148,17 +150,17 @@ pub enum TrustError {
 }
 
 impl Trust {
-    /// Reads the answers that are kept in a root; none when there are none.
+    /// Reads the answers stored in a root. A missing file means no answers.
     ///
     /// # Errors
-    /// When the document cannot be read, or is of a later version.
+    /// If the trust file cannot be read, or if its version is newer.
     pub fn load(root: &Path) -> Result<Self, TrustError> {
         let document = read(&root.join(FILE))?;
         let pane_programs = pane_programs_in(&document);
         Ok(Self { folders: folders_in(&document), pane_programs, run: BTreeSet::new() })
     }
 
-    /// Trusts things besides, for this run: those of the command line's layer.
+    /// Adds the effects that are trusted for this run only, from the command line's layer.
     #[must_use]
     pub fn with_run_items(mut self, layer: &Value) -> Self {
         let items =
@@ -167,7 +169,7 @@ impl Trust {
         self
     }
 
-    /// How a project stands.
+    /// The trust status of a project.
     #[must_use]
     pub fn state(&self, project: &Project) -> TrustState {
         if project.is_user_s() {
@@ -196,17 +198,17 @@ impl Trust {
         }
     }
 
-    /// What was answered, sorted by folder.
+    /// Returns the stored answers, sorted by folder.
     #[must_use]
     pub fn folders(&self) -> &[FolderTrust] {
         &self.folders
     }
 
-    /// Keeps an answer about all that a project's files would do now. A repository with several projects keeps those of the
-    /// others.
+    /// Stores an answer about all current effects of a project's files. If the repository has other
+    /// projects with the same answer, their effects stay stored.
     ///
     /// # Errors
-    /// When the document cannot be read or written; it is then unchanged.
+    /// If the trust file cannot be read or written. Then it is unchanged.
     pub fn answer(
         root: &Path,
         project: &Project,
@@ -238,11 +240,12 @@ impl Trust {
         })
     }
 
-    /// Forgets what was answered about a repository, and says whether anything was.
+    /// Removes the answer about a repository. Returns whether there was one.
     ///
     /// # Errors
-    /// As [`Trust::answer`].
+    /// The errors of [`Trust::answer`].
     pub fn forget(root: &Path, folder: &str) -> Result<bool, TrustError> {
+        // Do not write the trust file if there is nothing to remove.
         if Self::load(root)?.folder(folder).is_none() {
             return Ok(false);
         }
@@ -251,17 +254,18 @@ impl Trust {
         Ok(was_there)
     }
 
-    /// The pane programs that the user named for a run, each with its arguments. A record in a team's folder names programs
-    /// too, but others can write it.
+    /// Returns the pane programs that the user named for a run, each with its arguments. A file in
+    /// the team's folder names programs too, but other processes can write that file, so it is not
+    /// trusted.
     #[must_use]
     pub fn pane_programs(&self) -> &[Vec<String>] {
         &self.pane_programs
     }
 
-    /// Keeps that the user named a pane program, so that later commands may run it for its panes.
+    /// Records that the user named a pane program, so that later commands may run it for its panes.
     ///
     /// # Errors
-    /// As [`Trust::answer`].
+    /// The errors of [`Trust::answer`].
     pub fn keep_pane_program(root: &Path, argv: &[String]) -> Result<(), TrustError> {
         if Self::load(root)?.pane_programs.iter().any(|kept| kept == argv) {
             return Ok(());
@@ -322,7 +326,7 @@ fn read(path: &Path) -> Result<Map<String, Value>, TrustError> {
     }
 }
 
-/// Changes the answers under a lock, and keeps what is not known.
+/// Changes the answers under a lock. Unknown fields are kept.
 fn edit_folders(
     root: &Path,
     change: impl FnOnce(&mut Map<String, Value>),
@@ -334,7 +338,8 @@ fn edit_folders(
     })
 }
 
-/// Changes one part of the document under a lock; `empty` stands for a part that is missing, and has its type.
+/// Changes one field of the trust file under a lock. `empty` is the value of a missing field, and
+/// has the type that the field must have.
 fn edit(
     root: &Path,
     part: &str,
@@ -346,6 +351,7 @@ fn edit(
     let folder = path.parent().unwrap_or(root);
     own_mode::create_folders(folder).map_err(unwritable)?;
     let _lock = lock(&path.with_extension("lock"))?;
+    // Read under the lock, so that no change of another process is lost.
     let mut document = read(&path)?;
     document.shift_insert(0, "version".to_owned(), json!(VERSION));
     let kind = std::mem::discriminant(&empty);
@@ -358,11 +364,12 @@ fn edit(
     replace(folder, &path, &text).map_err(unwritable)
 }
 
-/// Locks the document against other processes of ours. The lock's file stays.
+/// Locks the trust file against other pitcrew processes. The lock file is never removed.
 fn lock(path: &Path) -> Result<File, TrustError> {
     let unwritable = |source| TrustError::Write { path: path.to_path_buf(), source };
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
+    // Do not follow a link, and do not block on a FIFO, in place of the lock file.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(unwritable)?;
     let until = Instant::now() + LOCK_PATIENCE;

@@ -1,4 +1,5 @@
-//! Which repository a folder belongs to, found without git: git would read the configuration that is not trusted yet.
+//! Finds the repository of a folder without running git, because git would obey a configuration
+//! that is not trusted yet.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,17 +7,18 @@ use std::path::{Path, PathBuf};
 use pitcrew_process::checkout::checkout_around;
 use pitcrew_process::given_file::Given;
 
-/// No file that leads to a git folder is longer.
+/// Maximum size of a file that names a git folder, in bytes.
 const POINTER_LIMIT_BYTES: u64 = 16 * 1024;
 
 /// The repository of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
-    /// What trust is about: the top of the repository's main checkout, links resolved; without a repository the folder itself.
+    /// The folder that trust is about: the top of the repository's main checkout, with symbolic
+    /// links resolved. Without a repository, it is the folder itself.
     pub top: PathBuf,
-    /// The top of the checkout that the folder is in; another than `top` in a worktree.
+    /// The top of the checkout that contains the folder. In a worktree it differs from `top`.
     pub checkout: PathBuf,
-    /// The folder, from the top of its checkout.
+    /// The folder, relative to the top of its checkout.
     pub below: PathBuf,
 }
 
@@ -24,7 +26,7 @@ impl Repository {
     /// Finds the repository of a folder.
     ///
     /// # Errors
-    /// When the folder cannot be resolved.
+    /// If the folder cannot be resolved.
     pub fn of(folder: &Path) -> std::io::Result<Self> {
         let real = fs::canonicalize(folder)?;
         let checkout = checkout_around(&real).unwrap_or(&real).to_path_buf();
@@ -34,10 +36,11 @@ impl Repository {
     }
 }
 
-/// The main checkout of the repository that a checkout is a worktree of.
+/// Returns the main checkout of the repository, if `checkout` is one of its worktrees.
 ///
-/// What a checkout says of itself proves nothing, for it comes with an archive: the repository must know the worktree
-/// too, in the folder that git keeps for it, and that folder must be where git makes them.
+/// The claim of the checkout proves nothing, because its files may come from an archive. The
+/// repository must name the worktree too, in the folder that git keeps for it, and that folder must
+/// be where git creates such folders.
 fn main_checkout(checkout: &Path) -> Option<PathBuf> {
     let link = checkout.join(".git");
     let admin = pointer(&link, "gitdir:")
@@ -52,7 +55,7 @@ fn main_checkout(checkout: &Path) -> Option<PathBuf> {
     Some(top.to_path_buf())
 }
 
-/// The path in a file of one line.
+/// Reads the path from a file of one line, after `prefix`.
 fn pointer(file: &Path, prefix: &str) -> Option<PathBuf> {
     if !file.symlink_metadata().ok()?.is_file() {
         return None;
@@ -66,7 +69,7 @@ fn pointer(file: &Path, prefix: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A repository with a worktree, as git makes them.
+    /// Creates a repository with a worktree, with the files that git writes.
     fn repository() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(dir.path()).unwrap();
@@ -100,9 +103,9 @@ mod tests {
         let evil = base.join("evil");
         fs::create_dir_all(evil.join("admin/worktrees/x")).unwrap();
         let claims = [
-            // The folder of another worktree.
+            // The git folder of another worktree.
             format!("gitdir: {}", base.join("main/.git/worktrees/bob").display()),
-            // A folder of its own that leads on to the repository.
+            // The checkout's own folder, which names the repository in turn.
             format!("gitdir: {}", evil.join("admin").display()),
             "gitdir: admin/worktrees/../../../main/.git".to_owned(),
             "gitdir: ".to_owned(),
@@ -114,7 +117,8 @@ mod tests {
             fs::write(evil.join(".git"), &claim).unwrap();
             assert_eq!(Repository::of(&evil).unwrap().top, evil, "{claim}");
         }
-        // A folder in the archive where git would make one stays in the archive.
+        // If the archive contains a folder with the path that git would use, the result is still a
+        // folder inside the archive.
         fs::write(evil.join(".git"), "gitdir: admin/worktrees/x").unwrap();
         fs::write(evil.join("admin/worktrees/x/gitdir"), "../../../.git").unwrap();
         assert!(Repository::of(&evil).unwrap().top.starts_with(&evil));

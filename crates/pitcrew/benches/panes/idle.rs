@@ -1,7 +1,8 @@
 //! What an idle teammate in a process of its own costs: memory, and wake-ups while nothing happens.
 //!
-//! The limits are 15 MB resident and no wake-up. One face is a terminal's, in panes; the other writes a log, as where there
-//! is no terminal: those joined the team by themselves. All have had a turn.
+//! The limits are 15 MB resident and no wake-up. One face is a terminal's, in panes; the other
+//! writes a log, as where there is no terminal: those joined the team by themselves. All have had a
+//! turn.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What a teammate in a pane costs: from the lead's call to its first model request, and while it waits.
+//! What a teammate in a pane costs: from the lead's call to its first model request, and while it
+//! waits.
 
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,5 @@
-//! A model on the loopback that speaks the Messages API: it streams what the benchmark says, and tells when it was asked.
+//! A model on the loopback that speaks the Messages API: it streams what the benchmark says, and
+//! tells when it was asked.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};

@@ -26,7 +26,8 @@ impl Memory {
     }
 }
 
-/// How often all threads of a process gave up the processor of their own accord: each time they had been woken.
+/// How often all threads of a process gave up the processor of their own accord: each time they had
+/// been woken.
 pub(crate) fn wake_ups(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
     let texts =

@@ -1,13 +1,15 @@
-//! How long after the lead's model called for a teammate in a pane that teammate's first request is at the model.
+//! How long after the lead's model called for a teammate in a pane that teammate's first request is
+//! at the model.
 //!
-//! The limit is 150 ms. Measured in turn with what it cannot be faster than: tmux making a pane, and a process of ours
-//! that starts and ends.
+//! The limit is 150 ms. Measured in turn with what it cannot be faster than: tmux making a pane,
+//! and a process of ours that starts and ends.
 
 use std::time::Duration;
 
 use crate::stage::{Stage, percentile, succeeds, tmux};
 
-/// Teams, and teammates that each of them spawns one after the other; the earlier ones wait meanwhile.
+/// Teams, and teammates that each of them spawns one after the other; the earlier ones wait
+/// meanwhile.
 const TEAMS: usize = 5;
 const TEAMMATES: usize = 8;
 

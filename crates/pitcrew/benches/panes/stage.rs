@@ -1,4 +1,5 @@
-//! What the benchmarks of panes share: a tmux server of their own, and a run whose lead does what the benchmark says.
+//! What the benchmarks of panes share: a tmux server of their own, and a run whose lead does what
+//! the benchmark says.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,8 +60,8 @@ impl Stage {
         self.folder.path()
     }
 
-    /// Has the lead spawn a teammate, and lets that become idle; returns the time from the moment at which the model
-    /// makes the call to the arrival of the teammate's first request.
+    /// Has the lead spawn a teammate, and lets that become idle; returns the time from the moment
+    /// at which the model makes the call to the arrival of the teammate's first request.
     pub(crate) fn spawn(&mut self) -> Duration {
         let name = format!("w{}", self.spawned);
         let input = json!({"name": name, "subagent_type": "general-purpose", "description": "Wait", "prompt": "Wait."});
@@ -152,7 +153,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("tmux")
 }
 
-/// The value below which `percent` of the sorted `values` lie.
+/// The value below which `percent` of the sorted `values` are.
 pub(crate) fn percentile(values: &[Duration], percent: usize) -> Duration {
     let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
     values.get(at).copied().unwrap_or_default()

@@ -1,8 +1,9 @@
-//! A long run of a large team: whether it is as small and as fast in its last minute as in its first.
+//! A long run of a large team: whether it is as small and as fast in its last minute as in its
+//! first.
 //!
-//! One lead and its in-process teammates send each other messages all the time, use tools and change
-//! tasks. The team is the real binary. Its model is a server on the loopback in a process of its own,
-//! so that the server's memory and processor time are not counted as the team's.
+//! One lead and its in-process teammates send each other messages all the time, use tools and
+//! change tasks. The team is the real binary. Its model is a server on the loopback in a process of
+//! its own, so that the server's memory and processor time are not counted as the team's.
 //!
 //! `--seconds 600` is the long form; it fails when a limit is exceeded. Shorter runs only report.
 

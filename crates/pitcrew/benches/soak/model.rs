@@ -1,9 +1,9 @@
 //! The model: a server on the loopback that speaks the Messages API and keeps a whole team at work.
 //!
-//! A teammate owes an answer to each message it was sent: it sends one on to somebody else, and then
-//! ends its turn. So the number of messages on their way stays the same for the whole run, and a slow
-//! team shows as fewer requests a second. Every few requests there is a command, a change of a task or
-//! a look at all tasks as well.
+//! A teammate owes an answer to each message it was sent: it sends one on to somebody else, and
+//! then ends its turn. So the number of messages on their way stays the same for the whole run, and
+//! a slow team shows as fewer requests a second. Every few requests there is a command, a change of
+//! a task or a look at all tasks as well.
 //!
 //! A request is read as bytes; it is never decoded as a whole, since conversations are long.
 
@@ -67,8 +67,8 @@ pub(crate) struct ModelStats {
     pub(crate) lost: u64,
     /// Bytes of all requests.
     pub(crate) request_bytes: u64,
-    /// How long the team took from a message to the request that carries it, in microseconds. Time in
-    /// which the receiver's model was thinking is the model's, and does not count.
+    /// How long the team took from a message to the request that carries it, in microseconds. Time
+    /// in which the receiver's model was thinking is the model's, and does not count.
     pub(crate) mail_us: Vec<u64>,
     /// How long the team took from an answer with tool calls to the same agent's next request.
     pub(crate) step_us: Vec<u64>,
@@ -116,7 +116,8 @@ enum Say {
     Calls(Vec<(&'static str, Value)>),
 }
 
-/// Serves until the benchmark closes the standard input: the address first, then an answer to each line.
+/// Serves until the benchmark closes the standard input: the address first, then an answer to each
+/// line.
 pub(crate) fn serve(options: &Options) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -280,7 +281,8 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Who asks: the first mark of a teammate's conversation stands in its prompt, before and after compactions.
+/// Who asks: the first mark of a teammate's conversation stands in its prompt, before and after
+/// compactions.
 fn agent_of(body: &[u8]) -> String {
     if !body.starts_with(format!("{{\"model\":\"{TEAMMATE_MODEL}\"").as_bytes()) {
         return LEAD.to_owned();

@@ -105,7 +105,8 @@ impl Report {
         self.samples.push(sample);
     }
 
-    /// Prints the last minute beside the first; a long run over its limits ends the benchmark with a failure.
+    /// Prints the last minute beside the first; a long run over its limits ends the benchmark with
+    /// a failure.
     pub(crate) fn finish(&self) {
         let (Some(start), Some(end)) = (self.samples.first(), self.samples.last()) else { return };
         let length = SPAN.min(end.at.saturating_sub(start.at) / 4);

@@ -1,4 +1,4 @@
-//! `pitcrew agent`: one teammate of ours in a process of its own. What runs in a pane.
+//! `pitcrew agent`: runs one pitcrew teammate in a process of its own, usually in a pane.
 
 use std::path::PathBuf;
 
@@ -22,59 +22,64 @@ use crate::trusting;
 
 /// Run one teammate in this terminal, as a pane does
 ///
-/// On a terminal it shows what the teammate does, its mail, its task, tokens and cost. A line you type is a message to it, or
-/// the answer to its question; Esc cuts its turn off; the first Ctrl-C ends it in order, the second at once.
+/// On a terminal it shows the teammate's work, mail, task, tokens and cost. A line you type is a
+/// message to the teammate, or the answer to its question. Esc interrupts its turn. The first
+/// Ctrl-C ends it cleanly, the second ends it at once.
 ///
-/// The teammate is a member of the team already, put there by its lead; what it is to do is the first message in its inbox.
-/// It asks its lead for permissions, and you too when you sit at its terminal: the first answer counts. It ends when it has
-/// agreed to shut down. Started again after a crash, it goes on from its transcript. The flags are Claude Code's own, and are
-/// taken without the word `agent` too, so that its lead can start pitcrew in place of another client.
+/// The teammate must already be a member of the team: its lead adds it and puts its instructions
+/// into its inbox as the first message. It asks its lead for permissions, and you too if you are at
+/// its terminal: the first answer counts. It ends after it has agreed to shut down. Started again
+/// after a crash, it goes on from its transcript. The flags are those of Claude Code and also work
+/// without the word `agent`, so that a Claude Code lead can start pitcrew in place of its own
+/// client.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew agent --team-name backend --agent-name bob
   pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits
   CLAUDE_CODE_TEAMMATE_COMMAND=$(command -v pitcrew) claude --teammate-mode tmux")]
 pub(crate) struct Agent {
-    /// The team
+    /// The name of the team
     #[arg(long, value_name = "TEAM", required_unless_present = "agent_id")]
     team_name: Option<String>,
-    /// The teammate
+    /// The name of the teammate
     #[arg(long, value_name = "NAME", required_unless_present = "agent_id")]
     agent_name: Option<String>,
-    /// Both, as NAME@TEAM
+    /// The names of the teammate and its team, as NAME@TEAM
     #[arg(long, value_name = "ID")]
     agent_id: Option<String>,
-    /// Its color, where the team's config names none
+    /// The teammate's color, used if the team's config has none
     #[arg(long, value_name = "COLOR")]
     agent_color: Option<String>,
-    /// The session of the lead
+    /// The session id of the lead
     #[arg(long, value_name = "UUID")]
     parent_session_id: Option<String>,
-    /// The kind of agent it is, where the team's config names none
+    /// The teammate's agent type, used if the team's config has none
     #[arg(long, value_name = "TYPE")]
     agent_type: Option<String>,
-    /// Its model; the last one counts [default: the one in the team's config]
+    /// The teammate's model; the last --model counts [default: the one in the team's config]
     #[arg(long, value_name = "MODEL", overrides_with = "model")]
     model: Option<String>,
-    /// Start in plan mode, where the team's config names no other
+    /// Start in plan mode, unless the team's config has another mode
     #[arg(long)]
     plan_mode_required: bool,
-    /// The key that the lead signs its frames with; a session's is of another form, and is not used
+    /// The key that verifies the lead's signatures; ignored if a Claude Code session leads the
+    /// team, as its keys have another format
     #[arg(long, value_name = "KEY")]
     lead_verify_key: Option<String>,
-    /// The lead's process, which has that key: until it has ended no other key counts
+    /// The lead's process that owns the key; no other key is accepted until that process has ended
     #[arg(long, value_name = "PID.START", requires = "lead_verify_key", hide = true)]
     lead_process: Option<ProcessIdentity>,
-    /// Model calls after which it ends
+    /// The number of model calls after which the teammate ends
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
-    /// How to answer on stdout [default: text; json with --json]
+    /// The format of the answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<OutputFormat>,
-    /// A settings file that counts as given on the command line
+    /// A settings file with the same precedence as the command line
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Ask nobody, as a lead of another client says it: the same as --permission-mode bypassPermissions
+    /// Ask for no permissions; the name that a Claude Code lead uses for --permission-mode
+    /// bypassPermissions
     #[arg(long, conflicts_with = "permission_mode")]
     dangerously_skip_permissions: bool,
     #[command(flatten)]
@@ -120,7 +125,8 @@ impl Agent {
         live_alone(context, plan, questions, format, &resume)
     }
 
-    /// The command line's layer of settings. Nobody is asked for trust in a pane: its lead has settled that.
+    /// The command line's layer of settings. This process never asks the user for trust, because
+    /// the lead has already done so.
     fn settings(
         &self,
         context: &Context,
@@ -135,7 +141,8 @@ impl Agent {
         Ok(layer)
     }
 
-    /// The key of a lead of ours. What the signatures of a session are over is not known, so none is verified there.
+    /// The verify key of a pitcrew lead. Returns `None` for a team that a Claude Code session
+    /// leads: it is not known which bytes such a session signs, so its signatures are not verified.
     fn lead_key(&self, context: &Context, team: &str) -> Result<Option<LeadKeys>, Failure> {
         let Some(key) = &self.lead_verify_key else { return Ok(None) };
         let is_session = context.briefly(async {
@@ -148,7 +155,7 @@ impl Agent {
         key.parse().map(Some).map_err(|error| Failure::usage(format!("--lead-verify-key: {error}")))
     }
 
-    /// The member and its team.
+    /// The name of the member and the name of its team.
     fn who(&self) -> Result<(String, String), Failure> {
         let id = match self.agent_id.as_deref() {
             None => None,
@@ -168,7 +175,8 @@ impl Agent {
     }
 }
 
-/// Runs one member until it has ended. One thread is enough for it, and `resume` starts it again after a stop.
+/// Runs one member until it has ended, on a single thread. `resume` is the command that starts the
+/// member again.
 pub(crate) fn live_alone(
     context: &Context,
     plan: SoloPlan,
@@ -181,6 +189,7 @@ pub(crate) fn live_alone(
             let signals = Signals::listen()?;
             let name = plan.name.clone();
             let (handle, team) = run_options::start_alone(context, plan).await?;
+            // `with_agents` needs the team's name to remove its records at the end.
             of_agents.get_or_init(|| handle.team.clone());
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
                 agent_screen::watch(handle, team, AgentName::foreign(&name), signals, questions)

@@ -1,4 +1,4 @@
-//! `pitcrew broadcast`.
+//! `pitcrew broadcast`: sends a message to every member of a team.
 
 use pitcrew_protocol::SendMessageInput;
 
@@ -10,9 +10,9 @@ use crate::selection::TeamChoice;
 /// Write to every member of a team; at most once in 5 seconds
 #[derive(Debug, clap::Args)]
 pub(crate) struct Broadcast {
-    /// The text; - reads it from stdin
+    /// The text of the message; - reads it from stdin
     text: String,
-    /// A preview of 5 to 10 words
+    /// A preview of the message, 5 to 10 words
     #[arg(long, short, value_name = "TEXT")]
     summary: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `pitcrew completions`: what a shell needs to complete our command line.
+//! `pitcrew completions`: prints the script that a shell needs to complete pitcrew's command line.
 
 use clap_complete::Shell;
 use serde_json::json;
@@ -9,13 +9,14 @@ use crate::failure::Failure;
 
 /// Print completions for a shell
 ///
-/// They know the commands and options, and ask pitcrew itself for teams, members, models, modes and statuses.
+/// The completions contain the commands and options. They ask pitcrew itself for teams, members,
+/// models, modes and statuses.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew completions bash > ~/.local/share/bash-completion/completions/pitcrew
   pitcrew completions fish > ~/.config/fish/completions/pitcrew.fish")]
 pub(crate) struct Completions {
-    /// The shell
+    /// The shell to print completions for
     shell: Shell,
 }
 

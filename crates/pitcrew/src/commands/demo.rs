@@ -1,4 +1,5 @@
-//! `pitcrew demo`: a whole team on a small crate, with scripted models and everything else real.
+//! `pitcrew demo`: runs a whole team on a small crate. The models are scripted, everything else is
+//! real.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,20 +25,21 @@ use crate::output::{FAINT, shell_word};
 use crate::report;
 use crate::run_options::{self, Plan, StartedRun};
 
-/// The demo's team.
+/// The name of the demo's team.
 const TEAM: &str = "demo";
 
-/// What is said of a demo that was stopped in a temporary folder.
+/// The hint for a user who stopped a demo in a temporary folder.
 const GONE: &str = "its temporary folder is removed; with `pitcrew demo --dir DIR` a demo can go on after it was stopped";
 
-/// What its lead is told.
+/// The goal that the demo gives its lead.
 const GOAL: &str = "Three modules of this crate are wrong. Make all tests pass.";
 
 /// Watch a team mend a small crate: the models are scripted, everything else is real
 ///
-/// A lead plans tasks with dependencies and spawns three teammates: one works in a git worktree, one has to have a plan
-/// approved, one asks for a permission. They edit, test, commit, write to each other and are shut down. It takes no key,
-/// no network, and less than a minute; it needs git and cargo.
+/// A lead plans tasks with dependencies and spawns three teammates: one works in a git worktree,
+/// one needs approval for its plan, one asks for a permission. They edit, test, commit, write to
+/// each other and are shut down. The demo needs no API key and no network, only git and cargo, and
+/// takes less than a minute.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew demo
@@ -46,23 +48,23 @@ const GOAL: &str = "Three modules of this crate are wrong. Make all tests pass."
   pitcrew demo --dir /tmp/demo        keeps everything there, to look at or to kill
   pitcrew demo --resume /tmp/demo     goes on after it was killed")]
 pub(crate) struct Demo {
-    /// Where to unpack the demo, and keep it [default: a temporary folder]
+    /// The folder to unpack the demo into, kept afterwards [default: a temporary folder]
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     dir: Option<PathBuf>,
-    /// Go on with a demo that was killed in this folder
+    /// Resume a demo that was stopped or killed in this folder
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
-    /// Keep the temporary folder
+    /// Keep the temporary folder of the demo
     #[arg(long)]
     keep: bool,
-    /// Let the team work alone: commands run unasked in a sandbox, and no rule allows any
+    /// Run the team's commands in a sandbox without asking; no rule allows any command
     #[arg(long)]
     sandbox: bool,
     #[command(flatten)]
     hosting: HostingArgs,
 }
 
-/// The answer.
+/// The answer of `pitcrew demo`.
 #[derive(Debug, Serialize)]
 struct Shown {
     success: bool,
@@ -92,8 +94,8 @@ impl Demo {
         context.output.last_answer(&shown, Shown::text, ended)
     }
 
-    /// What the demo's agents may do, as if the user had given it on the command line. In the sandbox no rule allows a
-    /// command.
+    /// The permissions of the demo's agents, as if the user had given them on the command line.
+    /// With `--sandbox` no rule allows a command.
     fn settings(&self) -> Result<Map<String, Value>, Failure> {
         let file = include_str!("../../demo/settings.json");
         let mut settings: Map<String, Value> =
@@ -128,6 +130,8 @@ impl Demo {
             }
             (None, Some(dir)) => {
                 let dir = context.cwd.join(dir);
+                // A folder that the user resumes belongs to the user, so no later demo may remove
+                // it.
                 dead_demos::unmark(&dir).map_err(Failure::internal)?;
                 Ok(Place::Named(dir))
             }
@@ -137,6 +141,8 @@ impl Demo {
                 let mut builder = tempfile::Builder::new();
                 let builder = builder.prefix(dead_demos::PREFIX).disable_cleanup(self.keep);
                 let dir = builder.tempdir_in(temporary).map_err(Failure::internal)?;
+                // Only an unkept folder gets the mark, which lets a later demo remove it if this
+                // one is killed.
                 if !self.keep {
                     dead_demos::mark(dir.path()).map_err(Failure::internal)?;
                 }
@@ -176,6 +182,8 @@ impl Demo {
         let is_good = matches!(outcome.end, RunEnd::Success { .. })
             && tests_after.failed == 0
             && outcome.team_deleted;
+        // In the sandbox no command needs a permission, so a question means that the sandbox did
+        // not work as intended.
         let is_good = is_good && (questions == 0 || !self.sandbox);
         let resume = self.resume_command(context, place, &outcome);
         let ended =
@@ -194,7 +202,7 @@ impl Demo {
         Ok((shown, ended))
     }
 
-    /// The command that goes on with the demo; none where nothing is left to go on with.
+    /// The command that resumes the demo, or `None` when there is nothing left to resume.
     fn resume_command(
         &self,
         context: &Context,
@@ -212,7 +220,7 @@ impl Demo {
         (is_kept && !outcome.team_deleted).then(command)
     }
 
-    /// The answer; without a run when nothing was left to do.
+    /// Builds the answer. It contains no run when nothing was left to do.
     async fn shown(
         &self,
         place: &Place,
@@ -238,11 +246,11 @@ impl Demo {
     }
 }
 
-/// The demo's folder.
+/// The folder of the demo.
 enum Place {
-    /// Removed at the end.
+    /// A temporary folder, removed at the end.
     Temporary(tempfile::TempDir),
-    /// The user's.
+    /// A folder that the user named.
     Named(PathBuf),
 }
 
@@ -255,7 +263,7 @@ impl Place {
     }
 }
 
-/// A new team, or the one that a killed demo left behind.
+/// Starts the demo's team, or resumes the one that a killed demo left.
 async fn begin(context: &Context) -> Result<Begin, Failure> {
     let teams = context.teams()?.list().await?;
     if teams.iter().any(|team| team.name == TEAM) {
@@ -264,7 +272,8 @@ async fn begin(context: &Context) -> Result<Begin, Failure> {
     Ok(Begin::New { team: TEAM.to_owned(), goal: GOAL.to_owned() })
 }
 
-/// A demo that was killed before it had a team still gets one; one whose team was deleted does not get another.
+/// Refuses to create the demo's team again if it was deleted. A demo that was killed before it had
+/// a team may still create one.
 fn must_be_new(context: &Context, folder: &Path) -> Result<(), Failure> {
     let archive = context.root.join("pitcrew/archive");
     if std::fs::read_dir(archive).is_ok_and(|mut kept| kept.next().is_some()) {
@@ -299,8 +308,8 @@ fn plan(
     }
 }
 
-/// Answers in the user's place: formatting may be checked, nothing else that is asked for may be done. Says how often it
-/// was asked.
+/// Answers permission questions in place of the user: allows `cargo fmt --check` and refuses
+/// everything else. Returns the number of questions.
 async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) -> usize {
     let mut questions = 0;
     while let Some(ask) = asked.recv().await {

@@ -1,7 +1,9 @@
-//! `pitcrew doctor`: finds what crashes and other programs left behind, below the root and in this repository.
+//! `pitcrew doctor`: finds problems that crashes and other programs left below the root and in this
+//! repository.
 //!
-//! Each check stands alone: one that fails becomes a finding of its own, and the others still run. A check is one file
-//! beside this one; [`check`] lists them. What is wrong with files is the store's to know.
+//! The checks are independent: a check that fails becomes a finding, and the others still run. Each
+//! check is one file in `doctor/`; [`check`] lists them. The store knows which damage files can
+//! have.
 
 mod check;
 mod configs;
@@ -32,23 +34,26 @@ use kept::Kept;
 use report::{Finding, Report};
 use rooms::Rooms;
 
-/// Look for what crashes left behind: stale locks, torn files, processes, panes, mail for nobody, worktrees
+/// Look for what crashes left behind: stale locks, torn files, processes, panes, mail for nobody,
+/// worktrees
 ///
-/// Changes nothing without --repair. Ends with 1 while something is left to do. A team that was stopped or killed is no
-/// fault: it is named with the command that goes on with it, and so is a member that joined by itself and whose process is
-/// gone. A repair ends no member that runs, even when its lead is dead: `pitcrew shutdown` does. It does end commands that agents
-/// have started and that still run although the process of their agent is dead.
+/// Changes nothing without --repair. The exit code is 1 while a fault is left. A team that was
+/// stopped or killed is not a fault: it is listed with the command that resumes it, and so is a
+/// member that joined by itself and whose process has ended. A repair ends no member that runs,
+/// even when its lead is dead; `pitcrew shutdown` does. It does stop commands that agents started
+/// and that still run although the agent's process is dead.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew doctor --repair
   pitcrew doctor --reference      does claude write anything that we do not know?")]
 pub(crate) struct Doctor {
-    /// Mend what can be mended: only what is provably ours, and nothing behind a link. What is taken away is kept in the
-    /// archive for a week
+    /// Repair faults, but only in files and processes that are provably pitcrew's, and nothing
+    /// behind a link. Removed files are kept in the archive for a week
     #[arg(long)]
     repair: bool,
-    /// Compare instead what the reference client wrote below the root with what is known of it: fields of configs, members,
-    /// messages, frames and tasks, and their order. Ends with 1 when there is something new
+    /// Compare the files that the reference client wrote below the root with the known format
+    /// instead: the fields of configs, members, messages, frames and tasks, and their order. The
+    /// exit code is 1 when something is new
     #[arg(long, conflicts_with = "repair")]
     reference: bool,
 }
@@ -79,6 +84,8 @@ impl Doctor {
         let mut findings: Vec<Finding> =
             of_settings.into_iter().map(|fault| fault.finding).collect();
         findings.extend(self.settled(&rooms, planted::look(&context.root), &mut keep).await);
+        // Each step repairs its faults before the next one looks, because later checks read the
+        // repaired files.
         let mut files = check::files(&rooms);
         let of_files = std::mem::take(&mut files.faults);
         findings.extend(self.settled(&rooms, of_files, &mut keep).await);
@@ -89,7 +96,7 @@ impl Doctor {
         Ok(Report::of(findings, Kept::of(&rooms, &keep, self.repair)))
     }
 
-    /// What is shown of faults, mended when that is asked for.
+    /// Turns faults into findings, and repairs them first when `--repair` is given.
     async fn settled(&self, rooms: &Rooms, faults: Vec<Fault>, keep: &mut Keep) -> Vec<Finding> {
         let mut findings = Vec::with_capacity(faults.len());
         for fault in faults {

@@ -1,4 +1,4 @@
-//! `pitcrew inbox`: reading along; nothing is marked as read.
+//! `pitcrew inbox`: shows an inbox without marking any message as read.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -19,10 +19,12 @@ use crate::selection::TeamChoice;
 
 /// Show a member's inbox without taking anything out of it
 ///
-/// An inbox keeps all that is unread and the latest 50 to 100 that are read; older ones are moved to an archive beside it, and what
-/// another client has taken out is gone from the file. --all shows these too, as far as pitcrew has them: all of the archive, and of what
-/// was taken what pitcrew wrote lately. The inbox of a member that has left is shown with the later part of its archive. With --follow, what another client takes at once is shown if a
-/// process of pitcrew sent it; of others' messages what stands in the file when it is looked at.
+/// An inbox file keeps all unread messages and the latest 50 to 100 read ones. Older messages are
+/// moved to an archive beside it, and messages that another client has removed are no longer in the
+/// file. --all also shows the whole archive, and those removed messages that pitcrew wrote
+/// recently. For a member that has left, the later part of its archive is shown too. With --follow,
+/// a message that another client removes at once is shown if a pitcrew process sent it; a message
+/// from another sender is shown only if it is in the file when the file is read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew inbox                    what the lead was told
@@ -30,16 +32,17 @@ use crate::selection::TeamChoice;
   pitcrew inbox bob --all          also what was moved to the archive
   pitcrew inbox bob --follow       goes on until Ctrl-C; with --json a JSON line a message")]
 pub(crate) struct Inbox {
-    /// Whose
+    /// The member whose inbox is shown
     #[arg(default_value = LEAD_NAME, add = ArgValueCompleter::new(completing::members))]
     agent: String,
-    /// Only what is not read yet
+    /// Show only unread messages
     #[arg(long)]
     unread: bool,
-    /// Also what is not in the inbox any more: its archive, and what others have taken out of it
+    /// Also show messages that are no longer in the inbox: its archive, and messages that other
+    /// clients removed
     #[arg(long, conflicts_with_all = ["unread", "follow"])]
     all: bool,
-    /// Go on showing what arrives
+    /// Keep running and show new messages as they arrive
     #[arg(long, short)]
     follow: bool,
     #[command(flatten)]
@@ -99,18 +102,21 @@ impl Inbox {
         team: &Team,
         agent: &AgentName,
     ) -> Result<(), Failure> {
-        // Watch first, so that nothing falls between the first look and the first change.
+        // Start to watch before the first read, so that no change between the two is missed.
         let mut changes = team.watch().await.map_err(Failure::internal)?;
-        // One that comes while something is shown is heard when it was.
+        // Register the handler here, so that a Ctrl-C during output is still noticed afterwards.
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
         let inbox = agent.inbox_file();
+        // Messages that had left the inbox before this command started are not shown.
         let mut shown: HashSet<MessageId> =
             past(team, agent).await?.into_iter().map(|entry| entry.id).collect();
         loop {
             let there = self.entries(team, agent, None).await?;
-            // Another client may have taken what came since the last look.
+            // Another client may have removed messages that arrived since the last read.
             let gone = past(team, agent).await?;
             for entry in gone.into_iter().chain(there) {
+                // A message can be in both lists, and both lists contain messages of earlier
+                // rounds.
                 if shown.insert(entry.id.clone()) {
                     context.output.item(&entry, text)?;
                 }
@@ -122,7 +128,7 @@ impl Inbox {
                 };
                 match change {
                     Some(Change::Inbox(changed)) if changed == inbox => break,
-                    // Of what is gone again the journal tells.
+                    // The journal has the messages that were already removed from the inbox.
                     Some(Change::Unsure | Change::Journal) => break,
                     Some(Change::Inbox(_) | Change::Config | Change::Tasks | Change::Lease(_)) => {}
                     Some(Change::Unwatched { reason }) => {
@@ -142,7 +148,7 @@ impl Inbox {
     }
 }
 
-/// What has left the inbox, as far as it is known.
+/// The known messages that are no longer in the inbox.
 async fn past(team: &Team, agent: &AgentName) -> Result<Vec<MessageView>, Failure> {
     Ok(team.past_mail(agent).await?.into_iter().map(MessageView::from).collect())
 }

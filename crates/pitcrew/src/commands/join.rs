@@ -1,4 +1,4 @@
-//! `pitcrew join`: one of our agents becomes a member of a team that somebody else leads.
+//! `pitcrew join`: adds a pitcrew agent to a team that another process leads.
 
 use std::path::PathBuf;
 
@@ -18,9 +18,10 @@ use crate::selection::NamedTeam;
 
 /// Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
 ///
-/// The agent adds itself to the team, tells the lead that it is there, takes free tasks, and works on what it is sent. It
-/// asks the lead for permissions, and you too when you sit at its terminal: the first answer counts. When the lead asks it
-/// to shut down and it agrees, it leaves the team. The first Ctrl-C stops it in order; the same command goes on from there.
+/// The agent adds itself to the team, tells the lead about it, claims free tasks, and acts on its
+/// messages. It asks the lead for permissions, and you too if you are at its terminal: the first
+/// answer counts. When the lead asks it to shut down and it agrees, it leaves the team. The first
+/// Ctrl-C stops it cleanly; the same command resumes it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew join backend --as reviewer
@@ -28,28 +29,30 @@ use crate::selection::NamedTeam;
 pub(crate) struct Join {
     #[command(flatten)]
     team: NamedTeam,
-    /// The name it goes by in the team
+    /// The agent's name in the team
     #[arg(long = "as", value_name = "NAME")]
     name: String,
-    /// Its model [default: the settings', else what the environment offers]
+    /// The agent's model [default: the model from the settings, else one that the environment
+    /// offers]
     #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
     model: Option<String>,
-    /// The kind of agent it is [default: general-purpose]
+    /// The agent's type [default: general-purpose]
     #[arg(long, value_name = "TYPE")]
     agent_type: Option<String>,
-    /// Model calls after which it ends
+    /// The number of model calls after which the agent ends
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
-    /// Cost after which it ends; refused where nobody knows what its model costs, unless the turns are limited too
+    /// The cost after which the agent ends; refused if the price of its model is not known, unless
+    /// --max-turns is given too
     #[arg(long, value_name = "USD", value_parser = super::run::dollars)]
     max_cost_usd: Option<f64>,
-    /// More instructions for it
+    /// More instructions for the agent
     #[arg(long, value_name = "TEXT")]
     append_system_prompt: Option<String>,
-    /// How to answer on stdout [default: text; json with --json]
+    /// The format of the answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<OutputFormat>,
-    /// A settings file that counts as given on the command line
+    /// A settings file with the same precedence as the command line
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     #[command(flatten)]
@@ -66,7 +69,7 @@ impl Join {
         );
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         context.briefly(async {
-            // A team that is not there is told when it is joined.
+            // If the team does not exist, joining it below reports that.
             if let Ok(team) = context.teams()?.open(self.team.name()).await
                 && let Some(warning) = lead_does_not_read(&team).await
             {

@@ -1,4 +1,4 @@
-//! `pitcrew man`: manual pages, made from the same definition as the help.
+//! `pitcrew man`: prints the manual pages, generated from the same definition as the help.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// `pitcrew man | man -l -` shows it; `pitcrew man ~/.local/share/man/man1` installs all pages.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Man {
-    /// The folder to write all pages into, made when it is not there
+    /// The folder to write all pages into; created if it does not exist
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! `pitcrew member`: list, spawn and remove members, change a member's permission mode, hide and show its pane.
+//! `pitcrew member`: lists, spawns and removes members, changes a member's permission mode, hides
+//! and shows its pane.
 
 mod hide;
 pub(crate) mod list;

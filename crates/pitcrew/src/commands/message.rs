@@ -1,4 +1,4 @@
-//! `pitcrew message`.
+//! `pitcrew message`: shows the delivery state of a message.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::output::printable;
 /// Tell what became of a message: persisted, injected, acknowledged or dead, with the times
 #[derive(Debug, clap::Args)]
 pub(crate) struct Message {
-    /// The id that `pitcrew send` told, or `pitcrew inbox` shows
+    /// The message id that `pitcrew send` printed or `pitcrew inbox` shows
     id: String,
 }
 

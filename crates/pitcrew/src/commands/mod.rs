@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands of pitcrew, one file each.
 
 pub(crate) mod agent;
 pub(crate) mod broadcast;

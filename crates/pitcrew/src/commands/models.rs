@@ -1,4 +1,4 @@
-//! `pitcrew models`: the models that can be named, with what is known of each.
+//! `pitcrew models`: lists the known models with their prices and context windows.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,10 @@ use crate::run_options;
 
 /// List models with their prices and context windows, and the source of each figure
 ///
-/// Prices are US dollars per million tokens. They and the windows can be set under pitcrew.prices and pitcrew.contextWindow in the
-/// settings. A vendor's newer models can be named as well; without a price, their cost is not known. The models of a local
-/// Ollama are listed when it answers.
+/// Prices are in US dollars per million tokens. Prices and context windows can be set under
+/// pitcrew.prices and pitcrew.contextWindow in the settings. Newer models of a vendor can be used
+/// too, but without a price their cost is not known. The models of a local Ollama are listed if it
+/// answers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew models
@@ -28,23 +29,24 @@ pub(crate) struct Models {}
 
 #[derive(Debug, Serialize)]
 struct Answer {
-    /// The model of a run that names none; none where no key and no local model is found.
+    /// The model of a run that names none; `None` when there is neither a key nor a local model.
     default: Option<String>,
     models: Vec<Entry>,
 }
 
 #[derive(Debug, Serialize)]
 struct Entry {
-    /// As `--model` takes it.
+    /// The model's name, as `--model` accepts it.
     name: String,
-    /// Shorter names of it.
+    /// Shorter names that mean the same model.
     aliases: Vec<&'static str>,
-    /// Whether there is a key for its vendor, or it runs here.
+    /// Whether the model can be used: there is a key for its vendor, or the model runs on this
+    /// machine.
     usable: bool,
-    /// In US dollars per million tokens; none when it costs nothing.
+    /// The price in US dollars per million tokens; `None` for a local model, which costs nothing.
     price: Option<Price>,
     price_source: String,
-    /// In tokens.
+    /// The size of the context window, in tokens.
     context_window: Option<u64>,
     window_source: &'static str,
 }
@@ -56,7 +58,7 @@ impl Models {
         let endpoints = run_options::endpoints(context, &settings);
         let prices = run_options::prices(&settings)?;
         let local = context.briefly(async {
-            // A machine without Ollama is the usual case.
+            // Most machines have no Ollama, so an error here is not reported.
             Ok(pitcrew_model::ollama_models(&endpoints).await.unwrap_or_default())
         })?;
         let default =
@@ -117,7 +119,7 @@ fn entries(
     entries
 }
 
-/// The model that a name of the table means, where its vendor is known.
+/// The model that a name in the table means, if its vendor is known.
 fn spec_of(name: &str) -> Option<ModelSpec> {
     let spec = name.parse().ok();
     spec.or_else(|| name.starts_with("gpt-").then(|| ModelSpec::OpenAi(name.to_owned())))

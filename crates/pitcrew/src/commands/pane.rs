@@ -1,4 +1,4 @@
-//! `pitcrew pane`: the terminals teammates can be seen in, as programs that speak the pane protocol.
+//! `pitcrew pane`: serves the pane protocol for a terminal, or checks a program that does.
 
 mod check;
 mod serve;

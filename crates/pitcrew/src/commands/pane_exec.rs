@@ -1,5 +1,5 @@
-//! `pitcrew pane-exec`: becomes the program of a launch file, which it deletes; what a pane starts when a terminal's own
-//! command cannot hold all of it.
+//! `pitcrew pane-exec`: deletes a launch file and executes the program that the file describes. A
+//! pane runs this when the terminal's own command cannot hold the whole command line.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use pitcrew_runtime::panes::launch::Launch;
 
 use crate::failure::Failure;
 
-/// Become the program of a launch file
+/// Replace this process with the program that a launch file describes
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub(crate) struct PaneExec {
-    /// The file, deleted before the program starts
+    /// The launch file, deleted before the program starts
     file: PathBuf,
 }
 
@@ -32,13 +32,14 @@ impl PaneExec {
             let told = std::fs::write(path, format!("{}\n", std::process::id()));
             told.map_err(|e| Failure::internal(format!("cannot write {}: {e}", path.display())))?;
         }
+        // `exec` returns only if the program could not be started.
         let error =
             Command::new(program).args(arguments).current_dir(&launch.cwd).envs(launch.env).exec();
         Err(Failure::internal(format!("cannot start {program}: {error}")))
     }
 }
 
-/// The command that takes a launch file.
+/// The start of the `pane-exec` command line, to which a launch file is appended.
 ///
 /// # Errors
 /// When the path of this program is not known.

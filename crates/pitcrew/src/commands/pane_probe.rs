@@ -1,4 +1,4 @@
-//! `pitcrew pane-probe`: what runs in the panes of `pitcrew pane check`.
+//! `pitcrew pane-probe`: the program that `pitcrew pane check` runs in its panes.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
 
-/// Tell at a socket how this process was started, and do as told there
+/// Report to a socket how this process was started, and follow the instructions from there
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub(crate) struct PaneProbe {
-    /// The socket
+    /// The socket to report to
     socket: PathBuf,
-    /// What is told
+    /// The arguments, reported as they are
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -29,12 +29,12 @@ impl PaneProbe {
         };
         let shown = |text: &str| output::remark(text);
         let status = probe(&self.socket, &probed, shown).map_err(Failure::internal)?;
-        // The status is the suite's to choose, not one of ours.
+        // The test suite chooses this exit status; it is not one of pitcrew's exit codes.
         std::process::exit(status.into())
     }
 }
 
-/// The command that becomes a probe.
+/// The command line that runs a probe.
 ///
 /// # Errors
 /// When the path of this program is not known.

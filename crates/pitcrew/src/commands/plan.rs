@@ -1,4 +1,4 @@
-//! `pitcrew plan`: list, show, approve and reject the plans of teammates.
+//! `pitcrew plan`: lists, shows, approves and rejects the plans of teammates.
 
 mod answer;
 mod list;
@@ -29,7 +29,8 @@ impl Plan {
     }
 }
 
-/// The plan of that request, or of that member: the one that waits, else the latest.
+/// Finds a plan by its request id or by its member. For a member, returns the plan that waits for
+/// an answer, else the latest.
 async fn find(team: &Team, which: &str) -> Result<PlanView, Failure> {
     let mut plans = team.plans().await?;
     if let Some(at) = plans.iter().position(|plan| plan.request_id == which) {
@@ -54,7 +55,7 @@ async fn find(team: &Team, which: &str) -> Result<PlanView, Failure> {
     }
 }
 
-/// How a plan is named to people.
+/// The name of a plan in messages to the user: the member and the request id.
 fn named(plan: &PlanView) -> String {
     format!("{} ({})", plan.member, plan.request_id)
 }

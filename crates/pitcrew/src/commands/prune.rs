@@ -1,4 +1,4 @@
-//! `pitcrew prune`: removes teams of the archive for good.
+//! `pitcrew prune`: permanently removes teams from the archive.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
@@ -16,18 +16,19 @@ use crate::output::{self, Form, printable};
 
 /// Remove teams from the archive for good
 ///
-/// The archive holds teams whose run was completed, and teams that were deleted: their messages, tasks and conversations. What
-/// would be removed is shown first, and you are asked. Teams outside of the archive are never touched.
+/// The archive holds teams whose run was completed and teams that were deleted, with their
+/// messages, tasks and conversations. The command first lists the teams to remove and then asks
+/// you. It never touches teams outside of the archive.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew prune --dry-run
   pitcrew prune --older-than 90d
   pitcrew prune --older-than 0d --yes      the whole archive, unasked")]
 pub(crate) struct Prune {
-    /// Only teams that are in the archive for longer, such as 12h, 30d or 8w
+    /// Only remove teams that have been in the archive for longer than this, such as 12h, 30d or 8w
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = age)]
     older_than: Duration,
-    /// Show what would be removed, and remove nothing
+    /// List the teams that would be removed, and remove nothing
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     /// Remove without asking
@@ -35,15 +36,15 @@ pub(crate) struct Prune {
     yes: bool,
 }
 
-/// The answer.
+/// The answer of `pitcrew prune`.
 #[derive(Debug, Serialize)]
 struct Pruned {
     success: bool,
     dry_run: bool,
-    /// What was removed, or would be.
+    /// The archives that were removed, or would be with `--dry-run`.
     archives: Vec<Row>,
     total: usize,
-    /// What cannot be read, and is left alone.
+    /// Archives that cannot be read. They are not removed.
     unreadable: Vec<String>,
 }
 
@@ -75,7 +76,8 @@ impl Prune {
         if !self.dry_run {
             context.briefly(async {
                 for row in &pruned.archives {
-                    // One that is gone was removed, or resumed, by another process just now.
+                    // If the archive is already gone, another process has just removed or resumed
+                    // it.
                     let _was_there = teams.remove_archived(&row.name).await?;
                 }
                 Ok(())
@@ -108,10 +110,11 @@ impl Prune {
 
     fn is_old(&self, team: &ArchivedTeam, now_ms: i64) -> bool {
         let age = |at_ms: i64| u128::try_from(now_ms.saturating_sub(at_ms)).unwrap_or_default();
+        // A team with an unknown archive time is never removed.
         team.archived_at_ms.is_some_and(|at_ms| age(at_ms) >= self.older_than.as_millis())
     }
 
-    /// Whether the user wants it: said by the flag, or at the terminal.
+    /// Whether the user agrees to the removal, by `--yes` or by an answer at the terminal.
     fn is_wanted(&self, context: &Context, pruned: &Pruned) -> Result<bool, Failure> {
         if self.yes {
             return Ok(true);
@@ -161,7 +164,7 @@ fn table(rows: &[Row]) -> String {
     output::table(["TEAM", "ARCHIVED", "TASKS", "ID"], &rows)
 }
 
-/// Reads an age.
+/// Parses an age such as `30d`.
 fn age(text: &str) -> Result<Duration, String> {
     let span: Option<Span> = text.parse().ok();
     let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());

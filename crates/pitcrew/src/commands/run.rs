@@ -1,4 +1,4 @@
-//! `pitcrew run`: a whole team on the repository you stand in.
+//! `pitcrew run`: runs a team in the repository of the working folder.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -31,19 +31,21 @@ use crate::run_options::{self, Plan, StartedRun};
 use crate::selection::repository_name;
 use crate::trusting;
 
-/// The name of a team whose folder has none.
+/// The team name that is used when the working folder has no name.
 const NAMELESS_TEAM: &str = "crew";
 
 /// Run a team on the repository you stand in
 ///
-/// The lead works towards GOAL: it plans tasks, spawns teammates, answers them and shuts them down. The first Ctrl-C
-/// stops everyone where they are, the second kills what we own; either way the teammates stay in the team, and
-/// `pitcrew run --resume TEAM` goes on from there. `pitcrew shutdown` ends the team itself.
+/// The lead works towards GOAL: it plans tasks, spawns teammates, answers them and shuts them down.
+/// The first Ctrl-C stops all agents where they are, the second kills the processes that pitcrew
+/// started. Either way the teammates stay in the team, and `pitcrew run --resume TEAM` goes on from
+/// there. `pitcrew shutdown` ends the team itself.
 ///
-/// A run that goes on keeps what bounded the run before: --deny and the deny and ask rules of its --settings, --sandbox,
-/// --max-turns, --max-cost-usd, --max-teammates, --teammate-model, --teammate-mode, --teammate-program, and a --permission-mode
-/// that allows less than the settings' own. A new option replaces the earlier one of its kind. What freed it (--allow, --yes,
-/// --trust, a freer mode) holds again only when it is given again.
+/// A resumed run keeps the restrictions of the earlier run: --deny and the deny and ask rules of
+/// its --settings, --sandbox, --max-turns, --max-cost-usd, --max-teammates, --teammate-model,
+/// --teammate-mode, --teammate-program, and a --permission-mode that allows less than the mode in
+/// the settings. A new option replaces the earlier one of its kind. Options that allow more
+/// (--allow, --yes, --trust, a mode that allows more) count only if they are given again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew run \"make the tests pass\" --model opus --permission-mode acceptEdits
@@ -54,30 +56,31 @@ const NAMELESS_TEAM: &str = "crew";
   pitcrew run - < goal.md
   pitcrew run --resume backend")]
 pub(crate) struct Run {
-    /// What the team is to do, - reads it from stdin; with --resume a new instruction for the lead
+    /// The team's goal, - reads it from stdin; with --resume a new instruction for the lead
     #[arg(required_unless_present = "resume")]
     goal: Option<String>,
-    /// The team's name; a taken one gets a number [default: the repository's folder]
+    /// The team's name; if it is taken, a number is appended [default: the name of the repository's
+    /// folder]
     #[arg(long, short = 't', value_name = "TEAM", conflicts_with = "resume")]
     team: Option<String>,
-    /// Go on with a team that a crash or a stop left behind, or with the newest of that name in the archive; an archive's id
-    /// names that very one
+    /// Resume a team that crashed or was stopped, or the newest archived team of that name; the id
+    /// of an archive selects exactly that archive
     #[arg(long, value_name = "TEAM", add = ArgValueCompleter::new(completing::resumable_teams))]
     resume: Option<String>,
     #[command(flatten)]
     how: RunArgs,
 }
 
-/// How a team is run, whether it is new or goes on.
+/// The options of a run, both for a new team and for a resumed one.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// How to answer on stdout [default: text; json with --json]
+    /// The format of the answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<OutputFormat>,
-    /// Add our own team events to stream-json
+    /// Add pitcrew's own team events to stream-json
     #[arg(long)]
     include_team_events: bool,
-    /// A settings file that counts as given on the command line
+    /// A settings file with the same precedence as the command line
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// More instructions for the lead
@@ -93,67 +96,71 @@ pub(crate) struct RunArgs {
     limits: LimitArgs,
 }
 
-/// Which models the agents run on.
+/// The options that choose the agents' models.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Models")]
 pub(crate) struct Models {
-    /// The lead's: anthropic/NAME, openai/NAME, ollama/NAME, script:FILE, or opus, sonnet, haiku
-    /// [default: the settings', else what the environment offers]
+    /// The lead's model: anthropic/NAME, openai/NAME, ollama/NAME, script:FILE, or opus, sonnet,
+    /// haiku [default: the model from the settings, else one that the environment offers]
     #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
     model: Option<String>,
-    /// The teammates', when they name none [default: the lead's]
+    /// The model of teammates that name none [default: the lead's model]
     #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
     pub(crate) teammate_model: Option<String>,
 }
 
-/// What the agents may do.
+/// The options that control the agents' permissions.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Permissions")]
 pub(crate) struct PermissionArgs {
-    /// default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
+    /// The permission mode: default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
     #[arg(long, value_name = "MODE", add = ArgValueCompleter::new(completing::modes))]
     pub(crate) permission_mode: Option<String>,
-    /// Allow calls by a rule such as 'Bash(cargo test:*)'; may be given several times
+    /// Allow tool calls by a rule such as 'Bash(cargo test:*)'; may be given several times
     #[arg(long, alias = "allowedTools", value_name = "RULE")]
     allow: Vec<String>,
-    /// Forbid calls by a rule; wins over --allow
+    /// Deny tool calls by a rule; wins over --allow
     #[arg(long, alias = "disallowedTools", value_name = "RULE")]
     deny: Vec<String>,
-    /// Answer what would be asked with yes, instead of asking you or, without a terminal, refusing
+    /// Answer every permission question with yes, instead of asking you, or refusing if there is no
+    /// terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Run commands unasked in a sandbox: they can write below the working folder only, and have no network but their own. What
-    /// needs more fails, or asks
+    /// Run commands in a sandbox without asking: they can write only below the working folder, and
+    /// have no network but their own loopback. A command that needs more fails, or asks
     #[arg(long)]
     sandbox: bool,
-    /// Trust what the project's files would do, for this run only; else you are asked, or without a terminal it is left out
+    /// Trust the project's settings, hooks and agents for this run only; otherwise you are asked,
+    /// or without a terminal they are ignored
     #[arg(long)]
     pub(crate) trust: bool,
 }
 
-/// Where the run stops by itself; its teammates stay in the team.
+/// The limits at which the run stops by itself. Its teammates stay in the team.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
-    /// Model calls of any one agent
+    /// The most model calls of each agent
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<u32>,
-    /// Cost of the whole team; refused where nobody knows what a model costs, unless the turns are limited too
+    /// The most that the whole team may cost; refused if the price of a model is not known, unless
+    /// --max-turns is given too
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost_usd: Option<f64>,
-    /// Teammates at one time; the lead is told when it wants more
+    /// The most teammates at one time; the lead gets an error when it wants more
     #[arg(long, value_name = "N")]
     pub(crate) max_teammates: Option<u32>,
 }
 
-/// How a run answers on stdout.
+/// The format in which a run answers on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// The lead's last words
+    /// The lead's last message
     Text,
-    /// One JSON document: the result event, with the team, its members and tasks, and how the run ended
+    /// One JSON document: the result event, with the team, its members and tasks, and how the run
+    /// ended
     Json,
-    /// Every event as a JSON line, as Claude Code writes them
+    /// One JSON line per event, in the format of Claude Code
     StreamJson,
 }
 
@@ -175,12 +182,13 @@ impl RunArgs {
     /// Runs a team to its end.
     ///
     /// # Errors
-    /// When it cannot be started, and when its end is no success.
+    /// When the run cannot be started, or does not end with success.
     pub(crate) fn run(&self, context: &Context, begin: Begin) -> Result<(), Failure> {
         let mut begin = begin;
         let is_restored = context.briefly(archive::bring_back(context, &mut begin))?;
         let team = OnceCell::new();
         let ended = self.run_there(context, begin.clone(), &team);
+        // The run did not start, so the team goes back to where it was.
         if is_restored && team.get().is_none() {
             context.briefly(async {
                 archive::put_back(context, &begin).await;
@@ -190,7 +198,7 @@ impl RunArgs {
         ended
     }
 
-    /// Runs a team that is where it belongs; `started` is set as soon as it runs.
+    /// Runs a team that is not in the archive. Sets `started` as soon as the team runs.
     fn run_there(
         &self,
         context: &Context,
@@ -211,7 +219,7 @@ impl RunArgs {
         })
     }
 
-    /// The same with what the run before leaves of its bounds, and the bounds that hold then.
+    /// The options with the bounds of the previous run added, and the bounds that hold now.
     fn bounded(
         &self,
         context: &Context,
@@ -250,7 +258,7 @@ impl RunArgs {
                 team.get_or_init(|| handle.team.clone());
             }
             let mut watched = watch(handle, of_run, face, signals, questions).await?;
-            // Nothing of it is left that could go on, or into the archive.
+            // A team that is not on disk cannot be resumed or archived, so it counts as deleted.
             watched.outcome.team_deleted |= !is_kept;
             let archive = archive::put_away(context, &watched.outcome).await;
             let (summary, resume) = (
@@ -291,7 +299,7 @@ impl RunArgs {
 }
 
 impl OutputFormat {
-    /// What was asked for, else what `--json` means.
+    /// The requested format, else the one that `--json` implies.
     pub(crate) fn chosen(asked: Option<Self>, context: &Context) -> Self {
         asked.unwrap_or(match context.output.form() {
             Form::Text => Self::Text,
@@ -300,7 +308,7 @@ impl OutputFormat {
     }
 }
 
-/// How a run is shown while it goes on.
+/// How a run is displayed while it runs.
 pub(crate) fn face(context: &Context, format: OutputFormat, has_team_events: bool) -> Face {
     match format {
         OutputFormat::StreamJson => Face::Stream(Stream::new(has_team_events, stream::new_id)),
@@ -310,12 +318,13 @@ pub(crate) fn face(context: &Context, format: OutputFormat, has_team_events: boo
 }
 
 impl PermissionArgs {
-    /// The mode that was asked for.
+    /// The permission mode from the command line.
     pub(crate) fn mode(&self) -> Option<String> {
         self.permission_mode.clone()
     }
 
-    /// Who answers: always yes, the person at the terminal through `questions`, or nobody.
+    /// How permission questions are answered: always with yes, by the user at the terminal through
+    /// `questions`, or by nobody.
     pub(crate) fn asks(
         &self,
         context: &Context,
@@ -329,13 +338,15 @@ impl PermissionArgs {
             let (asks, questions) = questions();
             return (Asks::Person(asks), Some(questions));
         }
+        // Without a terminal, or with a program reading stream-json, nobody is there to answer.
         (Asks::Deny, None)
     }
 
-    /// Settles how far the project's files count: they are trusted for this run, or the person at the terminal is asked.
+    /// Decides whether the project's files are trusted: for this run because of `--trust`, or
+    /// because the user at the terminal agrees.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the project's files cannot be read.
     pub(crate) fn settle_trust(
         &self,
         context: &Context,
@@ -352,7 +363,8 @@ impl PermissionArgs {
         Ok(())
     }
 
-    /// The command line's own layer of settings: the file, and the rules on top of it.
+    /// The command line's own layer of settings: the settings file, plus the rules of the other
+    /// options.
     pub(crate) fn settings(&self, file: Option<&Path>) -> Result<Map<String, Value>, Failure> {
         let mut layer = match file {
             Some(file) => run_options::settings_file(file)?,
@@ -376,8 +388,9 @@ impl PermissionArgs {
     }
 }
 
-/// Shows how the run ended, on stdout in the form asked for, and says with what the process ends. Where stdout cannot be
-/// written, stderr has the summary, the end and the command that goes on.
+/// Prints the result of the run to stdout in the chosen format, and returns the error for the exit
+/// code. If stdout cannot be written, prints the summary, the result and the resume command to
+/// stderr.
 pub(crate) fn shown(
     watched: Watched,
     format: OutputFormat,
@@ -386,6 +399,7 @@ pub(crate) fn shown(
 ) -> Result<(), Failure> {
     let Watched { outcome, signal, state, unwritten, watched: _ } = watched;
     let ended = report::ended(&outcome, signal, resume);
+    // The summary goes to stderr, so that stdout has only the lead's last message.
     if format == OutputFormat::Text {
         output::remark(summary);
         if let Some(refused) = report::refused(state.would_allow.iter().map(String::as_str)) {
@@ -422,7 +436,7 @@ pub(crate) fn shown(
     }
 }
 
-/// Writes the one document of a run.
+/// Writes the JSON document with the result of a run.
 fn json_result(
     outcome: &RunOutcome,
     state: &TeamState,
@@ -438,7 +452,7 @@ fn json_result(
     output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)
 }
 
-/// The goal, from the command line or stdin.
+/// The goal from the command line, or from stdin if it is `-`.
 fn goal(given: String) -> Result<String, Failure> {
     let goal = content(given)?;
     if goal.trim().is_empty() {
@@ -448,12 +462,12 @@ fn goal(given: String) -> Result<String, Failure> {
     Ok(goal)
 }
 
-/// The team's name when none is given: the repository's folder.
+/// The default name of a team: the name of the repository's folder.
 fn team_name(context: &Context) -> String {
     repository_name(&context.cwd).unwrap_or_else(|| NAMELESS_TEAM.to_owned())
 }
 
-/// Reads an amount of money.
+/// Parses an amount of US dollars.
 pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(dollars) if dollars.is_finite() && dollars > 0.0 => Ok(dollars),

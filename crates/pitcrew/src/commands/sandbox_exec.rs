@@ -1,4 +1,5 @@
-//! `pitcrew sandbox-exec`: gives up its rights inside of bubblewrap and becomes a command.
+//! `pitcrew sandbox-exec`: runs inside of bubblewrap, drops privileges and then executes the
+//! command.
 
 use std::ffi::OsString;
 
@@ -6,14 +7,14 @@ use pitcrew_runtime::sandbox::run_inside;
 
 use crate::failure::Failure;
 
-/// What the hidden command is called.
+/// The name of this hidden command.
 pub(crate) const NAME: &str = "sandbox-exec";
 
-/// Give up rights as ordered, and become a program
+/// Drop privileges as instructed, and execute a program
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub(crate) struct SandboxExec {
-    /// The order, the program and its arguments
+    /// The instructions, the program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! `pitcrew send`.
+//! `pitcrew send`: sends a message to a member of a team.
 
 use std::io::Read as _;
 
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::selection::TeamChoice;
 
-/// The most that is read from stdin: a text longer than this is over every limit.
+/// The most bytes that are read from stdin. A longer text is over every limit on messages.
 const STDIN_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Write to a member of a team; it arrives while the member works
@@ -30,9 +30,9 @@ pub(crate) struct Send {
     /// Who gets it
     #[arg(add = ArgValueCompleter::new(completing::members))]
     recipient: String,
-    /// The text; - reads it from stdin
+    /// The text of the message; - reads it from stdin
     text: String,
-    /// A preview of 5 to 10 words
+    /// A preview of the message, 5 to 10 words
     #[arg(long, short, value_name = "TEXT")]
     summary: Option<String>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(crate) struct Send {
     team: TeamChoice,
 }
 
-/// Who writes.
+/// The name under which the user writes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sender {
     /// What the writer is called; never a member's name
@@ -50,7 +50,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// The writer, who is nobody in the team.
+    /// The writer as an actor outside of the team.
     pub(crate) fn actor(self) -> Actor {
         Actor::Outside(self.from)
     }
@@ -77,7 +77,7 @@ impl Send {
     }
 }
 
-/// A message that was sent, and who does not hear of it now.
+/// The answer for a sent message, with warnings about recipients that may not read it now.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]
@@ -86,7 +86,7 @@ struct Answer<'a> {
     warnings: &'a [String],
 }
 
-/// Brings messages that were sent to clients that offer a socket, unless the settings do without.
+/// Delivers sent messages to clients that offer a socket, unless the settings switch that off.
 pub(crate) async fn through_sockets(
     context: &Context,
     team: &Team,
@@ -98,20 +98,20 @@ pub(crate) async fn through_sockets(
     Ok(())
 }
 
-/// What the sender should know of receivers that may not read the message soon.
+/// Warnings about recipients that may not read the message soon.
 pub(crate) async fn warnings(team: &Team, sent: &Sent) -> Vec<String> {
     let mut warnings: Vec<String> = waiting(team, sent).await.into_iter().collect();
     warnings.extend(unheard(team, sent).await);
     warnings
 }
 
-/// A warning when a message waits for the lead of a session that does not look into its inbox.
+/// A warning when a message waits for a session lead that does not read its inbox.
 async fn waiting(team: &Team, sent: &Sent) -> Option<String> {
     let waits = |it: &Receipt| it.to.as_str() == LEAD_NAME && it.state == DeliveryState::Persisted;
     if sent.receipts.iter().any(waits) { lead_does_not_read(team).await } else { None }
 }
 
-/// Says that the lead of a session does not look into its inbox now, when that is so.
+/// A warning if the session that leads the team does not read its inbox now.
 pub(crate) async fn lead_does_not_read(team: &Team) -> Option<String> {
     let config = team.config().await.ok().filter(|config| !lead_reads_inbox(config))?;
     Some(format!(
@@ -120,8 +120,9 @@ pub(crate) async fn lead_does_not_read(team: &Team) -> Option<String> {
     ))
 }
 
-/// Warnings about receivers that no process is known to run. None where another client leads the team and does not say
-/// whether it runs, nor where the receivers cannot be looked up: the message is in the inbox all the same.
+/// Warnings about recipients that no known process runs. There are none if another client leads the
+/// team and it is not known whether that client runs, or if the recipients cannot be looked up. The
+/// message is in the inbox in any case.
 async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
     let Ok(config) = team.config().await else { return Vec::new() };
     let reads = match Running::of(team, &config).await {
@@ -137,7 +138,8 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
         )
         | Err(_) => return Vec::new(),
     };
-    // The members of a team of ours outlive a lead that was killed, in panes and as guests.
+    // Members in panes, and members that joined by themselves, keep running after the lead of a
+    // pitcrew team was killed.
     let Ok(all) = MemberStatus::of(team, &config, &Running::without_lease(&config)).await else {
         return Vec::new();
     };
@@ -160,7 +162,7 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
     absent.into_iter().chain(unknown).collect()
 }
 
-/// The text of a message, from the command line or stdin.
+/// The text of a message from the command line, or from stdin if it is `-`.
 pub(crate) fn content(text: String) -> Result<String, Failure> {
     if text != "-" {
         return Ok(text);
@@ -170,7 +172,7 @@ pub(crate) fn content(text: String) -> Result<String, Failure> {
     String::from_utf8(read).map_err(|_| Failure::usage("the text on stdin is not UTF-8"))
 }
 
-/// Tells that a message was sent, with the ids it can be asked for by.
+/// Reports a sent message, with the ids that `pitcrew message` accepts.
 pub(crate) fn answered(
     context: &Context,
     (sent, warnings): &(Sent, Vec<String>),

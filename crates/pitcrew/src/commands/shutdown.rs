@@ -1,4 +1,5 @@
-//! `pitcrew shutdown`: ends a team that another process runs, and whatever is left of one that nobody runs; or one member.
+//! `pitcrew shutdown`: ends a team that another process runs, stops everything left of a team that
+//! no process runs, or asks one member to shut down.
 
 use std::time::Duration;
 
@@ -24,15 +25,17 @@ use crate::hosting::recorded::recorded_panes;
 use crate::output::{printable, shell_word};
 use crate::selection::{self, Purpose, TeamWord};
 
-/// How long what is forced has to heed TERM before it is killed.
+/// With `--force`, the time a process has to end after SIGTERM before it is killed.
 const FORCE_GRACE: Duration = Duration::from_secs(3);
 
 /// Shut a team down: ask the process that runs it, and wait for its end
 ///
-/// Every teammate is asked to leave the team and is given time to. The team stays on disk, with its lead, tasks and messages, and
-/// `pitcrew run --resume` goes on with it. To stop a run and keep its teammates, press Ctrl-C where it runs, or use --force.
-/// When no process runs the team, its teammates that still wait for one in processes and panes of their own are stopped.
-/// With --member one teammate is asked, through its lead, and not waited for: it may have reasons to go on.
+/// Every teammate is asked to leave the team and gets time to do so. The team stays on disk, with
+/// its lead, tasks and messages, and `pitcrew run --resume` goes on with it. To stop a run and keep
+/// its teammates, press Ctrl-C where it runs, or use --force. If no process runs the team,
+/// teammates that still run in processes and panes of their own are stopped. With --member, the
+/// lead asks that teammate only, and the command does not wait for it, because the teammate may
+/// have reasons to continue.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew shutdown backend
@@ -41,16 +44,17 @@ const FORCE_GRACE: Duration = Duration::from_secs(3);
 pub(crate) struct Shutdown {
     #[command(flatten)]
     team: TeamWord,
-    /// How long to wait for the end; the teammates have all of it but 5 s to leave, and 20 s at least
+    /// How long to wait for the end; the teammates get 5 s less to leave, but at least 20 s
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u32,
-    /// Ask nobody: stop all that runs for the team, TERM first and KILL a moment later, and close its panes
+    /// Do not ask: stop all processes of the team, with SIGTERM and a moment later with SIGKILL,
+    /// and close its panes
     #[arg(long, alias = "kill")]
     force: bool,
-    /// Ask this member only
+    /// Ask only this member to shut down
     #[arg(long, value_name = "NAME", conflicts_with_all = ["wait", "force"], add = ArgValueCompleter::new(completing::members))]
     member: Option<String>,
-    /// Why, for the member of --member to read
+    /// The reason that the member named by --member is given
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -62,10 +66,10 @@ struct Answer {
     /// The process that ran the team.
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
-    /// Who is still in the team, for a run that goes on.
+    /// The members that are still in the team, so that a later run can resume with them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     members: Vec<AgentName>,
-    /// What else was stopped.
+    /// The teammates, processes and panes that were stopped besides the lead.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stopped: Vec<StoppedView>,
 }
@@ -86,11 +90,13 @@ impl Shutdown {
     async fn end(&self, context: &Context) -> Result<Answer, Failure> {
         let team = selection::open(context, self.team.name(), Purpose::Change).await?;
         let lead = self.end_lead(&team).await?;
+        // A lead that has ended gave its teammates their time already, so the rest gets only a
+        // short one.
         let term = if self.force || lead.is_some() { FORCE_GRACE } else { self.patience() };
         let stopped = match team.is_gone().await {
             true => Vec::new(),
             false => match Orphans::of(&team, recorded_panes(context)).stop(term).await {
-                // A lead may delete its team at any time.
+                // A lead may delete its team at any time, so the team's records may be gone by now.
                 Err(_) if team.is_gone().await => Vec::new(),
                 stopped => stopped?,
             },
@@ -110,24 +116,28 @@ impl Shutdown {
         Ok(Answer { success: is_gone && was_ended, message, pid, members, stopped })
     }
 
-    /// Ends the process that runs the team, and says which that was; nothing when there is none.
+    /// Ends the process that runs the team, and returns how it ended. Returns `None` when no
+    /// process runs the team.
     async fn end_lead(&self, team: &Team) -> Result<Option<LeadEnd>, Failure> {
         let holder = team.lease_holder(&LeaseName::Run).await.map_err(Failure::internal)?;
         let Some(process) = holder.as_ref().map(|holder| ProcessIdentity::from(holder.process()))
         else {
             return Ok(None);
         };
+        // An agent must not kill the run that it belongs to.
         if self.force && is_agents(process) {
             let said = "a tool of an agent started this, and agents ask their lead by mail";
             return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
         }
         let answer = if self.force { None } else { asked(team, self.wait).await? };
         let is_asked = answer.is_some();
+        // A lead that was not asked, or cannot be, gets the signal of Ctrl-C.
         if !is_asked && signal(process)? == Signalled::Gone {
             return Ok(None);
         }
         if self.force {
-            // The second one lets it kill what it owns, which it knows best; what hangs is stopped from here.
+            // The second signal makes the lead kill its own processes, which it knows best. If the
+            // lead hangs, it is killed from here.
             let _gone_or_sent = signal(process)?;
             let ended = tokio::time::timeout(FORCE_GRACE, process.ended()).await;
             if ended.is_err() && process.stop(FORCE_GRACE).await == Stopped::StillRunning {
@@ -158,23 +168,23 @@ impl Shutdown {
     }
 }
 
-/// How the process that ran the team came to its end.
+/// How the process that ran the team ended.
 struct LeadEnd {
     pid: u32,
-    /// It could be asked to end the team; one that could not was stopped by a signal.
+    /// Whether the lead could be asked to end the team. If not, it was stopped by a signal.
     is_asked: bool,
-    /// Why it was ending its run before it was asked.
+    /// Why the lead was already ending its run when it was asked.
     ending: Option<String>,
 }
 
 impl LeadEnd {
-    /// Whether it asked its teammates to leave the team.
+    /// Whether the lead asked its teammates to leave the team.
     fn ends_team(&self) -> bool {
         self.is_asked && self.ending.is_none()
     }
 }
 
-/// What has come of a team of which nothing runs any more.
+/// Describes the result for a team whose processes have all ended.
 fn ended_so(team: &Team, lead: Option<&LeadEnd>, members: &[AgentName], was_ended: bool) -> String {
     let name = team.name();
     let names: Vec<&str> = members.iter().map(AgentName::as_str).collect();
@@ -203,7 +213,8 @@ fn ended_so(team: &Team, lead: Option<&LeadEnd>, members: &[AgentName], was_ende
     }
 }
 
-/// The teammates of ours that are in the team; none in one that is gone.
+/// The teammates started by pitcrew that are still in the team. The list is empty if the team no
+/// longer exists.
 async fn left_in(team: &Team) -> Vec<AgentName> {
     let Ok(config) = team.config().await else { return Vec::new() };
     config
@@ -213,10 +224,11 @@ async fn left_in(team: &Team) -> Vec<AgentName> {
         .collect()
 }
 
-/// Why there is nothing here that could be ended.
+/// The error for a team that has no process to end.
 async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failure> {
     if team.is_gone().await {
-        // It was deleted or archived since it was opened; the refusal says where it is.
+        // The team was deleted or archived after it was opened. The error from opening it again
+        // says where it is now.
         return Ok(
             match selection::open(context, Some(team.name().as_str()), Purpose::Change).await {
                 Err(failure) => failure,
@@ -270,14 +282,15 @@ async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failur
     })
 }
 
-/// Asks the lead to end its team, and gives its answer; none when it could not be asked, and is to be stopped by a signal.
+/// Asks the lead to end its team, and returns its answer. Returns `None` when it cannot be asked
+/// and must be stopped by a signal.
 async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure> {
     let Some(folder) = team.own_folder() else { return Ok(None) };
     match control_request(&folder, &ControlRequest::EndTeam { wait_seconds: Some(wait_seconds) })
         .await
     {
         Ok(answer) => Ok(Some(answer)),
-        // An agent is not told how to end its own run.
+        // This error carries no hint, because an agent must not learn how to end its own run.
         Err(KnockError::Refused(error)) if error.code == ErrorCode::PermissionDenied => {
             Err(lead::refused(team, error).into())
         }
@@ -288,7 +301,8 @@ async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure>
     }
 }
 
-/// Asks one member to shut down: through the lead's process, or where no lead of ours signs, for ourselves.
+/// Asks one member to shut down. The lead's process sends the request; if no pitcrew lead signs for
+/// the team, this process does.
 async fn ask(
     context: &Context,
     team: Option<&str>,
@@ -316,7 +330,8 @@ async fn ask(
     context.output.answer(&answer, |_| said)
 }
 
-/// Whether a command of an agent of the process asks. Where that cannot be told, it is the user.
+/// Whether a command of one of the process's agents called pitcrew. If that cannot be found out,
+/// the caller counts as the user.
 pub(crate) fn is_agents(process: ProcessIdentity) -> bool {
     are_started_by_a_tool_of(process).unwrap_or(false)
 }

@@ -1,4 +1,4 @@
-//! `pitcrew task`: make, list, show, change and claim tasks.
+//! `pitcrew task`: creates, lists, shows, changes and claims tasks.
 
 mod claim;
 mod create;
@@ -34,7 +34,7 @@ impl Task {
     }
 }
 
-/// Reads `KEY=VALUE`, where VALUE is JSON or else plain text.
+/// Parses `KEY=VALUE`, where VALUE is JSON or else plain text.
 fn metadata_entry(text: &str) -> Result<(String, Value), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => {
@@ -46,7 +46,7 @@ fn metadata_entry(text: &str) -> Result<(String, Value), String> {
     }
 }
 
-/// Tasks as people write them: `#1 #2`.
+/// Formats task ids for people: `#1 #2`.
 fn ids(ids: &[TaskId]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(" ")
 }

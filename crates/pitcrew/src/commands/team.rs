@@ -1,4 +1,4 @@
-//! `pitcrew team`: make, list, show, lead and delete teams.
+//! `pitcrew team`: creates, lists, shows and deletes teams, and takes over the lead of one.
 
 mod create;
 mod delete;

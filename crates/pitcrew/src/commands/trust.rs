@@ -1,4 +1,4 @@
-//! `pitcrew trust`: which repositories may do what their settings, hooks and agents say.
+//! `pitcrew trust`: manages the repositories whose settings, hooks and agents take effect.
 
 mod add;
 mod list;
@@ -10,8 +10,9 @@ use crate::failure::Failure;
 
 /// Show, list, add and remove repositories whose settings, hooks and agents count
 ///
-/// Without trust only a repository's rules that deny or ask and its instructions count. The answers are kept in the root, by the
-/// real path of a repository's top folder, for what its files would do at that time.
+/// Of a repository that is not trusted, only the instructions and the rules that deny or ask take
+/// effect. The answers are stored in the root, under the real path of the repository's top folder.
+/// Each answer covers what the files would do at that time.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Trust {
     Show(show::Show),

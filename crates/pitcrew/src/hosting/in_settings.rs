@@ -1,4 +1,4 @@
-//! What the settings say of where teammates run, and in what.
+//! Reads from the settings where teammates run, and in which program.
 
 use pitcrew_protocol::Program;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::TeammateMode;
 
-/// The reference client, as the settings call it.
+/// The program name or path of the reference client, from the settings.
 pub(super) fn client_of(settings: &Settings) -> &str {
     settings.pitcrew("claude").and_then(Value::as_str).unwrap_or("claude")
 }
 
-/// The mode that the settings name; the error says why it is not heeded.
+/// The teammate mode in the settings. The error says why it is ignored.
 pub(super) fn mode_of(settings: &Settings) -> Result<Option<TeammateMode>, String> {
     let (name, value) =
         match (settings.pitcrew("teammateMode"), settings.merged().get("teammateMode")) {

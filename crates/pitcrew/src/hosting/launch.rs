@@ -13,7 +13,8 @@ use super::in_settings::client_of;
 use crate::context::Context;
 use crate::reference_client;
 
-/// The names of what reaches a model, is logged, or makes the reference client what it is, by how they begin.
+/// Prefixes of the environment variables that a pane process needs: for model providers, for logs,
+/// and for the reference client.
 const PASSED_ON: [&str; 8] = [
     "ANTHROPIC_",
     "AWS_",
@@ -25,7 +26,7 @@ const PASSED_ON: [&str; 8] = [
     "RUST_LOG",
 ];
 
-/// The proxies of a process, in either case.
+/// The environment variables for proxies. They are recognized in upper and lower case.
 const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
 pub(super) fn launcher(context: &Context, settings: &Settings) -> Launcher {
@@ -37,7 +38,7 @@ pub(super) fn launcher(context: &Context, settings: &Settings) -> Launcher {
     Arc::new(move |launch_spec: &LaunchSpec| {
         let mut env = passed_on.clone();
         env.push(("CLAUDE_CONFIG_DIR".to_owned(), root.clone()));
-        // What the founding guide names for every teammate's process.
+        // The founding guide requires these variables for every teammate's process.
         env.push(("CLAUDECODE".to_owned(), "1".to_owned()));
         env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
         let argv = match launch_spec.program {
@@ -55,7 +56,8 @@ pub(super) fn launcher(context: &Context, settings: &Settings) -> Launcher {
     })
 }
 
-/// The variables that a process in a pane does not have from its terminal: what models are reached by, first of all.
+/// The variables that a process in a pane does not inherit from its terminal, above all those that
+/// model providers need.
 fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     let env = settings.env();
     let is_passed_on = |name: &str| {
@@ -65,7 +67,8 @@ fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     let own = context.environment.iter().filter(|(name, _)| is_passed_on(name));
     let mut passed: Vec<(String, String)> =
         own.map(|(name, value)| (name.clone(), value.clone())).collect();
-    // What reaches a provider is known where models are opened; the settings' own variables win there.
+    // The code that opens models knows which variables it needs, so record its lookups. There the
+    // settings' `env` wins.
     let looked_up = std::cell::RefCell::new(Vec::new());
     let _endpoints = Endpoints::from_lookup(|name| {
         let value = env.get(name).or_else(|| context.environment.get(name)).cloned();
@@ -82,7 +85,7 @@ fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     passed
 }
 
-/// The recorded flags in the recorded order.
+/// The flags of the reference client's recorded command line, in the recorded order.
 fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
     let mut flags = Vec::new();
     let mut say = |flag: &str, value: &str| flags.extend([flag.to_owned(), value.to_owned()]);
@@ -101,7 +104,8 @@ fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
         say("--agent-type", agent_type);
     }
     let has_mode = match (launch_spec.program, launch_spec.mode) {
-        // A later client that is not told its mode starts in one in which it runs commands unasked.
+        // A later reference client without this flag starts in a mode that runs commands without
+        // asking.
         (Program::Claude, _) => true,
         (Program::Pitcrew, PermissionMode::Default | PermissionMode::Plan) => false,
         (
@@ -139,7 +143,8 @@ fn more(launch_spec: &LaunchSpec) -> Vec<String> {
     key.into_iter().chain(lead).chain(turns).chain(settings).flatten().collect()
 }
 
-/// The reference client knows its provider's models by their bare names.
+/// The model name for the program. The reference client knows Anthropic models by their names
+/// without the `anthropic/` prefix.
 fn model_for(program: Program, model: &str) -> String {
     match (program, model.parse()) {
         (Program::Claude, Ok(ModelSpec::Anthropic(name))) => name,

@@ -1,4 +1,5 @@
-//! A run on a terminal: remarks that scroll by, and a foot below them with a line an agent and the question that is asked.
+//! The display of a run on a terminal: remarks that scroll up, and below them a footer with one
+//! line per agent and the current question.
 
 use std::io;
 
@@ -16,10 +17,10 @@ use super::agent_screen::{Entry, Footer, Terminal, Typed};
 use super::log;
 use crate::output::{STRONG, printable};
 
-/// What stands before a message to the lead that is being typed.
+/// The prompt before a message to the lead that the user is typing.
 const PROMPT: &str = "> ";
 
-/// The foot, and what is typed into it.
+/// The terminal with its footer and the line that the user is typing.
 #[derive(Debug)]
 pub(crate) struct Board {
     terminal: Terminal,
@@ -29,17 +30,18 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Takes the terminal over, and its keys unless a job in the background would be stopped for that.
+    /// Opens the terminal. It also reads the keys, except in a background job, which the system
+    /// would stop for that.
     ///
     /// # Errors
-    /// When it cannot be read key by key.
+    /// When the terminal cannot be switched to single-key input.
     pub(crate) fn open() -> io::Result<Self> {
         let terminal =
             if is_in_foreground() { Terminal::enter()? } else { Terminal::without_keys() };
         Ok(Self { terminal, entry: Entry::default(), question: None, seen: ShownPages::default() })
     }
 
-    /// Shows remarks, what every agent does now, and the question.
+    /// Draws new remarks, the current activity of every agent, and the question.
     ///
     /// # Errors
     /// When the terminal is gone.
@@ -65,12 +67,12 @@ impl Board {
         Ok(())
     }
 
-    /// The part of the question that is shown: after a resize the page with the same text.
+    /// The part of the question that is shown. After a resize it is the page with the same text.
     pub(crate) fn part(&self) -> Section {
         self.question.as_ref().map_or(Section::Ends, |question| question.part)
     }
 
-    /// Takes the question in that is to be shown from now on.
+    /// Sets the question that is shown from now on.
     pub(crate) fn ask(&mut self, question: Option<Current>) {
         let is_another = question.as_ref().map(|it| &it.question)
             != self.question.as_ref().map(|it| &it.question);
@@ -80,17 +82,17 @@ impl Board {
         self.question = question;
     }
 
-    /// Takes a key in, and says what it came to.
+    /// Handles a key and returns its effect.
     pub(crate) fn pressed(&mut self, key: Key) -> Typed {
         self.entry.take(key)
     }
 
-    /// Puts a line back that is to be corrected.
+    /// Puts a rejected line back into the input, so that the user can correct it.
     pub(crate) fn put_back(&mut self, line: &str) {
         self.entry.put_back(line);
     }
 
-    /// Stops the job until its shell goes on with it.
+    /// Suspends the job until the shell resumes it.
     ///
     /// # Errors
     /// When the terminal is gone.
@@ -98,7 +100,7 @@ impl Board {
         self.terminal.suspend()
     }
 
-    /// Whether the terminal's keys come here.
+    /// Whether this process reads the terminal's keys.
     pub(crate) fn has_keys(&self) -> bool {
         self.terminal.has_keys()
     }
@@ -108,24 +110,25 @@ impl Board {
         self.question.is_some()
     }
 
-    /// What of the question is to be seen.
+    /// How the question is laid out on the screen.
     pub(crate) fn seen(&self) -> &ShownPages {
         &self.seen
     }
 }
 
-/// Whether this process may read the terminal: one in the background is stopped when it tries.
+/// Whether this process may read from the terminal. The system stops a background process that
+/// tries.
 fn is_in_foreground() -> bool {
     tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp())
 }
 
-/// What an agent does now.
+/// The footer line that shows an agent's current activity.
 fn row(agent: &AgentState) -> (Style, String) {
     let name = printable(agent.name.as_str());
     (agent.color.map_or(STRONG, style), format!("{name:<12} {}", agent.line()))
 }
 
-/// A team's color on a terminal with sixteen of them.
+/// The style for a team color on a terminal with sixteen colors.
 pub(crate) fn style(color: Color) -> Style {
     let ansi = match color {
         Color::Blue => AnsiColor::BrightBlue,

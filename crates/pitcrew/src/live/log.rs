@@ -1,17 +1,17 @@
-//! A run as plain lines on stderr, for logs and pipes.
+//! The display of a run as plain lines on stderr, for logs and pipes.
 
 use jiff::Zoned;
 use pitcrew_view::remark::Remark;
 
 use crate::output;
 
-/// Writes a remark with the time of day.
+/// Writes a remark to stderr, with the time of day.
 pub(crate) fn write(remark: &Remark) {
     let time = Zoned::now().strftime("%H:%M:%S");
     output::remark(&format!("{time} {}", line(remark)));
 }
 
-/// A remark in one line.
+/// Formats a remark as one line.
 pub(crate) fn line(remark: &Remark) -> String {
     match &remark.agent {
         Some(agent) => format!("{agent} {}", remark.text),

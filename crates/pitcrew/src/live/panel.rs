@@ -1,4 +1,5 @@
-//! A question as rows of a terminal: the same in the lead's terminal, in a pane and in `join`. Pure.
+//! Lays out a question as terminal rows, in the same way for the lead's terminal, a pane and
+//! `join`. Does no I/O.
 
 use anstyle::{AnsiColor, Style};
 use pitcrew_runtime::question::{
@@ -11,25 +12,27 @@ use crate::output::{FAINT, STRONG};
 /// The key that turns to the next page.
 pub(super) const TURN: &str = "PgDn";
 
-/// The fewest rows that a call is given before the answers are told in short.
+/// The rows that a tool call gets at least. If fewer would be left, the answers are shown in one
+/// line.
 const ROWS_FOR_CALL: usize = 6;
 
-/// The fewest rows at which the place and the reason are shown beside the head and the tail of a call.
+/// The fewest rows in which the folder and the reason are shown next to the start and the end of a
+/// tool call.
 const ROWS_FOR_NOTES: usize = 8;
 
-/// The answers on a terminal that is too low and narrow for rules.
+/// The answers on a terminal that is too small to show rules.
 const SHORTEST: &str = "[y]es [n]o [a]lways";
 
-/// A question on a terminal.
+/// A question laid out for a terminal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Panel {
-    /// The rows, each in one style; no more than there is room for, and none too wide.
+    /// The rows, each in one style. They fit into the terminal's rows and columns.
     pub(crate) rows: Vec<(Style, String)>,
-    /// What of it is to be seen.
+    /// Which parts of the question these rows show.
     pub(crate) seen: ShownPages,
 }
 
-/// Lays a question out. What does not fit is said, and shown page by page.
+/// Lays out a question. If it does not fit, a row says so, and the user can turn its pages.
 pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     let Current { question, waiting, part } = current;
     let Size { columns, rows } = size;
@@ -37,6 +40,8 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     let mut heading = wrap(&format!("{}{count}", question.heading()), columns);
     let mut answers = answers(question, columns);
     let mut seen = ShownPages::default();
+    // The tool call has priority: shorten the answers first, then leave out the rules, then the
+    // heading.
     if heading.len() + answers.len() + ROWS_FOR_CALL > rows {
         answers = wrap(&answers_in_short(question), columns);
     }
@@ -61,7 +66,7 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     Panel { rows: rows.collect(), seen }
 }
 
-/// The rows of the call, with place and reason before it, and where their pages begin.
+/// The rows of the tool call, after its folder and reason, and the places at which its pages start.
 fn lay_out_call(
     question: &PermissionQuestion,
     room: Size,
@@ -82,7 +87,8 @@ fn lay_out_call(
             shown.starts,
         );
     }
-    // A long reason is not to push the call out of sight: of each note the first row is shown.
+    // Show only the first row of each note, so that a long reason does not push the tool call out
+    // of sight.
     let first_rows = notes.iter().filter_map(|note| {
         let rows = whole(note);
         let left_out = rows.len() - 1;
@@ -100,7 +106,8 @@ fn lay_out_call(
     (rows, shown.starts)
 }
 
-/// The call where there is no room for place and reason: their rows are counted with those of the call that are left out.
+/// The rows of the tool call when there is no room for its folder and reason. Their rows are
+/// included in the number of hidden lines.
 fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size) -> Vec<Row> {
     let call =
         lay_out(&question.lines, Size { rows: usize::MAX, ..room }, Section::Ends, TURN).rows;
@@ -112,13 +119,15 @@ fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size)
         let fitting = texts.into_iter().find(|text| text.chars().count() <= room.columns);
         Row { kind: Kind::Mark, text: fitting.unwrap_or_else(|| format!("+{count}")) }
     };
+    // A single row has room only for the number of hidden lines.
     if room.rows < 2 {
         return vec![marked(call.len() + hidden)];
     }
     if call.len() < room.rows {
         return std::iter::once(marked(hidden)).chain(call).collect();
     }
-    // One row more makes a mark necessary where the call would just fit.
+    // A call that just fits gets one row less, to make room for the mark that counts the hidden
+    // notes.
     let rows = if call.len() == room.rows { room.rows - 1 } else { room.rows };
     let mut shown = lay_out(&question.lines, Size { rows, ..room }, Section::Ends, TURN).rows;
     let left_out = call.len() + 1 - shown.len() + hidden;
@@ -139,7 +148,7 @@ pub(super) fn styled(row: Row) -> (Style, String) {
     (style, row.text)
 }
 
-/// The answers with all that they mean, a line each.
+/// The possible answers with their full meaning, one per line.
 fn answers(question: &PermissionQuestion, columns: usize) -> Vec<String> {
     let offers = question.offers.iter().map(|offer| {
         let saving = match offer.rule() {
@@ -162,7 +171,7 @@ fn answers(question: &PermissionQuestion, columns: usize) -> Vec<String> {
     std::iter::once(first).chain(offers).flat_map(|line| wrap(&line, columns)).collect()
 }
 
-/// The answers in a line.
+/// The possible answers in one line.
 fn answers_in_short(question: &PermissionQuestion) -> String {
     let offers = question.offers.iter().map(|offer| match offer {
         Offer::Exactly { .. } => " [a]lways".to_owned(),
@@ -183,7 +192,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A question of bob's about a command.
+    /// A permission question from bob about a Bash command.
     pub(in super::super) fn question(command: &str) -> PermissionQuestion {
         let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
         let rules =

@@ -1,10 +1,10 @@
-//! Ctrl-C, SIGTERM and the end of the terminal, as a run hears them.
+//! The signals that end a run: Ctrl-C, SIGTERM and the hangup of the terminal.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Failure, FailureKind};
 
-/// Hears the signals that end a run.
+/// Receives the signals that end a run.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
@@ -15,14 +15,15 @@ pub(crate) struct Signals {
 /// A signal that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndSignal {
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupt,
-    /// SIGTERM, or the terminal is gone.
+    /// The process received SIGTERM, or its terminal is gone.
     Terminate,
 }
 
 impl Signals {
-    /// Takes the signals over; from here on they do not end the process by themselves.
+    /// Installs the signal handlers. From here on these signals do not end the process by
+    /// themselves.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let on = |kind| signal(kind).map_err(Failure::internal);
         Ok(Self {
@@ -32,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// The next one; of two at once Ctrl-C.
+    /// Waits for the next signal. If two arrive at once, Ctrl-C wins.
     pub(crate) async fn next(&mut self) -> EndSignal {
         tokio::select! {
             biased;
@@ -44,7 +45,7 @@ impl Signals {
 }
 
 impl EndSignal {
-    /// How a command that was ended by it failed.
+    /// The failure kind of a command that this signal ended.
     pub(crate) fn failure(self) -> FailureKind {
         match self {
             Self::Interrupt => FailureKind::Interrupted,

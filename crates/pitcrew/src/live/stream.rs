@@ -13,7 +13,7 @@ pub(crate) fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// Writes what of the event is in the stream.
+/// Writes the stream's lines for an event, if it has any.
 ///
 /// # Errors
 /// When stdout cannot be written.
@@ -25,7 +25,7 @@ pub(crate) fn write(
     stream.lines(state, event).iter().try_for_each(print)
 }
 
-/// Writes an event as a line on stdout.
+/// Writes an event as one line to stdout.
 ///
 /// # Errors
 /// When stdout cannot be written.

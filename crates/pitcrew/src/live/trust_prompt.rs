@@ -1,4 +1,5 @@
-//! The question whether a project is trusted, on the terminal before a run begins: whole or page by page, until it is answered.
+//! Asks on the terminal, before a run starts, whether a project is trusted. A long question can be
+//! read page by page.
 
 use std::io;
 
@@ -12,14 +13,15 @@ use super::agent_screen::{Entry, Footer, Terminal, Typed};
 use super::panel::{TURN, styled};
 use crate::output::{self, STRONG};
 
-/// What is asked for first, and after a line that is no answer.
+/// The first input prompt, and the one after a line that is not an answer.
 const PROMPT: &str = "[y]es, [n]o: ";
 const PROMPT_AGAIN: &str = "[y]es or [n]o: ";
 
-/// Asks until it is answered; none when the terminal is gone. `stopped` is said when the user presses Ctrl-C instead.
+/// Asks until the user answers. Returns `None` when the terminal is gone. Prints `stopped` if the
+/// user presses Ctrl-C instead.
 ///
 /// # Errors
-/// When the terminal cannot be read key by key.
+/// When the terminal cannot be switched to single-key input.
 pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<Answer>> {
     let mut terminal = Terminal::enter()?;
     let (mut entry, mut part, mut prompt) = (Entry::default(), Section::Ends, PROMPT);
@@ -40,7 +42,8 @@ pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<
             },
             Typed::Turn(turn) => part = turn.from(part, footer.seen.pages),
             Typed::End => {
-                // The terminal is the shell's again, and the process ends as by the key at any other time.
+                // Restore the terminal first, then end the process by the signal that Ctrl-C sends
+                // at any other time.
                 drop(terminal);
                 output::remark(stopped);
                 kill_process(getpid(), Signal::INT)?;
@@ -52,7 +55,8 @@ pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<
     }
 }
 
-/// The question in a room. What does not fit is said, and shown page by page.
+/// The question as a footer of this size. If it does not fit, a row says so, and the user can turn
+/// its pages.
 fn foot_of(
     question: &TrustQuestion,
     part: Section,
@@ -63,12 +67,13 @@ fn foot_of(
         wrap(text, columns).into_iter().map(|row| (STRONG, row)).collect::<Vec<(Style, String)>>()
     };
     let (heading, asks) = (strong(&question.heading), strong(&question.asks));
-    // The last row is for the answer.
+    // The last row is for the user's answer.
     let room = rows.saturating_sub(heading.len() + asks.len() + 1).max(1);
     let shown = lay_out(&question.lines, Size { columns, rows: room }, part, TURN);
     let list = shown.rows.into_iter().map(styled);
     let mut lines: Vec<(Style, String)> = heading.into_iter().chain(list).chain(asks).collect();
-    // On a terminal that is too low for all the list goes before the question does.
+    // On a terminal with too few rows, the top of the footer is cut, because the question is at the
+    // bottom.
     let most = rows.saturating_sub(1).max(1);
     lines.drain(..lines.len().saturating_sub(most));
     Footer {

@@ -1,31 +1,32 @@
-//! Remarks of the process while a view has the terminal: they are drawn by the view, above its foot.
+//! Passes the process's warnings to the display that uses the terminal, which draws them above its
+//! footer.
 //!
-//! A line that is written past the view tears it: on a terminal whose keys come one by one a line break does not return to the
-//! first column, and the view does not know of the row.
+//! A line that is printed directly would break the display. In raw mode a line break does not
+//! return to the first column, and the display does not know about the extra row.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-/// How many remarks may wait for the view; more are written past it.
+/// The most remarks that wait for the display. Further ones are printed directly.
 const REMARKS_WAITING: usize = 64;
 
-/// The view that has the terminal now. A process has one terminal.
+/// The display that uses the terminal now. A process has only one terminal.
 static VIEW: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
 
-/// The remarks that a view draws. Dropping it lets later ones be written by themselves again.
+/// The remarks for a display to draw. After this is dropped, remarks are printed directly again.
 #[derive(Debug)]
 pub(crate) struct Remarks(mpsc::Receiver<String>);
 
 impl Remarks {
-    /// Takes in all remarks from now on.
+    /// Receives all remarks from now on.
     pub(crate) fn open() -> Self {
         let (sender, receiver) = mpsc::channel(REMARKS_WAITING);
         *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         Self(receiver)
     }
 
-    /// Waits for the next one.
+    /// Waits for the next remark.
     pub(crate) async fn next(&mut self) -> String {
         match self.0.recv().await {
             Some(remark) => remark,
@@ -33,7 +34,7 @@ impl Remarks {
         }
     }
 
-    /// Those that are left when the view has given the terminal back.
+    /// The remarks that were not drawn when the display released the terminal.
     pub(crate) fn left(mut self) -> Vec<String> {
         *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = None;
         std::iter::from_fn(|| self.0.try_recv().ok()).collect()
@@ -46,8 +47,9 @@ impl Drop for Remarks {
     }
 }
 
-/// Gives a remark to the view that has the terminal; says whether one took it.
+/// Passes a remark to the display that uses the terminal. Returns whether a display accepted it.
 pub(crate) fn taken_by_view(remark: &str) -> bool {
     let view = VIEW.lock().unwrap_or_else(PoisonError::into_inner);
+    // Never wait for the display. If its queue is full, the caller prints the remark itself.
     view.as_ref().is_some_and(|view| view.try_send(remark.to_owned()).is_ok())
 }

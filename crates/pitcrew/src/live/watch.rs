@@ -1,4 +1,4 @@
-//! The one loop of a run's face: events, signals, keys and questions meet here.
+//! The event loop of a run's display. It handles events, signals, keys and questions.
 
 use std::time::{Duration, Instant};
 
@@ -22,10 +22,10 @@ use super::warnings::Remarks;
 use crate::failure::Failure;
 use crate::output;
 
-/// How a run is shown while it goes on.
+/// The kind of display of a run.
 #[derive(Debug)]
 pub(crate) enum Face {
-    /// A line an agent, on a terminal.
+    /// One line per agent, on a terminal.
     Terminal,
     /// Plain lines on stderr.
     Log,
@@ -33,22 +33,22 @@ pub(crate) enum Face {
     Stream(Stream),
 }
 
-/// How a run that was watched ended.
+/// The result of a run that was displayed until its end.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// What the run says.
+    /// The outcome that the run reported.
     pub(crate) outcome: RunOutcome,
-    /// The signal that ended it.
+    /// The signal that ended the run.
     pub(crate) signal: Option<EndSignal>,
     /// What its events told.
     pub(crate) state: TeamState,
     /// How long it was watched.
     pub(crate) watched: Duration,
-    /// Why its events could not be written any more; then the run was stopped.
+    /// Why the events could no longer be written. The run was stopped for that reason.
     pub(crate) unwritten: Option<Failure>,
 }
 
-/// All that can wake the loop.
+/// The inputs of the event loop.
 enum Wake {
     Event(Box<RunEvent>),
     Over,
@@ -58,26 +58,26 @@ enum Wake {
     Remark(String),
 }
 
-/// What the loop works on.
+/// The state of the event loop.
 struct Watching {
     face: Face,
-    /// The terminal, where there is one.
+    /// The display on a terminal, if there is one.
     board: Option<Board>,
     state: TeamState,
-    /// The team whose lead gets what is typed.
+    /// The team whose lead receives the lines that the user types.
     team: Team,
     questions: Questions,
     signal: Option<EndSignal>,
-    /// Why events cannot be written any more.
+    /// Why events can no longer be written.
     failure: Option<Failure>,
 }
 
-/// Shows a run of that team until it ends. The first signal stops everyone where they are, the second kills what we own; a
-/// terminal that is gone is such a signal too. On a terminal a line that is typed answers the question that is shown, or is a
-/// message to the lead.
+/// Displays a run until it ends. The first signal stops all agents where they are, the second kills
+/// the processes that pitcrew started. A terminal that is gone counts as such a signal. On a
+/// terminal, a typed line answers the shown question, or is a message to the lead.
 ///
 /// # Errors
-/// When the terminal cannot be read key by key.
+/// When the terminal cannot be switched to single-key input.
 pub(crate) async fn watch(
     mut handle: RunHandle,
     team: Team,
@@ -126,6 +126,7 @@ pub(crate) async fn watch(
         }
     }
     let Watching { board, state, signal, failure, .. } = watching;
+    // Restore the terminal before the remaining remarks are printed.
     drop(board);
     remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
     let outcome = handle.outcome().await;
@@ -139,7 +140,7 @@ async fn remark(remarks: Option<&mut Remarks>) -> String {
     }
 }
 
-/// The next key; none any more from a terminal that is gone.
+/// Waits for the next key. Waits forever once the terminal is gone.
 async fn pressed(keys: Option<&mut EventStream>) -> Key {
     match keys {
         Some(keys) => match keys.next().await {
@@ -163,7 +164,7 @@ impl Watching {
         }
     }
 
-    /// Draws the terminal anew, with remarks that come to it.
+    /// Redraws the terminal, with new remarks.
     fn show(&mut self, remarks: &[Remark]) -> Result<(), Failure> {
         let Some(board) = &mut self.board else { return Ok(()) };
         board.ask(self.questions.current());
@@ -172,10 +173,10 @@ impl Watching {
         Ok(())
     }
 
-    /// Stops a run that can be shown to nobody any more, so that nothing of it is left running.
+    /// Stops a run that can no longer be displayed, so that none of its processes stay behind.
     fn give_up(&mut self, handle: &RunHandle, failure: Failure) {
         match std::mem::replace(&mut self.face, Face::Log) {
-            // Its terminal is gone, of which SIGHUP may come to tell too.
+            // The terminal is gone. SIGHUP may report that too, so an earlier signal is kept.
             Face::Terminal => {
                 self.signal.get_or_insert(EndSignal::Terminate);
             }
@@ -220,7 +221,7 @@ impl Watching {
     }
 }
 
-/// Sends the lead what the user typed, and says so.
+/// Sends the user's line to the lead, and returns a remark about it.
 async fn send(team: &Team, content: String) -> Remark {
     let recipient = LEAD_NAME.to_owned();
     let message = SendMessageInput::Message { recipient, content: content.clone(), summary: None };

@@ -1,4 +1,5 @@
-//! What commands say about the state of a team and what to do next: it is true, and it can be typed as it stands.
+//! Messages of commands about a team's state and the next step. They are true, and each suggested
+//! command can be typed exactly as shown.
 
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use rustix::process::Signal;
 use crate::running::Running;
 use crate::test_env::TestEnv;
 
-/// A lead whose teammate writes a file in a worktree of its own, and waits.
+/// A lead whose teammate writes a file in its own worktree, and then waits.
 const IN_WORKTREE: &str = "
 agents:
   team-lead:

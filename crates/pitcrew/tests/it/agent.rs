@@ -1,4 +1,5 @@
-//! `pitcrew agent` and `pitcrew join`: members in processes of their own, killed, stopped, parked and shut down.
+//! `pitcrew agent` and `pitcrew join`: members in their own processes, which are killed, stopped,
+//! parked and shut down.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use crate::patience::until;
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv, append};
 
-/// Members that do a thing that takes its time, and shut down when they are asked to.
+/// Members that run a slow task, and shut down when they are asked to.
 const MEMBERS: &str = r#"
 agents:
   bob: &member
@@ -23,11 +24,11 @@ agents:
   guest: *member
 "#;
 
-/// The mode in which nobody is asked.
+/// Selects the permission mode in which no call needs an answer from the user.
 pub(crate) const FREE: &str = "bypassPermissions";
 
 impl Running {
-    /// `bob`, whom a lead has placed.
+    /// Starts `pitcrew agent` for the member `bob`, which its lead has already added to the team.
     fn bob(room: &TestEnv) -> Self {
         Self::start(
             room,
@@ -36,7 +37,7 @@ impl Running {
     }
 }
 
-/// The team `crew` with bob in a pane, who is told to count.
+/// The team `crew` with bob in a pane. The lead has told bob to count.
 fn crew_with_bob() -> TestEnv {
     let room = TestEnv::with_crew();
     let model = room.script(MEMBERS);
@@ -67,7 +68,7 @@ fn change_bob(room: &TestEnv, fields: &[(&str, Value)]) {
     .unwrap();
 }
 
-/// A field of a member in the config; null for one that is not there.
+/// Returns a member's entry in the config, or null if there is none.
 fn member(room: &TestEnv, name: &str) -> Value {
     let config = room.json_file("teams/crew/config.json");
     let members = config["members"].as_array().unwrap().clone();
@@ -78,7 +79,7 @@ fn counted(room: &TestEnv) -> String {
     std::fs::read_to_string(room.work().join("counted")).unwrap_or_default()
 }
 
-/// Asks a member to shut down as another client's lead does: by a frame in its inbox.
+/// Asks a member to shut down as another client's lead does, by a frame in its inbox.
 fn dismiss(room: &TestEnv, name: &str) {
     let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1@{name}"), "from": "team-lead"});
     let time = "2026-01-01T00:00:00.000Z";
@@ -110,7 +111,7 @@ fn a_member_that_agrees_to_shut_down_ends_its_process_with_0() {
 #[test]
 fn a_member_that_was_killed_goes_on_from_its_transcript() {
     let room = crew_with_bob();
-    // Its first life does not come to the second step, whenever it is killed.
+    // The first process never gets to the second step, whenever it is killed.
     room.script(&MEMBERS.replace("delay_ms: 400", "delay_ms: 3600000"));
     let bob = Running::bob(&room);
     until(
@@ -200,7 +201,7 @@ fn a_guest_works_and_leaves_the_team_when_its_lead_asks_it_to() {
 #[test]
 fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     let room = crew_with_bob();
-    // What our lead notes on whom it spawns.
+    // Our lead records these fields for each teammate that it spawns.
     change_bob(
         &room,
         &[
@@ -212,7 +213,7 @@ fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     let lead =
         |model: &str| Running::start(&room, &["run", "--resume", "crew", "wait", "--model", model]);
     let model = room.script(&format!("{MEMBERS}  team-lead: [{{repeat: {{at_most: 100000, turns: [{{delay_ms: 200, tools: [{{name: TaskList}}]}}]}}}}]\n"));
-    // A resume starts whoever has no process; bob has one.
+    // A resume starts only members without a process. Bob has one.
     let mut bob = Running::bob(&room);
     bob.until("bob is parked");
     let mut first = lead(&model);
@@ -262,7 +263,8 @@ fn a_lead_of_another_client_starts_us_by_its_own_flags_alone_and_under_any_name(
         "--agent-type",
         "general-purpose",
     ];
-    // A session's lead gives its own model first, and the user's after it.
+    // A session's lead passes its own model first and the user's model after it. The last one
+    // counts.
     let twice = [
         "--dangerously-skip-permissions",
         "--model",

@@ -1,5 +1,5 @@
-//! The view of one agent, as a person meets it: `pitcrew agent` and `pitcrew join` on a real terminal, which is a tmux
-//! server of the test's own.
+//! The view of one agent as a person sees it: `pitcrew agent` and `pitcrew join` on a real
+//! terminal, in a private tmux server.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -21,14 +21,14 @@ use crate::test_env::{TestEnv, journal_in};
 
 mod questions;
 
-/// Starts `agent` for bob, whom a lead has placed.
+/// Runs `agent` for bob, which a lead has added to the team.
 const BOB: &[&str] = &["agent", "--agent-id", "bob@crew"];
 
-/// The mode in which nobody is asked.
+/// Selects the permission mode in which no call needs an answer from the user.
 const FREE: &[&str] =
     &["agent", "--agent-id", "bob@crew", "--permission-mode", "bypassPermissions"];
 
-/// The team `crew`, and a terminal on which one of its members is shown.
+/// The team `crew`, and a terminal that shows one of its members.
 struct TerminalSession {
     room: TestEnv,
     socket: PathBuf,
@@ -36,13 +36,14 @@ struct TerminalSession {
 
 impl Drop for TerminalSession {
     fn drop(&mut self) {
-        // What runs in it gets a hangup, and ends.
+        // The program in the terminal gets a hangup, and ends.
         let _either = self.tmux_command(&["kill-server"]).output();
     }
 }
 
 impl TerminalSession {
-    /// A team whose bob plays these steps; nothing, said aloud, where tmux is not installed.
+    /// A team whose bob plays these steps. Returns `None`, with a message, where tmux is not
+    /// installed.
     fn with_bob(steps: &str) -> Option<Self> {
         let room = TestEnv::with_crew();
         let model = room.script(&format!("agents:\n  bob: &bob\n{steps}\n  guest: *bob\n"));
@@ -70,7 +71,7 @@ impl TerminalSession {
     }
 
     fn tmux_command(&self, args: &[&str]) -> Command {
-        // The server gives what runs in it its own environment.
+        // The tmux server passes its own environment to the programs in it.
         let mut command = self.room.tool("tmux", &["-u", "-f", "/dev/null", "-S"]);
         command.arg(&self.socket).args(args).env("SHELL", "/bin/sh");
         command
@@ -83,7 +84,8 @@ impl TerminalSession {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs the binary on a terminal of that size, from a shell that notes how the terminal is before and after.
+    /// Runs the binary on a terminal of that size, from a shell that records the terminal's modes
+    /// before and after.
     fn open(&self, (columns, rows): (u16, u16), args: &[&str]) {
         let call = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
         let own = env!("CARGO_BIN_EXE_pitcrew");
@@ -93,18 +95,18 @@ impl TerminalSession {
         let size = [columns.to_string(), rows.to_string()];
         let made = ["new-session", "-d", "-x", &size[0], "-y", &size[1], "sh", "-c", &shell];
         self.tmux(&made);
-        // So that a window keeps the size and the name it is given.
+        // A window keeps the size and the name that the test gives it.
         self.tmux(&["set-option", "-g", "window-size", "manual"]);
         self.tmux(&["set-option", "-g", "automatic-rename", "off"]);
     }
 
-    /// What is on the terminal.
+    /// The current text of the terminal.
     fn screen(&self) -> String {
         let screen = self.tmux(&["capture-pane", "-p"]);
         screen.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
     }
 
-    /// What is on the terminal, with what scrolled off it.
+    /// The text of the terminal, including lines that scrolled off.
     fn history(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-S", "-"])
     }
@@ -114,7 +116,7 @@ impl TerminalSession {
         patience::until(what, look, || self.history())
     }
 
-    /// Waits until the screen is as it is to be.
+    /// Waits until the screen fulfils a condition.
     #[track_caller]
     fn shows(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         self.until(what, || Some(self.screen()).filter(|screen| is_so(screen)))
@@ -125,8 +127,8 @@ impl TerminalSession {
         self.shows(text, |screen| screen.contains(text))
     }
 
-    /// Waits until bob is idle and the screen stays as it is: all of the foot is drawn, of which the prompt comes last, and
-    /// the mail that was read is not counted any more.
+    /// Waits until bob is idle and the screen is stable: the footer is complete, with the prompt as
+    /// its last part, and counts no unread message.
     #[track_caller]
     fn is_idle(&self) -> String {
         let rests = |foot: &str| foot.starts_with("idle") && !foot.ends_with("unread");
@@ -144,7 +146,8 @@ impl TerminalSession {
         fs::read_to_string(self.room.work().join(name)).ok().filter(|text| text.ends_with('\n'))
     }
 
-    /// Waits until the terminal is the shell's again: it is as it was before. Says how the binary ended.
+    /// Waits until the shell has the terminal again, in the same modes as before. Returns the exit
+    /// code of the binary.
     #[track_caller]
     fn is_ordinary_again(&self) -> String {
         let after = self.until("the shell goes on", || self.file("after"));
@@ -174,14 +177,14 @@ impl TerminalSession {
             .unwrap()
     }
 
-    /// The one permission that was asked for: the request, and what came of it.
+    /// The journal's outcomes of the one permission request: asked, and how it was answered.
     fn outcomes(&self) -> Vec<String> {
         let asked = self.journal().into_iter().filter(|entry| entry["event"] == "permission");
         asked.map(|entry| entry["outcome"].as_str().unwrap().to_owned()).collect()
     }
 }
 
-/// The line below the heading, which says how the agent stands.
+/// The line below the heading, which shows the agent's status.
 fn foot(screen: &str) -> Option<&str> {
     let heading = screen.rfind("── bob of crew")?;
     screen.get(heading..)?.lines().nth(1)
@@ -287,14 +290,15 @@ fn escape_cuts_a_long_turn_off_and_the_next_line_starts_another() {
     seat.is_idle();
 }
 
-/// One that asks for a permission.
+/// Script steps of an agent that asks permission for Write.
 const ASKS: &str = "    - tools: [{name: Write, input: {file_path: it, content: \"written\\n\"}}]\n    - text: It is written.";
 
 fn asking(size: (u16, u16)) -> Option<TerminalSession> {
     let seat = TerminalSession::with_bob(ASKS)?;
     seat.room.ok(&["send", "bob", "Write it."]);
     seat.open(size, BOB);
-    // The mail that was read is not counted any more, and the question is there: nothing more is drawn now.
+    // The question is complete, and the status line counts no unread message any more. So the
+    // screen does not change now.
     let asks = |screen: &str| {
         foot(screen) == Some("asks permission for Write") && screen.ends_with("\nanswer>")
     };
@@ -302,7 +306,7 @@ fn asking(size: (u16, u16)) -> Option<TerminalSession> {
     Some(seat)
 }
 
-/// Waits until the question is off the screen and the turn is over.
+/// Waits until the question has left the screen and the turn has ended.
 #[track_caller]
 fn check_it_was_answered(seat: &TerminalSession) {
     seat.shows_text("It is written.");
@@ -379,7 +383,7 @@ fn control_c_ends_a_guest_in_order_and_leaves_an_ordinary_terminal() {
     seat.shows_text("> half a line");
     seat.tmux(&["send-keys", "C-c"]);
     assert_eq!(seat.is_ordinary_again(), "130");
-    // The terminal shows what was written to it a little later than the shell goes on.
+    // The terminal shows a text a little later than the shell continues.
     let screen = seat.shows_text("pitcrew join crew --as guest");
     assert!(!screen.contains("half a line") && !screen.contains("── guest of crew"), "{screen}");
     let config = seat.room.json_file("teams/crew/config.json");
@@ -405,7 +409,8 @@ fn a_view_that_is_told_to_end_by_a_signal_leaves_an_ordinary_terminal() {
     assert_eq!(seat.is_ordinary_again(), "143");
 }
 
-/// A text that would clear the screen, name the window, put something into the clipboard and go back a line.
+/// A text that would clear the screen, rename the window, write to the clipboard and move the
+/// cursor back.
 const HOSTILE: &str =
     "a\u{1b}[2Jb\u{1b}]0;named\u{7}c\u{1b}]52;c;ZXZpbA==\u{7}d\u{9b}1Ae\rf\u{8}g\u{202e}h";
 
@@ -413,7 +418,7 @@ const HOSTILE: &str =
 fn what_others_write_does_not_steer_the_terminal() {
     let Some(seat) = TerminalSession::with_bob(&format!(
         "    - tools: [{{name: Bash, input: {{command: cat hostile}}}}]\n    - text: {}\n    - text: Again.",
-        // YAML takes control characters as escapes only.
+        // YAML accepts these control characters only as escapes.
         json!(HOSTILE).to_string().replace('\u{9b}', "\\u009b").replace('\u{202e}', "\\u202e")
     )) else {
         return;
@@ -451,7 +456,7 @@ fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     let Some(seat) = asking((60, 30)) else { return };
     let resize =
         |columns: &str, rows: &str| seat.tmux(&["resize-window", "-x", columns, "-y", rows]);
-    // Where rows break depends on the length of the temporary folder.
+    // Line breaks depend on the length of the temporary folder's path.
     let without_breaks = |screen: &str| screen.split_whitespace().collect::<String>();
     let answers = format!(
         "│+written[y]es,[n]o,ornandthereason[a]lwaysinthisrun:modeacceptEdits(alledits,andcommandsthatonlywriteinitsfolder)[p]alwaysEdit(/{}/it),inthisrun(psave:inyour\
@@ -461,7 +466,8 @@ fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     let is_whole = |screen: &str| without_breaks(screen).ends_with(&answers);
     resize("40", "30");
     seat.shows("the narrow foot", is_whole);
-    // A key waits for the resize to have come through: tmux tells of it a little later than it does it.
+    // tmux reports a resize a little after it happened. The key is sent once the resize has
+    // arrived.
     resize("60", "30");
     seat.shows("the wider foot", |screen| {
         is_whole(screen) && screen.contains("[a]lways in this run: mode acceptEdits (all edits")
@@ -489,7 +495,7 @@ fn nothing_is_drawn_while_nothing_changes_that_is_shown() {
     seat.room.ok(&["task", "create", "Not bob's", "Nothing to see"]);
     seat.room.ok(&["send", "ann", "This is not for bob."]);
     seat.room.ok(&["member", "mode", "ann", "plan"]);
-    // The keys come after all that: what was drawn of it stands before what is drawn of them.
+    // The key is sent after all other output, so everything older is drawn once the key is drawn.
     seat.tmux(&["send-keys", "-l", "x"]);
     let drawn = seat.until("what was typed is drawn", || {
         fs::read_to_string(&raw).ok().filter(|raw| raw.contains("> x"))

@@ -1,4 +1,5 @@
-//! A lead that deletes its team and makes another: in this process and in panes, through crashes, and beside strangers.
+//! A lead that deletes its team and creates another: in this process, in panes, after crashes, and
+//! beside foreign teams.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::{Ran, TestEnv, journal_in};
 
-/// What the lead does in its nth team: one teammate, one task, mail both ways, and a farewell.
+/// The lead's script for its nth team: one teammate, one task, messages both ways, and a shutdown.
 fn team(nth: u32) -> String {
     format!(
         "
@@ -24,7 +25,8 @@ fn team(nth: u32) -> String {
     )
 }
 
-/// A lead with two teams, one after the other, between which it does `between`; in both it has a teammate w.
+/// A lead with two teams, one after the other. Between them it does `between`. Each team has a
+/// teammate `w`.
 fn two_teams(between: &str) -> String {
     format!(
         "
@@ -58,7 +60,7 @@ fn run(room: &TestEnv, script: &str) -> Ran {
     room.run(&["run", "go", "--team", "work", "--model", &model, "--allow", "Bash", "--json"])
 }
 
-/// All archives, the oldest first.
+/// All archived teams, the oldest first.
 fn archives(room: &TestEnv) -> Vec<PathBuf> {
     let archives =
         fs::read_dir(room.root().join("pitcrew/archive")).into_iter().flatten().flatten();
@@ -72,7 +74,7 @@ fn json_in(archive: &std::path::Path, path: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(archive.join(path)).unwrap()).unwrap()
 }
 
-/// The numbers of the steps of the lead's transcript, which are to be all there are, in order.
+/// Checks that the step numbers in the lead's transcript have no gap and are in order.
 #[track_caller]
 fn check_conversation(archive: &std::path::Path) -> usize {
     let lines =
@@ -85,7 +87,8 @@ fn check_conversation(archive: &std::path::Path) -> usize {
     seqs.len()
 }
 
-/// Both teams are in the archive, each with all that was in it and nothing of the other, and the conversation in both.
+/// Checks that both teams are archived, each with all its own files and none of the other's, and
+/// that both have the conversation.
 #[track_caller]
 fn check_both_are_archived(room: &TestEnv) {
     assert_eq!(fs::read_dir(room.root().join("teams")).unwrap().count(), 0, "no team is left");
@@ -142,7 +145,7 @@ fn a_lead_makes_another_team_after_it_has_deleted_one() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(document["result"], "Both are done.", "{document:#}");
-    // The totals are of both teams.
+    // The totals cover both teams.
     let of_w = document["members"]
         .as_array()
         .unwrap()
@@ -190,12 +193,12 @@ fn a_killed_run_goes_on_in_its_second_team_and_counts_what_the_first_took() {
         .iter()
         .find(|member| member["name"] == "w")
         .unwrap();
-    // One of them was made again.
+    // The resumed run repeated one of the calls.
     assert!(of_w["tool_calls"].as_u64().unwrap() >= 10, "{document:#}");
     check_both_are_archived(&room);
 }
 
-/// The lead waits, between its two teams, until the test has done something.
+/// Makes the lead wait, between its two teams, until the test creates the file `go`.
 const PAUSE: &str = "
     - tools: [{name: Bash, input: {command: \"touch between; for i in $(seq 3600); do test -e go && break; sleep 0.05; done\"}}]";
 

@@ -1,4 +1,5 @@
-//! What a lead asks of its team by TeamCreate, although the run has made the team: a name, a description, a kind of agent.
+//! A lead calls TeamCreate although the run has already created the team: its name, description and
+//! kind of agent.
 
 use std::path::Path;
 
@@ -93,7 +94,7 @@ fn a_team_of_that_very_name_goes_before_one_whose_lead_asked_for_it_also_in_the_
     assert!(room.root().join("teams/other/config.json").exists(), "{refused:?}");
 }
 
-/// A run whose lead asks for the name `greeting`, and which then is done.
+/// Runs a lead that asks for the team name `greeting` and then ends.
 fn asks_and_is_done(room: &TestEnv, team: &str) {
     let model = room.script(
         "agents: {team-lead: [{tools: [{name: TeamCreate, input: {team_name: greeting}}]}, {text: a}, {text: b}]}",

@@ -1,9 +1,10 @@
-//! Crashes of random members at random moments: whatever dies, nothing of it is left.
+//! Random members crash at random moments, and nothing of a crashed process is left behind.
 //!
-//! Each test is one team on a real tmux server that loses members, and its lead, twenty times. Who dies, and after how
-//! many further entries of the journal, follows from a seed; when exactly, the machine decides. The seeds that are kept are
-//! those that found something. `PITCREW_CRASH_SEED` replays one that was printed, or hunts with a new one (`any`). The
-//! team is `crew`'s, what is looked for is `remains`'.
+//! Each test is one team on a real tmux server that loses members, and its lead, twenty times. A
+//! seed decides which process dies, and after how many further journal entries. The exact moment
+//! depends on the machine. The seeds kept here once found a bug. `PITCREW_CRASH_SEED` replays a
+//! printed seed, or tries a new one (`any`). The module `crew` has the team, the module `remains`
+//! has the checks.
 
 mod agents;
 mod remains;
@@ -12,14 +13,14 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use agents::Crew;
 
-/// How many crashes there are in each of the tests.
+/// Number of crashes in each test.
 const CRASHES: usize = 20;
 
-/// Numbers that follow from a seed (SplitMix64).
+/// A generator of numbers from a seed (SplitMix64).
 struct Chance(u64);
 
 impl Chance {
-    /// A number below `bound`.
+    /// The next number, which is below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -29,7 +30,7 @@ impl Chance {
     }
 }
 
-/// Lets a team crash so often, and looks each time at what is left.
+/// Crashes a team `CRASHES` times, and checks after each crash that nothing is left behind.
 fn crash(seed: u64) {
     let seed = match std::env::var("PITCREW_CRASH_SEED").as_deref() {
         Ok("any") => RandomState::new().hash_one(seed),

@@ -1,4 +1,5 @@
-//! The demo: a whole team of scripted models on a real crate, whole and killed.
+//! The demo: a whole team of scripted models works on a real crate, once undisturbed and once
+//! killed.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +15,7 @@ fn folder(room: &TestEnv) -> PathBuf {
     room.work().join("demo")
 }
 
-/// The journal of the demo's team, alive or archived.
+/// The journal of the demo's team, active or archived.
 fn journal(folder: &Path) -> Vec<Value> {
     let alive = folder.join("root/teams/demo/pitcrew/journal.ndjson");
     let archived = || {
@@ -25,7 +26,7 @@ fn journal(folder: &Path) -> Vec<Value> {
     path.map(|path| journal_in(&path)).unwrap_or_default()
 }
 
-/// The ids of the tasks of the demo's team, which was deleted.
+/// The ids of the tasks of the demo's team, which is archived.
 fn tasks_kept(folder: &Path) -> Vec<String> {
     let archive =
         std::fs::read_dir(folder.join("root/pitcrew/archive")).unwrap().next().unwrap().unwrap();
@@ -42,19 +43,21 @@ fn count(journal: &[Value], event: &str) -> usize {
     journal.iter().filter(|entry| entry["event"] == event).count()
 }
 
-/// The ids of the mail in an agent's conversation, in order.
+/// The ids of the messages in an agent's conversation, in order.
 fn injected(team: &Path, agent: &str) -> Vec<String> {
     let transcript =
         std::fs::read_to_string(team.join(format!("pitcrew/transcripts/{agent}.ndjson"))).unwrap();
     let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    // A goodbye is told with the end it is of.
+    // A teammate's goodbye is in the transcript step of that teammate's end (`parted`), not in a
+    // step `mail`.
     let mail: Vec<Value> =
         lines.filter(|line| line["kind"] == "mail" || line["kind"] == "parted").collect();
     let ids = mail.iter().flat_map(|line| line["ids"].as_array().unwrap());
     ids.map(|id| id.as_str().unwrap().to_owned()).collect()
 }
 
-/// Whoever was killed when: what was sent to an agent stands in its inbox once, and in its conversation once.
+/// Checks that every message sent to an agent is once in its inbox and once in its conversation,
+/// whichever process was killed.
 fn check_delivered_once(folder: &Path) {
     let archive = std::fs::read_dir(folder.join("root/pitcrew/archive"))
         .unwrap()
@@ -78,7 +81,7 @@ fn check_delivered_once(folder: &Path) {
             heard.len(),
             "{agent} was told something twice"
         );
-        // Permissions are between gates; no model is told of them.
+        // Permission frames go from gate to gate. No model sees them.
         let is_for_the_model = |message: &&Value| {
             !message["text"].as_str().unwrap().contains("\"type\":\"permission_")
         };
@@ -133,7 +136,7 @@ fn in_the_sandbox_the_demo_comes_to_its_end_without_a_question() {
     assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
     assert_eq!(shown["tasks_completed"], 4);
     assert_eq!(shown["permissions_asked"], 0);
-    // The room's toolchain is not in its home: `RUSTUP_HOME` says where it is.
+    // The toolchain of the test environment is outside its home. `RUSTUP_HOME` names it.
     let archive = std::fs::read_dir(folder(&room).join("root/pitcrew/archive"))
         .unwrap()
         .next()
@@ -171,7 +174,7 @@ fn the_demo_says_plainly_that_it_was_scripted_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(room.temporary()).unwrap().count(), 0);
 }
 
-/// The folders in the temporary one, by name.
+/// The names of the folders in the temporary folder.
 fn temporary_folders(room: &TestEnv) -> Vec<String> {
     let entries = std::fs::read_dir(room.temporary()).unwrap();
     let mut names: Vec<String> =
@@ -199,7 +202,7 @@ fn the_folder_of_a_killed_demo_is_removed_by_the_next_one_and_no_other() {
         demo.wait().unwrap();
         room.temporary().join(folder)
     };
-    // A person goes on with this one.
+    // A user resumes this demo.
     let resumed = start();
     room.ok(&["demo", "--resume", resumed.to_str().unwrap()]);
     let killed = start();
@@ -229,7 +232,7 @@ fn the_folder_of_a_killed_demo_is_removed_by_the_next_one_and_no_other() {
     assert!(others.join(".pitcrew-demo").is_file(), "what a link leads to is nobody's to remove");
 }
 
-/// The mark of a demo whose process is this one.
+/// The marker file's content for a demo whose process is this test.
 fn process_of_this_test() -> Vec<u8> {
     serde_json::to_vec(&pitcrew_runtime::identity::ProcessIdentity::own()).unwrap()
 }
@@ -285,7 +288,7 @@ fn a_demo_that_cannot_run_cargo_says_why_and_shows_no_backtrace() {
     let room = TestEnv::new();
     let programs = room.work().join("bin");
     std::fs::create_dir(&programs).unwrap();
-    // As rustup without a toolchain does.
+    // rustup without a chosen toolchain fails in this way.
     let cargo = "#!/bin/sh\necho 'error: no toolchain is chosen' >&2\n\
         [ \"$RUST_BACKTRACE\" = 0 ] || echo 'Stack backtrace: 0: rustup' >&2\nexit 1\n";
     std::fs::write(programs.join("cargo"), cargo).unwrap();
@@ -302,7 +305,8 @@ fn a_demo_that_cannot_run_cargo_says_why_and_shows_no_backtrace() {
     assert!(!ran.stderr.contains("backtrace"), "{ran:?}");
 }
 
-/// Starts the demo, and kills it once its journal has that many entries; says whether it was not through by then.
+/// Starts the demo, and kills it once its journal has `entries` entries. Returns false if the demo
+/// had already finished.
 fn is_killed_at(room: &TestEnv, entries: usize) -> bool {
     let folder = folder(room);
     let mut demo = room.command(&["demo", "--dir", "demo"]);
@@ -318,9 +322,10 @@ fn is_killed_at(room: &TestEnv, entries: usize) -> bool {
     folder.join("root/teams/demo/config.json").exists()
 }
 
-/// Kills the demo once its journal has that many entries, and goes on with it.
+/// Kills the demo once its journal has `entries` entries, and resumes it.
 fn check_resumed(entries: usize) {
-    // Who looks at a demo may be held up until that is through.
+    // On a busy machine the test may be too slow to kill the demo before it ends, so it tries
+    // again.
     let rooms = std::iter::repeat_with(TestEnv::new).take(20);
     let room = rooms
         .into_iter()
@@ -329,7 +334,7 @@ fn check_resumed(entries: usize) {
     let folder = folder(&room);
     let root = folder.join("root").display().to_string();
     let mut resumed = room.command(&["--root", &root, "run", "--resume", "demo"]);
-    // From another folder than the team works in: it goes on in its own.
+    // The resume starts in another folder than the team's. The team continues in its own folder.
     let resumed = resumed.current_dir(room.temporary()).output().unwrap();
     let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
     let log = String::from_utf8_lossy(&resumed.stderr).into_owned();
@@ -350,7 +355,7 @@ fn check_resumed(entries: usize) {
         ["1", "2", "3", "4"],
         "killed after {entries}: tasks were made twice or lost"
     );
-    // A kill between a task and the line that tells of it leaves the task.
+    // A kill between writing a task and writing its journal line leaves a task without a line.
     let mut made: Vec<&str> = journal
         .iter()
         .filter(|it| it["change"] == "created")

@@ -1,4 +1,5 @@
-//! No crate names a dependency that its sources do not use, and the workspace none that no crate names.
+//! No crate names a dependency that its sources do not use, and the workspace none that no crate
+//! names.
 //!
 //! It is a search of text: a crate that is named in a comment alone counts as used.
 

@@ -1,4 +1,4 @@
-//! `pitcrew doctor`.
+//! The command `pitcrew doctor`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -124,7 +124,8 @@ fn a_torn_config_is_left_to_a_person_unless_a_client_may_be_writing_it() {
     assert_eq!(room.run(&["doctor", "--repair"]).code, 1);
 }
 
-/// A team whose bob has a worktree and was killed with its lead, in a repository beside the working folder.
+/// A team whose bob has a worktree, in a repository beside the working folder. Bob and its lead
+/// were killed.
 fn with_a_worktree() -> TestEnv {
     let room = TestEnv::new();
     let repository = room.work().join("../repository");
@@ -252,7 +253,7 @@ fn a_pane_program_that_the_settings_name_and_that_fails_is_reported_and_keeps_no
     room.ok(&["team", "delete", "work", "--force"]);
 }
 
-/// A lead whose command makes settings and stays.
+/// A lead whose command writes settings and keeps running.
 const PLANTING: &str = "
 agents:
   team-lead:
@@ -260,8 +261,8 @@ agents:
     - text: done
 ";
 
-/// Makes a project's settings with a hook, and what other programs read; then it is killed. Called again by a resume, it
-/// makes nothing more.
+/// Writes a project's settings with a hook, and files that other programs read. Then the process is
+/// killed. A second run of the command, after a resume, writes nothing more.
 const PLANTING_SETTINGS: &str = r#"
 agents:
   team-lead:
@@ -353,7 +354,8 @@ fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_whe
                     &["run", "--resume", team, "--model", &model, "--sandbox"],
                 );
                 run.until("put aside");
-                // The call that the crash cut off may be made again, and sleeps for long.
+                // The resumed run may repeat the call that the crash cut off, and that call sleeps
+                // for long.
                 run.signal(Signal::INT);
                 run.ended();
             }

@@ -1,4 +1,5 @@
-//! `pitcrew doctor --reference`: the recordings hold nothing new, and whatever is planted in them is found.
+//! `pitcrew doctor --reference`: it finds nothing new in the recordings, and finds every difference
+//! that a test plants in them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,7 +24,7 @@ const SECOND_NOTICE: &str =
     r#"idle_notification\",\"from\":\"worker\",\"timestamp\":\"2026-11-20T11:48:29.770Z"#;
 const TASK: &str = "tasks/probe/1.json";
 
-/// A room with a recording in it, and no client on the `PATH` but the one given.
+/// A test environment with a recording in it, and no client on the `PATH` except the given one.
 struct Recorded {
     room: TestEnv,
     path: PathBuf,
@@ -41,7 +42,7 @@ impl Recorded {
         Self { room, path }
     }
 
-    /// Replaces a text in a file, which must have it.
+    /// Replaces a text in a file. The file must contain it.
     fn plant(self, file: &str, text: &str, instead: &str) -> Self {
         let path = self.room.root().join(file);
         let before = fs::read_to_string(&path).unwrap();
@@ -50,7 +51,7 @@ impl Recorded {
         self
     }
 
-    /// Puts a client there that says this when it is asked for its version, and fails otherwise.
+    /// Installs a client that prints `says` when it is asked for its version, and fails otherwise.
     fn with_client(self, says: &str) -> Self {
         let client = self.path.join("claude");
         fs::write(&client, format!("#!/bin/sh\n[ \"$*\" = --version ] && echo '{says}'\n"))

@@ -1,4 +1,5 @@
-//! How a run ends: what it says of work that is not whole, its one JSON document, and what the next run counts on.
+//! The end of a run: its report on incomplete work, its one JSON document, and the totals that the
+//! next run continues.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::running::Running;
 use crate::service::{Reply, Service};
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that says it is done with a task open, and completes it when it is told so again.
+/// A lead that says it is done while a task is open, and completes the task after a reminder.
 const FORGETFUL: &str = "
 agents:
   team-lead:
@@ -30,7 +31,8 @@ fn run(room: &TestEnv, script: &str, more: &[&str]) -> Ran {
     room.run(&args)
 }
 
-/// The one document on stdout. Its exit code is the process's, and its name is the one that the manual has for that.
+/// The one document on stdout. Its exit code is that of the process, and its name is the manual's
+/// name for that code.
 #[track_caller]
 fn document(ran: &Ran) -> Value {
     let documents: Result<Vec<Value>, _> =
@@ -97,7 +99,7 @@ agents:
 ";
     let room = TestEnv::new();
     let ran = run(&room, script, &["--json"]);
-    // The conversation is in the archive.
+    // The conversation is in the archive of the team.
     let said = "The team is not deleted yet: 1 task is open: #1 Do it (pending, no owner).";
     let kept = crate::test_env::tree(&room.root()).into_values().flatten();
     assert!(kept.into_iter().any(|file| String::from_utf8_lossy(&file).contains(said)), "{ran:?}");
@@ -265,7 +267,7 @@ fn a_run_prints_one_json_document_whatever_happens() {
     );
 }
 
-/// Starts the team `work` or goes on with it, stops it when its lead works, and gives its one document.
+/// Starts or resumes the team `work`, stops it while its lead works, and returns its one document.
 fn stopped(room: &TestEnv, args: &[&str], signal: Signal) -> Value {
     let (out, log) = (room.temporary().join("out"), room.temporary().join("log"));
     let mut command = room.command(args);
@@ -329,7 +331,8 @@ fn tokens_costs_and_times_go_on_after_a_resume_and_the_limit_counts_them_all() {
     assert!(again["duration_api_ms"].as_u64() >= first["duration_api_ms"].as_u64(), "{again:#}");
     let by_model = again["modelUsage"].as_object().unwrap().values().next().unwrap();
     assert_eq!(by_model["inputTokens"], again["usage"]["input_tokens"]);
-    // One turn more than there were; the agent may be at another before the cost of that one is counted.
+    // The limit allows one more turn than there were. The agent may start another turn before the
+    // cost of that one is counted.
     let most = (cost / 4.0 * 6.5).to_string();
     let limited =
         run(&["run", "--resume", "work", "--max-cost-usd", &most, "--max-turns", "99", "--json"]);

@@ -1,4 +1,4 @@
-//! Why a teammate failed, as its user reads it: whole, wherever it is shown.
+//! The reason for a teammate's failure reaches the user in full, wherever it is shown.
 
 use std::fs;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::patience::until;
 use crate::test_env::TestEnv;
 
-/// A lead that waits for the end of cat, whose log cannot be written any more.
+/// A lead that waits for the end of cat. The log of cat becomes unwritable.
 const SCRIPT: &str = "
 agents:
   team-lead:
@@ -20,7 +20,7 @@ agents:
     - text: Done.
 ";
 
-/// Runs the team until cat has failed; gives the screen, stdout, and the reason as it is to be.
+/// Runs the team until cat has failed. Returns the screen, stdout, and the expected reason.
 fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
     let room = TestEnv::new();
     fs::write(room.work().join("s.yaml"), SCRIPT).unwrap();
@@ -35,7 +35,7 @@ fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
     let output = team.join("output/cat.log");
     let noted = || fs::read_to_string(team.join("transcripts/cat.ndjson")).unwrap_or_default();
     until("cat works", || noted().contains(r#""kind":"began""#).then_some(()), noted);
-    // What cannot be written, whoever runs the test: a folder in the place of the file.
+    // A folder in place of the file makes it unwritable for every user, including root.
     let _not_there_yet = fs::remove_file(&output);
     fs::create_dir_all(&output).unwrap();
     fs::write(room.work().join("go"), "").unwrap();

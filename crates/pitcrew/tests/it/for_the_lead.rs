@@ -1,4 +1,5 @@
-//! What the user does in the lead's place from another terminal: plans are answered, teammates spawned and asked to leave.
+//! The user acts for the lead from another terminal: answers plans, spawns teammates and asks them
+//! to shut down.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use crate::running::Running;
 use crate::terminal::GOODBYE;
 use crate::test_env::TestEnv;
 
-/// A lead that waits for the plans of bob, and bob, whose first plan is rejected.
+/// A lead that waits for the plans of bob. Bob's first plan is rejected.
 fn planners() -> String {
     format!(
         "
@@ -36,7 +37,7 @@ agents:
     )
 }
 
-/// The plan that waits.
+/// The plan that waits for an answer.
 fn waiting(room: &TestEnv) -> Value {
     let open = || {
         let listed = room.json(&["plan", "list"]);
@@ -127,7 +128,7 @@ fn the_plans_of_a_team_that_another_client_leads_are_told_by_its_mail() {
     assert_eq!(refused.code, 5, "{refused:?}");
 }
 
-/// A lead that waits until carl, whom it did not spawn, has written to it.
+/// A lead that waits for a message from carl, a teammate that it did not spawn itself.
 fn waits_for_carl() -> String {
     format!(
         "

@@ -1,4 +1,5 @@
-//! What the founding documents say, tried through the binary as strangers did who held them against it.
+//! The promises of the founding documents, tested through the binary. Independent readers first
+//! compared the product with these documents.
 
 use std::fs;
 use std::process::Stdio;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use crate::terminal::{GOODBYE, ended};
 use crate::test_env::{Ran, TestEnv};
 
-/// The results that an agent's calls had, from its transcript, in their order.
+/// The results of an agent's calls, from its transcript, in order.
 fn results(room: &TestEnv, of: &str) -> Vec<String> {
     let text = fs::read_to_string(
         room.find("teams/work").join(format!("pitcrew/transcripts/{of}.ndjson")),
@@ -96,7 +97,8 @@ agents:
     assert!(results[1].contains("not available in plan mode"), "{results:#?}");
 }
 
-/// Runs pitcrew where the machine has this policy; nothing, said aloud, where no file system can be mounted for that.
+/// Runs pitcrew on a machine with this policy file. Returns nothing, with a message, where no file
+/// system can be mounted for that.
 fn under_policy(room: &TestEnv, policy: &str, args: &[&str]) -> Option<Ran> {
     let etc = room.temporary().join("etc");
     if !etc.exists() {

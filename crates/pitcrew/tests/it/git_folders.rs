@@ -1,11 +1,12 @@
-//! Git folders and stores of objects outside of the checkout: read only after the user has trusted them.
+//! Git folders and object stores outside the checkout: commands may read them only after the user
+//! has trusted them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::test_env::{Ran, TestEnv};
 
-/// What is committed in the user's other repository.
+/// The content of a commit in the user's other repository.
 const SECRET: &str = "SECRET-OF-ANOTHER-REPOSITORY";
 
 fn git(room: &TestEnv, folder: &Path, args: &[&str]) -> String {
@@ -15,7 +16,8 @@ fn git(room: &TestEnv, folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A room, the user's other repository in it, and the blob there that nobody else should read.
+/// A test environment, the user's other repository in it, and the blob there that no agent should
+/// read.
 fn room_with_private_repository() -> (TestEnv, PathBuf, String) {
     let room = TestEnv::new();
     let private = room.root().with_file_name("private");
@@ -28,7 +30,7 @@ fn room_with_private_repository() -> (TestEnv, PathBuf, String) {
     (room, private, blob)
 }
 
-/// Runs a lead that runs the command unasked; gives what its conversation holds then.
+/// Runs a lead that runs the command without a question. Returns the text of its conversation.
 fn conversation(room: &TestEnv, command: &str, more: &[&str]) -> (String, Ran) {
     let script = format!(
         "agents:\n  team-lead:\n    - tools: [{{name: Bash, input: {{command: '{command}'}}}}]\n    - text: It is done.\n"
@@ -40,7 +42,7 @@ fn conversation(room: &TestEnv, command: &str, more: &[&str]) -> (String, Ran) {
     assert!(ran.stdout.contains("It is done."), "{ran:?}");
     let seen =
         fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    // Of two that were archived in one second the newer is not known.
+    // Two archives of the same second have no known order, so only one may exist.
     fs::remove_dir_all(room.root().join("pitcrew/archive")).unwrap();
     (seen, ran)
 }
@@ -67,7 +69,7 @@ fn objects_of_another_repository_are_read_only_when_borrowing_them_is_trusted() 
     );
     let (seen, _) = conversation(&room, &command, &[]);
     assert!(seen.contains(SECRET), "trusted: {seen}");
-    // Another repository is another thing to trust.
+    // Another repository needs its own trust.
     let other = private.with_file_name("other");
     fs::rename(&private, &other).unwrap();
     fs::write(

@@ -1,4 +1,4 @@
-//! The help, the completions and the manual pages.
+//! The help, the shell completions and the manual pages.
 
 use insta::assert_snapshot;
 
@@ -127,7 +127,7 @@ fn completions_exist_for_the_usual_shells() {
     assert!(TestEnv::new().json(&["man"])["page"].as_str().unwrap().contains(".TH pitcrew 1"));
 }
 
-/// What bash is offered for the last word of a line.
+/// The completions that bash offers for the last word of a line.
 fn offered(room: &TestEnv, line: &[&str]) -> Vec<String> {
     let mut args = vec!["--", "pitcrew"];
     args.extend(line);

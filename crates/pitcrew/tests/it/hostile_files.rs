@@ -1,5 +1,6 @@
-//! What stands where a file of a project or of the user should: a FIFO that nobody writes, a device without an end, a link
-//! out, a giant. No command waits for it or eats the memory, and what is refused is said.
+//! Unusual things in place of a file of a project or of the user: a FIFO without a writer, an
+//! endless device, a link out of the project, a giant file. No command waits for them or fills the
+//! memory, and each refusal is reported.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,15 +9,15 @@ use std::process::Command;
 
 use crate::test_env::{Ran, TestEnv};
 
-/// What is longer hangs.
+/// Time limit in seconds. A command that takes longer hangs.
 const SECONDS: &str = "100";
 
-/// No command needs more; a device without an end would.
+/// Memory limit in kilobytes. No command needs more, but reading an endless device would.
 const KILOBYTES: &str = "4000000";
 
 const DONE: &str = "agents:\n  team-lead:\n    - text: Done.\n  bob:\n    - text: Done.\n  guest:\n    - text: Done.\n";
 
-/// The files that commands read of a project, and of the user.
+/// The files of a project and of the user that commands read.
 const FILES: [&str; 10] = [
     "work/.claude/settings.json",
     "work/.claude/settings.local.json",
@@ -30,7 +31,7 @@ const FILES: [&str; 10] = [
     "root/CLAUDE.md",
 ];
 
-/// The commands that read them.
+/// The commands that read [`FILES`].
 const COMMANDS: [&[&str]; 12] = [
     &["run", "go", "--team", "made", "--model", "SCRIPT"],
     &["join", "crew", "--as", "guest", "--model", "SCRIPT", "--max-turns", "1"],
@@ -46,7 +47,7 @@ const COMMANDS: [&[&str]; 12] = [
     &["trust", "add", "--yes"],
 ];
 
-/// The commands that go on until somebody ends them.
+/// The commands that run until they are stopped.
 const LIVES_ON: [&str; 2] = ["join", "agent"];
 
 struct Scene {
@@ -68,7 +69,7 @@ impl Scene {
         self.room.work().parent().unwrap().join(file)
     }
 
-    /// Runs a command that may neither last nor take much.
+    /// Runs a command with the limits on time and memory.
     #[track_caller]
     fn run(&self, args: &[&str]) -> Ran {
         let own = env!("CARGO_BIN_EXE_pitcrew");
@@ -98,7 +99,8 @@ fn no_command_waits_for_a_fifo() {
         let scene = Scene::new(file);
         make_fifo(&scene.path(file));
         let is_settings = file.contains("settings");
-        // A member alone lives on after it has read its files, and only an error ends it.
+        // A member that runs alone continues after it has read its files. Only an error ends it, so
+        // these commands run only for settings.
         for args in COMMANDS.into_iter().filter(|args| is_settings || !LIVES_ON.contains(&args[0]))
         {
             let ran = scene.run(args);
@@ -133,7 +135,8 @@ fn no_command_reads_a_device_a_giant_or_what_lies_outside() {
             let ran = scene.run(COMMANDS[0]);
             let is_user_s = file.starts_with("root");
             match (is_user_s, what) {
-                // What the user links to is the user's business; that it is no JSON or no definition is said.
+                // The user may link their own files anywhere. Only the content is reported, if it
+                // is no JSON or no definition.
                 (true, "secret") => {}
                 (true, "/dev/zero") => assert!(ran.stderr.contains("a device"), "{file}: {ran:?}"),
                 _ => assert!(ran.stderr.contains(words), "{file}, {what}: {ran:?}"),
@@ -154,7 +157,7 @@ fn the_user_s_own_files_may_be_links() {
     assert_ne!(ran.code, 0, "the setting does not hold: {ran:?}");
 }
 
-/// Files that git opens at each call.
+/// Files that git opens in each call.
 const OF_GIT: [&str; 5] = [".git/config", ".git/HEAD", ".git/commondir", ".git/index", ".git"];
 
 #[test]

@@ -1,5 +1,6 @@
-//! A repository that somebody else made: cloned, and run in without a look at it. Nothing of it runs, nothing reaches a
-//! server that it names, nothing outside of it gets into a prompt, and the run says what it left out.
+//! A repository from a stranger, cloned and used without a look at it. None of its programs runs,
+//! no server that it names is reached, no file outside it gets into a prompt, and the run reports
+//! what it ignored.
 
 use std::convert::Infallible;
 use std::fs;
@@ -21,25 +22,27 @@ use crate::models_over_http::{Say, as_messages, heard};
 use crate::patience::until;
 use crate::test_env::{Ran, TestEnv};
 
-/// What no prompt may hold.
+/// A text that no prompt may contain.
 const PRIVATE: &str = "PRIVATE-KEY-OF-THE-USER";
 
-/// What the repository may say without trust.
+/// A text of the repository that prompts may contain even without trust.
 const INSTRUCTION: &str = "Indent by three spaces.";
 
-/// A hostile repository, cloned into the folder where the user stands, and all that watches it.
+/// A hostile repository, cloned into the user's working folder, and the servers and files that
+/// detect its effects.
 struct Hostile {
     room: TestEnv,
-    /// Where connections to the repository's server are counted.
+    /// The number of connections to the repository's server.
     strangers: Arc<AtomicUsize>,
-    /// The requests at the user's own server.
+    /// The requests that the user's own server received.
     asked: Arc<Mutex<Vec<Value>>>,
-    /// The user's own server.
+    /// The address of the user's own server.
     url: String,
     runtime: tokio::runtime::Runtime,
 }
 
-/// The model: it looks around with what runs unasked, tries what only a rule of the repository would allow, and ends.
+/// The model's script: it reads around with calls that need no permission, tries calls that only a
+/// rule of the repository would allow, and ends.
 fn answer(body: &Value) -> Vec<Say> {
     match heard(body).answers {
         0 => vec![
@@ -78,7 +81,7 @@ impl Hostile {
         let stranger = format!("http://{}", listener.local_addr().unwrap());
         let strangers = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&strangers);
-        // It ends with the test's process.
+        // The thread ends with the test's process.
         std::thread::spawn(move || {
             listener.incoming().for_each(|_| _ = counted.fetch_add(1, Ordering::SeqCst));
         });
@@ -93,7 +96,7 @@ impl Hostile {
         hostile
     }
 
-    /// The folder in which everything that is run leaves a file.
+    /// The folder in which every hostile program that runs leaves a file.
     fn canary(&self) -> PathBuf {
         self.home().join("canary")
     }
@@ -204,7 +207,7 @@ impl Hostile {
         command
     }
 
-    /// Runs to the end, without a terminal.
+    /// Runs the lead to its end, without a terminal.
     fn run(&self, args: &[&str]) -> Ran {
         self.asked.lock().unwrap().clear();
         let ran = Ran::of(self.command(args).stdin(std::process::Stdio::null()).output().unwrap());
@@ -213,7 +216,7 @@ impl Hostile {
         ran
     }
 
-    /// What was run, and forgets it.
+    /// Returns the names of the programs that ran, and clears the list.
     fn run_programs(&self) -> Vec<String> {
         let names = fs::read_dir(self.canary()).unwrap().map(|entry| entry.unwrap());
         let mut names: Vec<String> = names
@@ -230,7 +233,7 @@ impl Hostile {
         serde_json::to_string(&*self.asked.lock().unwrap()).unwrap()
     }
 
-    /// What holds whether the repository is trusted or not.
+    /// Checks the promises that hold with and without trust.
     #[track_caller]
     fn check_never(&self) {
         assert_eq!(self.strangers.load(Ordering::SeqCst), 0, "the stranger's server was asked");
@@ -238,7 +241,7 @@ impl Hostile {
         assert!(!self.prompts().contains("root:x:0"), "a file of the system is in a prompt");
     }
 
-    /// What holds without trust.
+    /// Checks the promises that hold without trust.
     #[track_caller]
     fn check_untrusted(&self) {
         self.check_never();
@@ -273,7 +276,7 @@ fn without_trust_nothing_of_it_counts_but_what_restricts_and_the_run_says_so() {
     left out the import [dir]/work/docs/key.md: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
     left out the import [dir]/work/../.ssh/id_rsa: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
     ");
-    // Its name for the terminal is not said raw.
+    // The name of the agent's file reaches the terminal with its control characters escaped.
     assert!(!ran.stderr.contains('\u{1b}'), "{ran:?}");
 }
 
@@ -297,14 +300,14 @@ fn after_trust_its_hooks_and_rules_work_and_what_no_project_may_set_does_not() {
         "{ran:?}"
     );
     assert!(!ran.stderr.contains("is not trusted"), "{ran:?}");
-    // A list that grows is void, as a whole.
+    // If the rules that the user trusted have grown, none of them counts.
     let more = json!({"permissions": {"allow": ["WebFetch"]}}).to_string();
     fs::write(hostile.room.work().join(".claude/settings.local.json"), more).unwrap();
     fs::remove_file(hostile.room.work().join("by-rule")).unwrap();
     let ran = hostile.run(&[]);
     assert!(ran.stderr.contains("it would do more than when you trusted"), "{ran:?}");
     hostile.check_untrusted();
-    // And one that shrinks is not.
+    // If the rules have shrunk, the rest still counts.
     fs::remove_file(hostile.room.work().join(".claude/settings.local.json")).unwrap();
     hostile.run(&[]);
     assert!(hostile.run_programs().contains(&"hook-project-Stop".to_owned()));
@@ -324,7 +327,7 @@ fn trust_for_one_run_holds_for_that_run() {
     assert!(hostile.room.work().join("by-rule").exists());
     fs::remove_file(hostile.room.work().join("by-rule")).unwrap();
     assert_eq!(hostile.room.json(&["trust", "list"])["total"], 0);
-    // Whoever says yes to tools has not said it to this.
+    // `--yes` allows tool calls, but does not trust the repository.
     let ran = hostile.run(&["--permission-mode", "plan", "--yes"]);
     assert!(ran.stderr.contains("is not trusted"), "{ran:?}");
     hostile.check_untrusted();
@@ -345,7 +348,7 @@ fn an_archive_with_configuration_and_hooks_of_git_runs_nothing_either() {
     ] {
         hostile.git(&work, &["config", key, &evil]);
     }
-    // The agent's own `git status` is another matter: see the sandbox.
+    // The agent's own `git status` is not tested here. The sandbox tests cover it.
     hostile.run_programs();
     for args in [
         &["team", "list"][..],
@@ -359,7 +362,7 @@ fn an_archive_with_configuration_and_hooks_of_git_runs_nothing_either() {
     assert_eq!(hostile.run_programs(), Vec::<String>::new());
 }
 
-/// A terminal: a tmux server of the test's own, outside of which the binary knows nothing of tmux.
+/// A terminal in a private tmux server. The binary learns nothing of tmux from its environment.
 struct TerminalSession<'a> {
     hostile: &'a Hostile,
     socket: PathBuf,
@@ -466,7 +469,7 @@ fn on_a_terminal_it_is_asked_once_with_all_that_it_would_do() {
     drop(hostile.runtime);
 }
 
-/// A lead with one teammate that reads; where it lives is said by the run.
+/// A lead with one teammate that reads. The run's flags decide where the teammate runs.
 const TEAM: &str = r#"
 agents:
   team-lead:
@@ -487,7 +490,7 @@ fn teammates_in_panes_obey_the_same_trust_as_their_lead() {
     let work = terminal.room.work();
     let canary = work.parent().unwrap().join("canary");
     let command = format!("touch {}", canary.display());
-    // Only the teammate reads.
+    // Only the teammate reads a file, so the hook runs only for the teammate.
     let hooks = json!({"PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": command}]}]});
     fs::create_dir_all(work.join(".claude")).unwrap();
     fs::write(work.join(".claude/settings.json"), json!({ "hooks": hooks }).to_string()).unwrap();
@@ -575,7 +578,7 @@ fn the_answers_are_listed_and_forgotten() {
     nothing was answered yet
     ");
     room.ok(&["trust", "add", "--yes"]);
-    // A folder that is gone is forgotten by its name.
+    // The trust for a deleted folder can be removed by the folder's name.
     let work = room.work().canonicalize().unwrap().display().to_string();
     fs::remove_dir_all(room.work().join(".claude")).unwrap();
     assert_eq!(room.json(&["trust", "list"])["folders"][0]["folder"], work);

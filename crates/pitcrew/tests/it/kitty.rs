@@ -1,5 +1,6 @@
-//! The shipped script for kitty, with a real kitty that is drawn by software on a display of the test's own: it conforms,
-//! leaves the focus where it is, and a team runs and is resumed there.
+//! The shipped pane script for kitty, tested with a real kitty on a private display that is drawn
+//! in software. The script conforms to the pane protocol, keeps the focus where it is, and a team
+//! runs and resumes there.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -23,7 +24,8 @@ struct Owned(Child);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // Asked, it tidies up: a display its lock, kitty its helpers. It may have ended by itself.
+        // After SIGTERM the display removes its lock and kitty its helpers. The process may have
+        // ended already.
         let _either = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let asked = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) && asked.elapsed() < PATIENCE {
@@ -34,18 +36,18 @@ impl Drop for Owned {
     }
 }
 
-/// A room with a kitty of its own, in which the user has a window.
+/// A test environment with a private kitty, in which the user has a window.
 struct Kitty {
     room: TestEnv,
     address: String,
     /// The window of the user.
     own: String,
-    // In this order: kitty ends before its display does.
+    // Fields drop in this order: kitty must end before its display does.
     _kitty: Owned,
     _display: Owned,
 }
 
-/// A configuration that is not the usual one.
+/// An unusual user configuration of kitty.
 const SOMEBODYS: &str = "allow_remote_control socket-only
 shell /bin/false
 shell_integration disabled
@@ -55,12 +57,14 @@ tab_switch_strategy left
 env PITCREW_CHECK_1=of the user
 ";
 
-/// What the user's window runs: it tells that it is there, and ends with it.
+/// The program in the user's window: it writes the address and window id to a file, and ends with
+/// the window.
 const USER: &str =
     r#"echo "$KITTY_LISTEN_ON $KITTY_WINDOW_ID" > ready.new; mv ready.new ready; exec cat"#;
 
 impl Kitty {
-    /// A kitty with that configuration; none, said aloud, where it is not installed. In CI that is a failure.
+    /// Starts kitty with that configuration. Returns `None`, with a message, where kitty is not
+    /// installed. In CI that is a failure.
     fn new(conf: &str) -> Option<Self> {
         for (program, version) in
             [("kitty", "--version"), ("Xvfb", "-version"), ("python3", "--version")]
@@ -97,7 +101,7 @@ impl Kitty {
         Some(Self { room, address, own, _kitty: kitty, _display: display })
     }
 
-    /// kitty's own way to be asked.
+    /// Runs kitty's own remote control command, and returns its output.
     fn ask(&self, args: &[&str]) -> String {
         let output =
             kitty(&self.room).args(["@", "--to", &self.address]).args(args).output().unwrap();
@@ -105,7 +109,8 @@ impl Kitty {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// The tabs, each with the titles of its windows: `>` is the one in front, `*` a tab's window that has the focus.
+    /// The tabs, each with its windows' titles. `>` marks the tab in front, `*` the window of a tab
+    /// that has the focus.
     fn tabs(&self) -> Vec<String> {
         let screens: Value = serde_json::from_str(&self.ask(&["ls"])).unwrap();
         let list = |value: &Value| value.as_array().unwrap().clone();
@@ -131,7 +136,7 @@ impl Kitty {
             .collect()
     }
 
-    /// pitcrew, as it is called in the user's window.
+    /// A pitcrew command with the environment of the user's window.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.room.command(args);
         command.env("KITTY_LISTEN_ON", &self.address).env("KITTY_WINDOW_ID", &self.own);
@@ -149,13 +154,13 @@ impl Kitty {
         self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// What the script, called in the user's window, answers to a request.
+    /// The script's answer to a request, when it is called in the user's window.
     fn script(&self, request: &Value) -> Value {
         let own = [("KITTY_LISTEN_ON", self.address.as_str()), ("KITTY_WINDOW_ID", &self.own)];
         answer(&self.room, &own, &[], request)["ok"].clone()
     }
 
-    /// No pane and no teammate is left, nor a socket of a keeper.
+    /// Checks that no pane, no teammate and no socket of a pane process is left.
     fn check_nobody_is_left(&self, tabs: &[&str]) {
         until("the windows are closed", || (self.tabs() == tabs).then_some(()));
         until("the teammates are gone", || teammates(&self.room).is_empty().then_some(()));
@@ -169,7 +174,7 @@ impl Kitty {
     }
 }
 
-/// A display of the test's own, which chooses a number that is free and tells it.
+/// Starts a private display. It chooses a free number and prints it.
 fn display() -> (Owned, String) {
     let mut command = Command::new("Xvfb");
     command.args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"]);
@@ -186,7 +191,7 @@ fn socket(room: &TestEnv) -> String {
     room.temporary().join("kitty-{kitty_pid}").display().to_string()
 }
 
-/// kitty, with nothing of the user's that runs the test.
+/// A kitty command without any setting of the user that runs the tests.
 fn kitty(room: &TestEnv) -> Command {
     let mut command = Command::new("kitty");
     command
@@ -317,7 +322,7 @@ fn a_window_is_closed_with_its_pane_though_something_in_it_stays() {
     let Some(kitty) = Kitty::new(SOMEBODYS) else { return };
     let folder = kitty.room.temporary();
     let [end, ended] = ["end", "ended"].map(|name| folder.join(name));
-    // At the latest it ends with the room.
+    // The command ends with the test environment at the latest.
     let stays =
         "trap '' HUP; while test -d DIR && ! test -e DIR/end; do sleep 0.1; done; echo > DIR/ended";
     let stays = stays.replace("DIR", folder.to_str().unwrap());

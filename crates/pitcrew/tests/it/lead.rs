@@ -1,4 +1,4 @@
-//! Commands that only the process that leads a team can sign, given from other processes.
+//! Commands that only the process that leads a team can sign, requested by other processes.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -94,8 +94,8 @@ agents:
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
 }
 
-/// Ways to shed what tells of a tool: the session, the environment, the parents. Each runs `attack`, which writes to the file
-/// that it is given.
+/// Ways to drop the signs that a process belongs to a tool: the session, the environment, the
+/// parents. Each runs `attack`, which writes to the file named by its argument.
 pub(crate) const SHED: [&str; 4] = [
     "setsid -f env -i sh -c 'sleep 0.2; /bin/sh $W/attack OUT'",
     "setsid -f sh -c 'exec env -i setsid -f /bin/sh $W/attack OUT'",

@@ -1,5 +1,6 @@
-//! Limits of the system met by the binary: descriptors, file sizes, memory, threads, full disks. Each is an error that names
-//! its cause, and ends with 70; nothing panics and no signal kills.
+//! The binary reaches system limits: descriptors, file sizes, memory, threads, full disks. Each is
+//! an error that names its cause, with exit code 70. Nothing panics, and no signal kills the
+//! binary.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -10,14 +11,15 @@ use serde_json::Value;
 use crate::patience::until;
 use crate::test_env::{Ran, TestEnv};
 
-/// Runs the binary from a shell that first does `setting`, and checks that it succeeds, or fails as the system's fault.
+/// Runs the binary from a shell that first runs `setting`. Checks that it succeeds, or fails with a
+/// system error.
 fn check(room: &TestEnv, setting: &str, args: &str) -> Ran {
     let script = format!("{setting}; exec {} {args}", env!("CARGO_BIN_EXE_pitcrew"));
     let ran = Ran::of(room.tool("bash", &["-c", &script]).output().unwrap());
     let told = ran.stderr.contains("error: ") || ran.stdout.contains("\"success\": false");
-    // The loader of the system ends with 127 before there is anything of ours.
+    // The system's loader fails with 127 before any code of the binary runs.
     let is_ours = ran.code != 127;
-    // The doctor reports each check that it could not make, and goes on with the next.
+    // `doctor` reports each check that it could not run, and continues with the next one.
     let is_reported = args == "doctor" && ran.code == 1 && ran.stdout.contains("unchecked");
     assert!(
         !is_ours || ran.code == 0 || is_reported || (ran.code == 70 && told),
@@ -63,7 +65,7 @@ fn a_limit_is_told_with_the_command_that_shows_it() {
 #[test]
 fn a_file_that_may_not_grow_is_an_error_and_no_signal() {
     let room = TestEnv::with_crew();
-    // The outputs are pipes, which have no size.
+    // stdout and stderr are pipes, so the limit on file sizes does not apply to them.
     let ran = check(&room, "ulimit -f 0", "team create other");
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(ran.stderr.contains("File too large"), "{ran:?}");
@@ -97,7 +99,7 @@ fn settings_that_the_system_fails_to_read_are_no_malformed_request() {
     let ran = room.run(&["run", "go"]);
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(ran.stderr.contains("Input/output error"), "{ran:?}");
-    // What runs no agent only warns of them.
+    // A command that runs no agent only warns about unreadable settings.
     assert!(room.ok(&["team", "list"]).stderr.contains("Input/output error"));
     fs::remove_file(room.root().join("settings.json")).unwrap();
     fs::write(room.root().join("settings.json"), "{").unwrap();
@@ -131,7 +133,7 @@ agents:
             .stdout(fs::File::options().write(true).open("/dev/full").unwrap());
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let journal = room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson");
-        // A stream that cannot be written stops its run by itself.
+        // A run stops by itself when it cannot write its stream.
         let is_over = |child: &mut Child| child.try_wait().unwrap().is_some();
         let runs = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("sleep 600"));
         until("it works or is over", || (runs() || is_over(&mut child)).then_some(()), String::new);
@@ -187,14 +189,15 @@ fn a_command_without_a_home_or_a_working_folder_says_so() {
 #[test]
 fn too_little_memory_and_too_few_threads_are_errors() {
     let room = TestEnv::with_crew();
-    // With less than this the kernel ends the program before its first line.
+    // With less memory than the smallest of these the kernel kills the program before its own code
+    // starts.
     for kilobytes in [80_000, 120_000, 160_000, 240_000] {
         let script =
             format!("ulimit -v {kilobytes}; exec {} team list", env!("CARGO_BIN_EXE_pitcrew"));
         let output = room.tool("bash", &["-c", &script]).output().unwrap();
         assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
     }
-    // Root has no limit of processes; the tests mostly run as root.
+    // The limit on processes does not apply to root, and the tests mostly run as root.
     let script = format!(
         "chmod -R a+rwX {}; exec setpriv --reuid 54321 --clear-groups bash -c 'ulimit -u 1; exec {} team list'",
         room.root().parent().unwrap().display(),

@@ -1,5 +1,5 @@
-//! A link where a folder of ours should be: no command follows it, each says so, and what is behind it stays as it was:
-//! names, contents and times.
+//! A link in place of one of pitcrew's folders. No command follows it, each reports it, and the
+//! link's target keeps its names, contents and times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::test_env::{Ran, TestEnv};
 
 const DONE: &str = "agents:\n  default:\n    - text: Done.\n";
 
-/// The folders of ours below the root, and those of the team `crew`.
+/// pitcrew's folders below the root, and those of the team `crew`.
 const FOLDERS: [&str; 17] = [
     "pitcrew",
     "pitcrew/tmp",
@@ -31,7 +31,8 @@ const FOLDERS: [&str; 17] = [
     "tasks/crew",
 ];
 
-/// Commands that read or change the team, each of which would go through a link. Before them stands what they end with.
+/// Commands that read or change the team. Each would go through a link in place of one of the
+/// team's folders.
 const COMMANDS: [&[&str]; 9] = [
     &["team", "show", "crew"],
     &["send", "--team", "crew", "bob", "hello"],
@@ -44,7 +45,7 @@ const COMMANDS: [&[&str]; 9] = [
     &["team", "delete", "crew"],
 ];
 
-/// What is in a folder, and when each thing changed last.
+/// The paths in a folder, each with its modification time and its content.
 type Tree = BTreeMap<PathBuf, (i64, i64, Option<Vec<u8>>)>;
 
 struct Scene {
@@ -53,7 +54,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A team, and outside of the root a folder with what names of ours could be taken for.
+    /// A team, and outside the root a folder with files that look like pitcrew's.
     fn new() -> Self {
         let room = TestEnv::with_crew();
         let model = room.script(DONE);
@@ -82,7 +83,7 @@ impl Scene {
         self.room.work().join("outside")
     }
 
-    /// Puts a link to the folder outside in the place of a folder.
+    /// Replaces a folder of the root by a link to the outside folder.
     fn link(&self, folder: &str) {
         let path = self.room.root().join(folder);
         if path.exists() {

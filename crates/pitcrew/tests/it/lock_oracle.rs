@@ -1,5 +1,6 @@
-//! One inbox, written by four loops of `pitcrew send` of which some are killed, and by two programs that use the lock of
-//! npm's proper-lockfile itself: every message is there, once, in order per sender.
+//! Four loops of `pitcrew send`, some of them killed, and two programs with npm's own
+//! proper-lockfile write to one inbox. Every message arrives exactly once, in order for each
+//! sender.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,17 +16,18 @@ const FOREIGN: usize = 500;
 const OURS: usize = 250;
 const LOOPS: usize = 4;
 
-/// So many sends after each other a sender is killed.
+/// After this number of sends a loop kills one extra sender.
 const KILLED_EVERY: usize = 100;
 
-/// The folder with proper-lockfile in it; `None`, said loudly, where node or npm is not there or cannot install it.
+/// The folder with proper-lockfile. Returns `None`, with a message, where node or npm is missing or
+/// cannot install it.
 fn modules() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proper-lockfile-4.1.2");
     let modules = folder.join("node_modules");
     let quiet = |command: &mut Command| {
         command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
     };
-    // npm writes this one when all the others are there.
+    // npm writes this file last, after all packages.
     let is_there = || modules.join(".package-lock.json").is_file();
     let install = || {
         fs::create_dir_all(&folder).unwrap();
@@ -57,7 +59,8 @@ fn foreign_writer(modules: &Path, inbox: &Path, name: &str, style: &str) -> Chil
     node.spawn().unwrap()
 }
 
-/// Sends one after the other; kills an extra sender now and then, each a little later in its life.
+/// Sends messages one after the other. From time to time it starts an extra sender and kills it,
+/// each time a little later after its start.
 fn send_loop(room: &TestEnv, name: &str, nth: usize) {
     for n in 0..OURS {
         room.ok(&["send", "bob", &format!("{name} {n}"), "--from", name]);

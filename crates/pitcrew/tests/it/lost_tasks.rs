@@ -1,4 +1,4 @@
-//! Tasks that were open and cannot be read any more: no run that leaves them so is completed.
+//! Open tasks that have become unreadable. A run with such tasks never counts as completed.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! The binary as its users meet it: what they type, what they see, what is on disk afterwards.
+//! Tests of the binary as users see it: the commands they type, the output, and the files on disk
+//! afterwards.
 
 #![cfg(test)]
 

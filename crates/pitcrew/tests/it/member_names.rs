@@ -1,4 +1,5 @@
-//! The forms of a member's name: NAME@TEAM, also of a team with an `@` in its name, in every command and tool that takes one.
+//! The form NAME@TEAM of a member's name, in every command and tool that accepts one, also for a
+//! team with an `@` in its name.
 
 use rustix::process::Signal;
 
@@ -6,7 +7,7 @@ use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::TestEnv;
 
-/// A lead whose teammate says hello and leaves when it is asked to.
+/// A lead whose teammate says hello, and shuts down when it is asked to.
 fn hello(team: &str) -> String {
     format!(
         "
@@ -49,7 +50,7 @@ fn an_agent_id_names_its_team_behind_the_first_at_sign() {
 #[test]
 fn every_command_takes_a_members_name_with_its_teams_and_finds_the_team_by_it() {
     let room = TestEnv::with_crew();
-    // Another team waits here too, so no command can guess which one is meant.
+    // A second team exists here too, so no command can guess the team.
     room.ok(&["team", "create", "another"]);
     room.ok(&["task", "create", "Fix it", "--team", "crew"]);
     room.ok(&["task", "create", "Test it", "--team", "crew"]);

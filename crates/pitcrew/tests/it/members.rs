@@ -1,4 +1,4 @@
-//! `pitcrew member`.
+//! The command `pitcrew member`.
 
 use insta::assert_snapshot;
 

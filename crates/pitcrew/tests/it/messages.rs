@@ -1,4 +1,4 @@
-//! `pitcrew send`, `broadcast`, `inbox` and `message`.
+//! The commands `pitcrew send`, `broadcast`, `inbox` and `message`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -182,7 +182,8 @@ fn following_shows_what_arrives_and_ends_at_ctrl_c() {
 #[test]
 fn a_ctrl_c_that_comes_while_messages_are_shown_ends_following_after_them() {
     let room = TestEnv::with_crew();
-    // More than a pipe takes, so that the first of them is read while the last cannot be shown yet.
+    // More messages than a pipe can hold. So the first is already read while the last cannot be
+    // printed yet.
     let count = 20;
     for _ in 0..count {
         room.ok(&["send", "bob", &"x".repeat(10_000)]);
@@ -304,7 +305,7 @@ fn all_of_an_inbox_is_what_is_there_and_all_that_was_moved_to_its_archive() {
     let there = room.json_file("teams/crew/inboxes/bob.json")[0].clone();
     let archive = room.root().join("teams/crew/pitcrew/read");
     std::fs::create_dir_all(&archive).unwrap();
-    // More than a resume looks at, and every third written by another client.
+    // More archived messages than a resume reads. Another client wrote every third one.
     let lines = (1..=900).map(|nth| {
         let mut moved = there.clone();
         moved["text"] = format!("number {nth} {}", "x".repeat(400)).into();

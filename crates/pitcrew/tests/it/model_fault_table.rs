@@ -1,7 +1,8 @@
-//! Every fault of a model, in both forms of the wire, through the binary: with what a run ends, and what it says.
+//! Every fault of a model, in both wire formats, through the binary: the run's exit code and its
+//! messages.
 //!
-//! The table of `docs/model-faults.md` is made by this test: `PITCREW_WRITE_DOCS=1` writes it, without that it is compared,
-//! all but the times.
+//! This test makes the table of `docs/model-faults.md`. With `PITCREW_WRITE_DOCS=1` it writes the
+//! table, otherwise it compares everything except the times.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -16,16 +17,16 @@ use crate::models_over_http::Heard;
 use crate::service::{Raw, Reply, Service};
 use crate::test_env::TestEnv;
 
-/// Runs at once: they mostly wait.
+/// Number of runs at the same time. They mostly wait.
 const AT_ONCE: usize = 4;
 
-/// The fault for which the silence that is borne is short.
+/// The fault for which the run tolerates only a short silence.
 const SILENT: &str = "a silent stream";
 
-/// How much of the last word the table has.
+/// Maximum length of a message in the table, in characters.
 const WORDS: usize = 160;
 
-/// What the model says when nothing is wrong.
+/// The model's answer without any fault.
 const DONE: &str = "It is done.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,8 @@ impl Form {
         }
     }
 
-    /// An answer: its text or its calls, why it stopped, and whether it says what was used.
+    /// The body of an answer in this format: a text or calls, the reason why the model stopped, and
+    /// token usage if `has_usage`.
     fn answer(
         self,
         text: &str,
@@ -134,7 +136,7 @@ impl Form {
         Reply::Refuse(status, retry_after.map(|seconds| ("retry-after", seconds)), body)
     }
 
-    /// Calls of tools, all in the first answer; then all is done.
+    /// A first answer with these calls, and a final text as second answer.
     fn calling(self, heard: &Heard, calls: &[(&str, Value)]) -> Reply {
         match heard.answers {
             0 => streamed(self.answer("", calls, ["tool_use", "tool_calls"], true)),
@@ -147,10 +149,10 @@ fn streamed(body: String) -> Reply {
     Reply::Raw(Raw { status: 200, content_type: "text/event-stream", body, stays_open: false })
 }
 
-/// How a service answers that has a fault.
+/// Makes the reply of a faulty service to a request.
 type Fault = fn(Form, &Heard) -> Reply;
 
-/// The faults, by name.
+/// The faults, each with its name.
 const FAULTS: [(&str, Fault); 20] = [
     ("no fault", |form, _| form.done()),
     ("401", |form, _| form.refusal(401, "authentication_error", "invalid key", None)),
@@ -216,7 +218,7 @@ const FAULTS: [(&str, Fault); 20] = [
     ("no usage", |form, _| streamed(form.answer(DONE, &[], ["end_turn", "stop"], false))),
 ];
 
-/// What came of one run.
+/// The outcome of one run.
 #[derive(Clone, Debug)]
 struct Row {
     code: i32,
@@ -227,7 +229,7 @@ struct Row {
 fn run(form: Form, name: &str, fault: Fault) -> Row {
     let service = Service::start(move |heard, _| fault(form, heard));
     let room = TestEnv::new();
-    // Elsewhere a busy machine may be silent for longer.
+    // The other faults tolerate a long silence, because a busy machine may be slow.
     let silence = if name == SILENT { 0.7 } else { 120.0 };
     let settings = json!({"pitcrew": {"modelPatience": 2, "modelSilence": silence}});
     std::fs::write(room.root().join("settings.json"), settings.to_string()).unwrap();
@@ -255,7 +257,7 @@ fn run(form: Form, name: &str, fault: Fault) -> Row {
     let code = child.wait().unwrap().code().unwrap();
     let words = error.unwrap_or_else(|| said.trim().to_owned());
     let words = words.replace(service.url(), "http://127.0.0.1").replace('|', "/");
-    // How long exactly is up to the machine.
+    // The exact time depends on the machine, so the table has a fixed one.
     let words = match words.split_once(" sent nothing for ") {
         Some((said, _)) => format!("{said} sent nothing for 0.7 s"),
         None => words,
@@ -267,7 +269,7 @@ fn run(form: Form, name: &str, fault: Fault) -> Row {
     Row { code, words, first_word: first_word.unwrap_or_else(|| started.elapsed()) }
 }
 
-/// All rows, in the order of the faults.
+/// All rows of the table, in the order of the faults.
 fn rows() -> Vec<[Row; 2]> {
     let jobs: Vec<(usize, Form)> =
         (0..FAULTS.len()).flat_map(|nth| FORMS.map(|form| (nth, form))).collect();
@@ -315,7 +317,7 @@ fn table(rows: &[[Row; 2]]) -> String {
     table
 }
 
-/// A table without its last column.
+/// The lines of a table without its last column.
 fn without_times(table: &str) -> Vec<String> {
     let cut = |line: &str| line.rsplitn(3, '|').nth(2).unwrap_or(line).trim_end().to_owned();
     table.lines().map(cut).collect()

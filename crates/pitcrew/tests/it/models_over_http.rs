@@ -1,4 +1,4 @@
-//! `pitcrew run` with models that are reached over HTTP: a fake server streams the answers, everything else is real.
+//! `pitcrew run` with models over HTTP. A fake server streams the answers, everything else is real.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,25 +14,26 @@ use serde_json::{Value, json};
 
 use crate::test_env::{Ran, TestEnv};
 
-/// A part of an answer.
+/// A part of a model's answer: a text or a tool call.
 pub(crate) enum Say {
     Text(&'static str),
     Call(&'static str, Value),
 }
 
-/// What the model knows of a conversation, in whichever form it came.
+/// The content of a conversation, in whichever format the request has.
 pub(crate) struct Heard {
-    /// The first words of the user.
+    /// The user's first text.
     pub(crate) first: String,
-    /// All that was said by others.
+    /// All texts in the conversation that the model did not write.
     pub(crate) told: String,
-    /// How often the model answered.
+    /// The number of answers that the model gave.
     pub(crate) answers: usize,
-    /// The tools the model called, with their input, in one text.
+    /// The calls of the model with their inputs, as one text.
     pub(crate) called: String,
 }
 
-/// The model: a lead that has two teammates write a file each, and commits them.
+/// The model's answer, for a lead that makes two teammates write a file each and commits both
+/// files.
 fn answer(heard: &Heard) -> Vec<Say> {
     let Heard { first, told, answers, called } = heard;
     for (name, file) in [("ann", "ann.txt"), ("bob", "bob.txt")] {
@@ -62,7 +63,7 @@ fn answer(heard: &Heard) -> Vec<Say> {
     vec![Say::Text("Both files are written and committed.")]
 }
 
-/// The call by which a teammate agrees to shut down, once it is asked to.
+/// The call with which a teammate approves its shutdown, if it was asked to.
 pub(crate) fn approval(heard: &Heard) -> Option<Vec<Say>> {
     static REQUEST: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"shutdown-[0-9]+[^@\\&\x22]*@[a-z]+").unwrap());
@@ -90,7 +91,7 @@ fn mate(name: &str, file: &str, heard: &Heard) -> Vec<Say> {
     }
 }
 
-/// What is written in a value: its texts, those inside JSON texts too.
+/// All texts in a JSON value, including those inside texts that are JSON themselves.
 fn texts(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text}\n"),
@@ -118,7 +119,7 @@ pub(crate) fn heard(body: &Value) -> Heard {
     }
 }
 
-/// The answer as the Messages API streams it.
+/// The answer as events of the Messages API.
 pub(crate) fn as_messages(says: &[Say], nth: usize) -> Vec<String> {
     let usage = json!({"input_tokens": 1000, "output_tokens": 1});
     let message = json!({"id": format!("msg_{nth}"), "type": "message", "role": "assistant", "model": "claude-opus-5-5", "content": [], "usage": usage});
@@ -159,7 +160,7 @@ pub(crate) fn as_messages(says: &[Say], nth: usize) -> Vec<String> {
         .collect()
 }
 
-/// The answer as chat completions stream it.
+/// The answer as chunks of chat completions.
 fn as_chunks(says: &[Say], nth: usize) -> Vec<String> {
     let chunk = |delta: Value, reason: Option<&str>| json!({"id": format!("chatcmpl-{nth}"), "model": "some-model", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
     let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
@@ -187,7 +188,7 @@ fn calls(says: &[Say]) -> bool {
     says.iter().any(|say| matches!(say, Say::Call(..)))
 }
 
-/// A text in two pieces, so that nothing arrives whole.
+/// A text in two pieces, so that no text arrives in one event.
 fn halves(text: &str) -> std::array::IntoIter<String, 2> {
     let middle = text.chars().count() / 2;
     [text.chars().take(middle).collect(), text.chars().skip(middle).collect()].into_iter()
@@ -217,7 +218,7 @@ async fn serve(
         .unwrap()
 }
 
-/// Serves the model; says where, and which task does it. Its calls are counted.
+/// Serves the model. Returns the address and the task that serves it, and counts the model calls.
 pub(crate) async fn model_server(
     served: &Arc<AtomicUsize>,
 ) -> (String, tokio::task::JoinHandle<()>) {
@@ -233,7 +234,7 @@ fn git(room: &TestEnv, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the job with the model, and gives the result event.
+/// Runs the job with this model, and returns the result event.
 async fn check(model: &'static str) -> Value {
     let served = Arc::new(AtomicUsize::new(0));
     let (url, server) = model_server(&served).await;

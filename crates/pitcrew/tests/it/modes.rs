@@ -1,4 +1,5 @@
-//! Modes of what stands below the root: only its user gets at what we create, whatever the umask is.
+//! File modes below the root: only the user can access files that pitcrew creates, whatever the
+//! umask is.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -7,7 +8,8 @@ use std::process::Command;
 
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that makes tasks, hires, writes, and runs commands with long output; its teammate works in a worktree.
+/// A lead that creates tasks, spawns a teammate, writes files, and runs commands with long output.
+/// Its teammate works in a worktree.
 const BUSY: &str = "
 agents:
   team-lead:
@@ -34,17 +36,18 @@ agents:
           input: {type: shutdown_response, request_id: '${request}', approve: true}
 ";
 
-/// Runs the binary with an umask that takes nothing away.
+/// Runs the binary with the umask 000.
 fn openly(room: &TestEnv, args: &[&str]) -> Ran {
     let mut sh = vec!["-c", "umask 000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_pitcrew")];
     sh.extend(args);
     let ran = Ran::of(room.tool("/bin/sh", &sh).output().unwrap());
-    // The run leaves its task open.
+    // Code 8 is expected too, because the run leaves its task open.
     assert!(matches!(ran.code, 0 | 8), "{args:?}: {ran:?}");
     ran
 }
 
-/// Everything below a folder, without following links; the insides of worktrees are the projects'.
+/// Everything below a folder, without following links. The content of worktrees belongs to the
+/// project and is left out.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -66,7 +69,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// What others may use below the root, with its mode.
+/// The paths below the root that other users may access, with their modes.
 fn open_to_others(room: &TestEnv) -> Vec<String> {
     let paths = below(&room.root()).into_iter();
     let is_worktree = |path: &Path| path.join(".git").exists();
@@ -75,7 +78,7 @@ fn open_to_others(room: &TestEnv) -> Vec<String> {
     open.map(|path| format!("{} {:o}", path.display(), mode(&path))).collect()
 }
 
-/// A room in which a run with every kind of file of ours has ended, under an open umask.
+/// A test environment after a run, under the umask 000, that wrote every kind of file of pitcrew.
 fn after_a_run() -> TestEnv {
     let room = TestEnv::new();
     for args in [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "-m", "x"]] {
@@ -109,7 +112,7 @@ fn a_whole_run_leaves_nothing_that_others_may_use_even_with_an_open_umask() {
     openly(&room, &["team", "delete", "third"]);
     assert!(below(&room.root()).len() > 40, "{:#?}", below(&room.root()));
     assert_eq!(open_to_others(&room), Vec::<String>::new());
-    // The project's files are the user's: their mode is by the umask.
+    // Files of the project belong to the user, so their mode follows the umask.
     assert_eq!(mode(&room.work().join("made.txt")), 0o666);
 }
 
@@ -177,7 +180,7 @@ fn doctor_names_what_others_may_use_and_a_repair_closes_it_and_nothing_else() {
 fn what_another_client_created_keeps_its_mode() {
     let room = TestEnv::with_crew();
     let team = room.root().join("teams/crew");
-    // As the reference client leaves a team: nothing of ours in it.
+    // A team as the reference client leaves it, without pitcrew's folder.
     fs::remove_dir_all(team.join("pitcrew")).unwrap();
     fs::write(team.join("inboxes/bob.json"), "[]").unwrap();
     let (folders, files) = (

@@ -1,5 +1,5 @@
-//! Folders of a running team that somebody removes, moves or replaces, and notices that the system does not give: the team
-//! goes on, and hears of what is sent meanwhile and after.
+//! Somebody removes, moves or replaces folders of a running team, or the system gives no file
+//! notifications. The team continues, and receives all messages sent meanwhile and afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::run::WAITING;
 use crate::running::Running;
 use crate::test_env::TestEnv;
 
-/// Waits until bob has taken the message of that text.
+/// Waits until bob has read the message with that text.
 #[track_caller]
 fn is_heard(room: &TestEnv, text: &str) {
     let read = || {
@@ -27,7 +27,7 @@ fn is_heard(room: &TestEnv, text: &str) {
     });
 }
 
-/// Removes a folder that the run writes into meanwhile.
+/// Removes a folder, even while the run writes into it.
 fn remove(folder: &Path) {
     until(
         "it is empty for once",
@@ -36,7 +36,8 @@ fn remove(folder: &Path) {
     );
 }
 
-/// Does something to the files of a running team; messages of the time after are read, and a second run is refused.
+/// Applies `upset` to the files of a running team. Checks that later messages are read, and that a
+/// second run is refused.
 fn check(upset: impl Fn(&Path)) {
     let room = TestEnv::new();
     let run = room.start_waiting();
@@ -48,7 +49,7 @@ fn check(upset: impl Fn(&Path)) {
         is_heard(&room, &text);
     }
     let model = room.script(WAITING);
-    // The lease is taken again in the moment after its file is removed.
+    // The run takes its lease again a moment after the file is removed.
     until(
         "the run holds its lease",
         || room.json(&["team", "show", "work"]).to_string().contains("by_pitcrew").then_some(()),
@@ -87,7 +88,7 @@ fn a_run_goes_on_when_a_client_replaces_the_config_by_removing_it_first() {
         let path = root.join("teams/work/config.json");
         let text = fs::read(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        // As long as such a client was seen to take.
+        // The longest time that such a client was seen to need.
         std::thread::sleep(Duration::from_millis(600));
         fs::write(&path, text).unwrap();
     });
@@ -153,13 +154,14 @@ fn a_member_that_a_stale_config_drops_is_put_back_and_one_that_is_removed_goes()
     until("the end of bob is settled", is_settled, || {
         fs::read_to_string(&ended).unwrap_or_default()
     });
-    // A reading from before brings back who has gone.
+    // Writing an older copy of the config back brings a removed member back.
     put(&path, &with_bob);
     let is_gone = || (!fs::read_to_string(&path).ok()?.contains("bob@work")).then_some(());
     until("bob is gone", is_gone, || fs::read_to_string(&path).unwrap_or_default());
 }
 
-/// Replaces a file by a new one, as no writer of a config does, so that neither time nor file tells that it is older.
+/// Replaces a file by a new one. Writers of a config do not do this, so neither the time nor the
+/// inode shows that the content is older.
 fn put(path: &Path, bytes: &[u8]) {
     let temp = path.with_extension("theirs");
     fs::write(&temp, bytes).unwrap();
@@ -195,7 +197,7 @@ fn a_send_that_no_process_hears_says_so() {
 fn without_notices_of_the_system_a_reader_says_so_and_looks_every_second() {
     let room = TestEnv::with_crew();
     for limit in ["max_inotify_instances", "max_inotify_watches"] {
-        // The limits of a user namespace of its own bind nobody else.
+        // The limits of a separate user namespace apply to no other process.
         let script = format!(
             "echo 0 > /proc/sys/user/{limit} || exit 90; exec {} inbox bob --follow --team crew",
             env!("CARGO_BIN_EXE_pitcrew")

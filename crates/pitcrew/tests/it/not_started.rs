@@ -1,4 +1,5 @@
-//! Runs that cannot start, or whose first request is refused: nothing of them stays, and they count for no limit.
+//! Runs that cannot start, or whose first request is refused. They leave no files, and count toward
+//! no limit.
 
 use serde_json::json;
 
@@ -6,7 +7,7 @@ use crate::models_over_http::Say;
 use crate::service::{Reply, Service};
 use crate::test_env::{Ran, TestEnv};
 
-/// Nothing of a team is there: neither one that stands, nor one in the archive.
+/// Checks that neither an active nor an archived team exists.
 #[track_caller]
 fn is_traceless(room: &TestEnv) {
     for folder in ["teams", "tasks", "pitcrew/archive"] {
@@ -44,7 +45,7 @@ fn a_run_whose_first_request_is_refused_undoes_its_team() {
             json!({"type": "error", "error": {"type": "some_error", "message": "no, thank you"}});
         let service = Service::start(move |_, _| Reply::Refuse(status, None, body.clone()));
         let room = TestEnv::new();
-        // More often than teams may be made by agents in an hour.
+        // More runs than the number of teams that agents may create in an hour.
         for _ in 0..12 {
             let ran = service.run(&room, &["run", "x"]);
             assert_eq!(ran.code, 1, "{ran:?}");

@@ -1,4 +1,5 @@
-//! What stands where a lock, a lease, a folder or a journal of ours should: each command says what helps, and it helps.
+//! Unusual things in place of a lock, lease, folder or journal of pitcrew. Each command says how to
+//! repair it, and the advice works.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,12 +8,12 @@ use std::path::Path;
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv};
 
-/// As long as the longest file on a small disk; it takes no place.
+/// The size of the longest file on a small disk. The file is sparse and uses no space.
 const GIANT: u64 = 8 * 1024 * 1024 * 1024;
 
 const HINT: &str = "`pitcrew doctor --repair` puts it right";
 
-/// Puts something in the place of a file.
+/// Puts something of this kind in place of a file.
 fn put(kind: &str, path: &Path) {
     let _none = fs::remove_file(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();

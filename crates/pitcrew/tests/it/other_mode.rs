@@ -1,5 +1,5 @@
-//! A team whose teammates lived in panes goes on with another `--teammate-mode`: who lives is adopted, who is gone is started
-//! where the mode says, and no pane of ours is left.
+//! A team whose teammates ran in panes is resumed with another `--teammate-mode`. Living teammates
+//! are adopted, ended ones start where the mode says, and no pane of pitcrew is left.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::terminal::{Terminal, ended};
 use crate::tmux_runs::{crowd, patient};
 
-/// Goes on with the team `work`, outside of tmux, in that mode.
+/// Resumes the team `work` in that mode, outside tmux.
 fn resumed_in(terminal: &Terminal, mode: &str) -> Child {
     let args = ["run", "--resume", "work", "--yes", "--teammate-mode", mode];
     let mut command = terminal.command(&args);
@@ -80,7 +80,7 @@ fn a_lead_that_is_killed_while_its_teammates_leave_comes_back_in_another_mode_an
     }
 }
 
-/// A teammate at one long command, and a lead that hears who stopped it.
+/// A teammate that runs one long command, and a lead that learns who stopped it.
 const STOPPED_THERE: &str = r#"
 agents:
   team-lead:

@@ -1,11 +1,12 @@
-//! A teammate's process that outlived its lead acts by what the next run allows, and never by what the run before allowed.
+//! A teammate's process that outlives its lead obeys the permissions of the next run, and never
+//! those of the earlier run.
 
 use std::fs;
 use std::process::{Child, Stdio};
 
 use crate::terminal::{GOODBYE, Terminal, ended};
 
-/// A teammate that waits for a word, and then runs a command.
+/// A teammate that waits for a message, and then runs a command.
 fn obedient() -> String {
     format!(
         r#"
@@ -26,7 +27,8 @@ agents:
     )
 }
 
-/// Starts the team with flags, kills its lead once bob waits, and sends bob the word. Answers with bob's process.
+/// Starts the team with `flags`, kills its lead once bob waits, and sends bob the message. Returns
+/// bob's process.
 fn orphaned(flags: &[&str]) -> Option<(Terminal, u32)> {
     let terminal = Terminal::new()?;
     let model = terminal.room.script(&obedient());
@@ -57,7 +59,8 @@ fn begun(terminal: &Terminal, args: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Resumes the team with flags, until it is done. Says whether bob's command was run, and whether bob was started anew.
+/// Resumes the team with `flags` until it is done. Returns whether bob's command ran, whether bob
+/// was started anew, and the output.
 fn resumed(terminal: &Terminal, bob: u32, flags: &[&str]) -> (bool, bool, String) {
     let ran = ended(begun(terminal, &[&["run", "--resume", "work"], flags].concat()));
     assert_eq!((ran.code, ran.stdout.trim()), (0, "All is done."), "{flags:?}: {ran:?}");
@@ -94,7 +97,8 @@ fn nobody_acts_in_a_mode_of_the_run_before_not_even_on_mail_that_waits() {
     };
     let (made, anew, said) = resumed(&terminal, bob, &[]);
     assert!(!made, "bob's command was run: {said}");
-    // What it left running in that mode ends with its process.
+    // Bob's process may have left commands of that mode running. They end with the process, so bob
+    // must be started anew.
     assert!(anew, "{said}");
 }
 

@@ -1,5 +1,5 @@
-//! A program that honours no lock reads a file, a command of ours changes it and ends, and the program writes its older
-//! reading back: nothing that a command said it did is lost.
+//! A program without locks reads a file, a pitcrew command changes the file and ends, and the
+//! program writes its older copy back. No change that the command reported is lost.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +25,7 @@ fn room() -> TestEnv {
     room
 }
 
-/// Does something, and then writes the file back as it was before.
+/// Runs `act`, and then writes the file's earlier content back.
 fn undo(room: &TestEnv, file: &str, act: impl FnOnce()) {
     let path = room.root().join(file);
     let older = fs::read_to_string(&path).unwrap();
@@ -80,7 +80,7 @@ fn a_lock_that_a_killed_repair_left_keeps_the_next_from_nothing() {
     let room = room();
     room.ok(&["send", "bob", "first"]);
     undo(&room, INBOX, || drop(room.ok(&["send", "bob", "second"])));
-    // As the store makes it, and its holder died a second ago.
+    // A lock in the form that the store makes, whose holder died a second ago.
     let lock = room.root().join("teams/crew/inboxes/bob.json.lock");
     fs::create_dir(&lock).unwrap();
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o1777)).unwrap();

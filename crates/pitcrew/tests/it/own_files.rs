@@ -1,16 +1,16 @@
-//! A run whose own files are damaged, or of a later version: what cannot be read is passed over and said, and a file of a
-//! later version is refused by name.
+//! A run whose own files are damaged or of a later version. Unreadable entries are skipped and
+//! reported. A file of a later version is refused by its name.
 
 use std::fs;
 
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that goes on after a crash and ends; bob has nothing to do.
+/// A lead that continues after a crash and ends. Bob has nothing to do.
 const GOES_ON: &str = "agents: {team-lead: [{text: So}, {text: That is all.}, {text: Indeed.}, {text: Well.}], \
                        bob: [{text: Here.}, {text: Here.}]}";
 
-/// What a run of a team whose files are damaged says, and how it ends.
+/// Damages a file of a killed run, and resumes the run. Returns the output and the exit code.
 fn resumed(file: &str, damage: impl Fn(&str) -> String) -> (TestEnv, Ran) {
     let room = TestEnv::new();
     room.killed_run();
@@ -76,7 +76,8 @@ fn a_record_of_a_later_version_is_refused_by_name_and_version() {
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains(file) && said.contains("is of version 2"), "{file}: {ran:?}");
         if ran.code == 0 {
-            // No run depends on this one.
+            // The run succeeded without this record. Its team is archived, so it is restored for
+            // `doctor`.
             room.bring_back("work");
         }
         let doctor = room.run(&["doctor", "--repair"]);
@@ -107,7 +108,7 @@ fn a_lead_learns_that_a_teammate_cannot_go_on() {
     assert!(led.stderr.contains("team-lead.ndjson") && led.stderr.contains("version 2"), "{led:?}");
 }
 
-/// A line that says nothing of members, in the form of ours.
+/// A journal line that says nothing about members, in pitcrew's own form.
 fn filler(nth: usize) -> String {
     format!(
         r#"{{"at_ms":{nth},"event":"message_injected","id":"01936e4c-0000-7000-8000-{nth:012}","to":"bob"}}"#
@@ -169,7 +170,7 @@ fn a_torn_record_or_inbox_is_refused_by_name_with_the_command_that_mends_it() {
         fs::write(&path, "{\"version\":1,\"").unwrap();
         fs::write(room.work().join("on.yaml"), GOES_ON).unwrap();
         let resume = || room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]);
-        // The socket of the lead that was killed.
+        // The control socket of the killed lead.
         fs::remove_file(room.root().join("teams/work/pitcrew/door")).unwrap();
         let before = room.tree();
         let ran = resume();
@@ -190,15 +191,15 @@ fn a_record_that_no_run_depends_on_keeps_none_from_going_on() {
     assert!(ran.stderr.contains("escaped.json is not readable"), "{ran:?}");
 }
 
-/// A lead that lets the harness damage something while bob is idle, and then is done. It is in a turn meanwhile: else the run
-/// could end before that.
+/// A lead that lets the test damage a file while bob is idle, and then ends. It stays in a turn
+/// meanwhile, because otherwise the run could end first.
 const DONE_AFTER: &str = "agents: {team-lead: [\
                           {tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]}, \
                           {delay_ms: 4000, tools: [{name: TaskList}]}, \
                           {wait_for: {contains: go on now, from: message}}, {text: Done.}, {text: Done.}, {text: Done.}], \
                           bob: [{text: Here.}, {text: Here.}]}";
 
-/// A run of a team that somebody damages while it runs: how it ends, and what it says.
+/// Runs a team, and damages its files during the run. Returns the exit code and the output.
 fn damaged_while_it_runs(damage: impl Fn(&TestEnv)) -> (Option<i32>, String) {
     let room = TestEnv::new();
     let model = room.script(DONE_AFTER);

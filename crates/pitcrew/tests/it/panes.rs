@@ -1,4 +1,5 @@
-//! Panes: the conformance checks against real terminals, and what is told of programs that do not conform.
+//! Panes: the conformance checks against real terminals, and the reports on programs that do not
+//! conform.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,17 +11,17 @@ use pitcrew_runtime::panes::{NewPane, PaneError, PaneId, PaneProgram, PaneState,
 use crate::patience::until;
 use crate::test_env::{Ran, TestEnv};
 
-/// A tmux server of the test's own.
+/// A private tmux server of the test.
 struct Tmux(PathBuf);
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        // None runs any more when all went well.
+        // If all went well, the server has already ended.
         let _ = Command::new("tmux").arg("-S").arg(&self.0).arg("kill-server").output();
     }
 }
 
-/// GNU screen with its sockets in a folder of the test's own.
+/// GNU screen with its sockets in a folder of the test.
 struct Screen(PathBuf);
 
 impl Drop for Screen {
@@ -48,7 +49,8 @@ fn private_folder(room: &TestEnv, name: &str) -> PathBuf {
     folder
 }
 
-/// Checks a pane program, with `SCREENDIR` and its like set to a folder.
+/// Runs the conformance checks on a pane program, with `SCREENDIR` and similar variables set to a
+/// folder.
 fn check(room: &TestEnv, folder: &Path, program: &[&str]) -> serde_json::Value {
     let mut command = room.command(&["--json", "pane", "check"]);
     command.args(program).env("SCREENDIR", folder).env("XDG_RUNTIME_DIR", folder);
@@ -75,7 +77,7 @@ fn tmux_conforms_through_the_adapter() {
     );
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report:#}");
     assert!(report["passed"].as_u64().unwrap() >= 18);
-    // A server ends by itself, a little after its last pane.
+    // A tmux server ends by itself, a little after its last pane.
     let left =
         || Command::new("tmux").arg("-S").arg(socket).args(["list-panes", "-a"]).output().unwrap();
     until(
@@ -109,7 +111,7 @@ fn the_shipped_scripts_stand_alone_and_share_their_keeper_to_the_letter() {
     assert_eq!(screen, shared(include_str!("../../../../contrib/panes/kitty")));
 }
 
-/// A folder with the stand-in for `it2`, and what makes a command find it.
+/// A folder with a stand-in for `it2`, and a `PATH` with which commands find it.
 fn it2_stand_in(room: &TestEnv) -> (PathBuf, std::ffi::OsString) {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = private_folder(room, "it2");
@@ -245,7 +247,7 @@ async fn a_pane_program_that_dies_is_started_anew_and_lacks_are_told() {
     assert_eq!(error.to_string(), "x cannot read a pane's screen");
 }
 
-/// A program of shell that answers the hello, and then does something else.
+/// A shell program that answers the hello, and then runs `then`.
 fn after_hello(then: &str) -> String {
     let hello = r#"{"id":1,"ok":{"protocol":1,"name":"x","version":"1","capabilities":["list","telepathy"]}}"#;
     format!("read line; echo '{hello}'; {then}")

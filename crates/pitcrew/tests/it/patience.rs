@@ -1,18 +1,19 @@
-//! Waiting until something is so.
+//! Waits until a condition holds.
 //!
-//! A wait that is granted ends at once, so its bound only says how late a failure is told: it is far beyond what the
-//! slowest machine takes.
+//! A wait ends as soon as its condition holds. The time limit only decides how late a failure is
+//! reported, so it is far longer than the slowest machine needs.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up.
+/// Time limit of any wait in a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The pause between two looks, so that who looks leaves the machine to who is looked at.
+/// The pause between two checks of a condition. It leaves the processor to the observed process.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
-/// Waits until `look` finds what it looks for. When that takes too long, it is told what was waited for, and the `scene`.
+/// Waits until `look` returns something. After the time limit it fails with the description `what`
+/// and the text of `scene`.
 #[track_caller]
 pub(crate) fn until<T>(
     what: &str,
@@ -22,7 +23,7 @@ pub(crate) fn until<T>(
     until_within(PATIENCE, what, look, scene)
 }
 
-/// The same, with a bound of its own.
+/// Waits like [`until`], with a separate time limit.
 #[track_caller]
 pub(crate) fn until_within<T>(
     patience: Duration,

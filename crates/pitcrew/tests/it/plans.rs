@@ -1,8 +1,9 @@
-//! A lead in plan mode: its plan is the user's to approve, and without a terminal it is what the run says.
+//! A lead in plan mode: the user approves its plan. Without a terminal the run prints the plan.
 
 use crate::test_env::TestEnv;
 
-/// A lead that plans, and carries the plan out once it is approved; `PLAN` is its plan file.
+/// A lead that makes a plan, and carries it out once it is approved. `PLAN` is the placeholder for
+/// the path of its plan file.
 pub(crate) const PLANNER: &str = "
 agents:
   team-lead:
@@ -13,7 +14,7 @@ agents:
     - text: It is made.
 ";
 
-/// The script of the planner as the team `work` of a room.
+/// The planner's script for the team `work` of a test environment.
 pub(crate) fn planner(room: &TestEnv) -> String {
     PLANNER.replace("PLAN", &room.root().join("plans/work-team-lead.md").to_string_lossy())
 }

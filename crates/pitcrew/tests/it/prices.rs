@@ -1,10 +1,10 @@
-//! What models cost: what is known of it, and a limit that can be kept.
+//! Prices of models: reports of known prices, and a cost limit that pitcrew can enforce.
 
 use serde_json::{Value, json};
 
 use crate::test_env::TestEnv;
 
-/// A room with a key for a vendor that is not there.
+/// Runs pitcrew with a key for a vendor whose server does not exist.
 fn run_with_key(room: &TestEnv, args: &[&str]) -> crate::test_env::Ran {
     let mut command = room.command(args);
     command

@@ -1,4 +1,5 @@
-//! Small forms that recordings of other clients and the founding documents show, as a whole run of the binary has them.
+//! Small details of form in the recordings of other clients and in the founding documents, checked
+//! in a whole run of the binary.
 
 use std::fs;
 use std::process::Stdio;
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::TestEnv;
 
-/// A lead with two teammates; each tells of its environment, has a task, and leaves when it is asked to.
+/// A lead with two teammates. Each prints its environment, has a task, and shuts down when it is
+/// asked to.
 fn pair() -> String {
     let mate = |name: &str| {
         format!(
@@ -40,7 +42,7 @@ agents:
     )
 }
 
-/// The results of calls in stream-json.
+/// The results of calls in a stream-json output.
 fn results(stdout: &str) -> Vec<Value> {
     let lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter_map(|line| line.get("tool_use_result").cloned()).collect()
@@ -82,7 +84,7 @@ fn a_run_in_panes_has_the_recorded_forms_of_messages_frames_and_places() {
             let Ok(frame) = serde_json::from_str::<Value>(message["text"].as_str().unwrap()) else {
                 continue;
             };
-            // Permission frames have no time.
+            // Permission frames have no timestamp.
             let Some(made_at) = frame.get("timestamp") else { continue };
             assert_eq!(made_at, &message["timestamp"], "{message:#}");
             kinds.push(frame["type"].as_str().unwrap().to_owned());

@@ -1,5 +1,5 @@
-//! Teams that the reference client left behind, in both dialects: listed, shown, read, and written to with every foreign
-//! field kept.
+//! Teams that the reference client left, in both dialects. pitcrew lists, shows, reads and writes
+//! them, and keeps every foreign field.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,8 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 
-/// Sends into a recorded team and checks that everything that was there before is there still, to the byte.
+/// Sends a message into a recorded team, and checks that all earlier messages are unchanged, byte
+/// for byte.
 fn check_send(path: &str, dir: &str, agent: &str) {
     let room = recorded(path);
     let before = room.tree();
@@ -86,7 +87,8 @@ fn a_team_of_the_named_dialect_is_listed_shown_and_read() {
 #[test]
 fn a_team_of_the_session_dialect_is_listed_shown_and_read() {
     let room = recorded("claude-2.1.329/session-team");
-    // Whether its lead lives could be told on the machine it was recorded on; on another it cannot.
+    // Whether the session's lead is alive can only be checked on the machine of the recording, not
+    // on another one.
     let config = room.root().join("teams/session-6132882e/config.json");
     let elsewhere =
         std::fs::read_to_string(&config).unwrap().replace("vm#pid:[4026531836]", "vm#pid:[1]");

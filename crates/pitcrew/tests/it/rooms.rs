@@ -1,4 +1,5 @@
-//! The rooms of the house: which crates there are, which of them may use which, and where heavy dependencies live.
+//! The rooms of the house: which crates there are, which of them may use which, and where heavy
+//! dependencies live.
 //!
 //! A new arrow changes the table here, in a commit of its own that says why.
 
@@ -16,7 +17,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("team", &["protocol", "store"]),
     ("agent", &["model", "protocol"]),
     ("process", &["protocol"]),
-    // The gate asks which sandbox profiles hold, and both open files that a stranger may have prepared.
+    // The gate asks which sandbox profiles hold, and both open files that a stranger may have
+    // prepared.
     ("permission", &["process", "protocol"]),
     ("tools", &["agent", "permission", "process", "protocol"]),
     ("panes", &["process", "protocol"]),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that makes a task, completes it and says its last word.
+/// A lead that creates a task, completes it and says its last text.
 const SHORT: &str = "
 agents:
   team-lead:
@@ -19,7 +19,7 @@ agents:
     - text: It is done.
 ";
 
-/// A lead that never comes to an end.
+/// A lead that never ends.
 const ENDLESS: &str = "
 agents:
   team-lead:
@@ -30,7 +30,7 @@ agents:
             tools: [{name: TaskList}]
 ";
 
-/// A lead that never comes to an end, and a teammate that waits; asked to shut down, the teammate agrees.
+/// A lead that never ends, and a teammate that waits. The teammate agrees to a shutdown request.
 pub(crate) const WAITING: &str = "
 agents:
   team-lead:
@@ -92,7 +92,7 @@ fn commands_that_are_shown_are_quoted_for_the_shell() {
     assert!(limited.stderr.contains(r"pitcrew run --resume 'my team'\''s'"), "{limited:?}");
 }
 
-/// A lead that gives bob a task, writes to it, and asks it to shut down; bob writes to its lead.
+/// A lead that gives bob a task, writes to bob, and asks bob to shut down. Bob writes to the lead.
 const WITHOUT_ROOM: &str = "
 agents:
   team-lead:
@@ -130,7 +130,7 @@ fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
     let folder = room.find("teams/tight/pitcrew/transcripts");
     for (agent, to) in [("team-lead", "bob"), ("bob", "team-lead")] {
         let transcript = std::fs::read_to_string(folder.join(format!("{agent}.ndjson"))).unwrap();
-        // A frame that is not read yet counts.
+        // An unread frame counts toward the limit of the inbox.
         let told = transcript.lines().find(|line| line.contains("at most 0 are allowed"));
         assert!(
             told.is_some_and(|line| line.contains(&format!("Agent '{to}' has "))),
@@ -246,7 +246,7 @@ fn a_signal_stops_a_run_and_everyone_stays_in_the_team_for_the_next() {
     }
 }
 
-/// A lead, and a teammate that answers no request to shut down.
+/// A lead, and a teammate that never answers a shutdown request.
 const DEAF: &str = "
 agents:
   team-lead:
@@ -265,7 +265,8 @@ fn a_second_ctrl_c_does_not_wait() {
     for second in [Signal::INT, Signal::TERM] {
         let mut running = room.start(DEAF);
         running.signal(Signal::INT);
-        // The system delivers two signals that wait in an order of its own, and two of a kind as one.
+        // The kernel may reorder two pending signals, and merges two of the same kind. So the test
+        // sends the second one only after the first took effect.
         running.until("stopping; once more");
         running.signal(second);
         let (ended, log) = running.ended();
@@ -326,7 +327,7 @@ agents:
     assert!(room.work().join("ruled.txt").exists());
 }
 
-/// The tools a run offers, as its first event tells.
+/// The tools that a run offers, according to its first event.
 fn tools(room: &TestEnv, more: &[&str], switch: &str) -> Vec<String> {
     let model = room.script(SHORT);
     let mut run =
@@ -392,14 +393,14 @@ fn what_the_user_adds_for_the_lead_and_a_model_for_teammates_are_taken() {
 }
 
 impl TestEnv {
-    /// Writes a script and names the model that plays it.
+    /// Writes a script, and returns the name of the model that plays it.
     pub(crate) fn script(&self, text: &str) -> String {
         let file = self.work().join("script.yaml");
         std::fs::write(&file, text).unwrap();
         format!("script:{}", file.display())
     }
 
-    /// Starts the team `work`, and returns once its teammate waits.
+    /// Starts the team `work`, and returns once its teammate is waiting.
     pub(crate) fn start_waiting(&self) -> Running {
         self.start(WAITING)
     }
@@ -413,7 +414,7 @@ impl TestEnv {
         running
     }
 
-    /// Goes on with a team, and stops it once its lead works.
+    /// Resumes a team, and stops it once its lead works.
     fn resume_and_stop(&self, team: &str) -> (Option<i32>, String) {
         let mut running = Running::start(self, &["run", "--resume", team]);
         running.until("team-lead TaskList");
@@ -421,7 +422,7 @@ impl TestEnv {
         running.ended()
     }
 
-    /// A team `work` whose process was killed.
+    /// Starts the team `work` and kills its process.
     pub(crate) fn killed_run(&self) {
         self.start_waiting().kill();
     }

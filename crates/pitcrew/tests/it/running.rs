@@ -1,4 +1,4 @@
-//! The binary while it runs, with what it says.
+//! The binary while it runs, and its output.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::patience::PATIENCE;
 use crate::test_env::TestEnv;
 
-/// A process that runs, with what it says, which is read as it comes. It is killed when the test is over.
+/// A running process. Its output is read as it arrives. The process is killed when the test ends.
 pub(crate) struct Running {
     child: Child,
     log: Receiver<String>,
@@ -21,7 +21,7 @@ impl Running {
         Self::of(&mut room.command(args))
     }
 
-    /// What it says is its log, on stderr.
+    /// Starts a command and reads its log, from stderr.
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -33,7 +33,7 @@ impl Running {
         Self { child, log }
     }
 
-    /// What it says is its answer, on stdout.
+    /// Starts a command and reads its answer, from stdout.
     pub(crate) fn answering(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let log = lines_of(child.stdout.take().unwrap());
@@ -44,13 +44,13 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for the next line that it says.
+    /// Waits for the next line of output.
     #[track_caller]
     pub(crate) fn line(&mut self) -> String {
         self.log.recv_timeout(PATIENCE).expect("it says nothing more")
     }
 
-    /// Waits until it has said so, after what it was seen to say before.
+    /// Waits until the output contains `said`, after the part that was already seen.
     #[track_caller]
     pub(crate) fn until(&mut self, said: &str) {
         let mut before = String::new();
@@ -67,7 +67,8 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the end: the exit code, or none after a signal, and the rest of what it said.
+    /// Waits for the end of the process. Returns the exit code, or none after a signal, and the
+    /// rest of the output.
     #[track_caller]
     pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let mut rest = Vec::new();
@@ -81,7 +82,7 @@ impl Running {
         (self.child.wait().unwrap().code(), rest.join("\n"))
     }
 
-    /// Kills it; it is gone when this returns.
+    /// Kills the process, and returns once it has ended.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -90,7 +91,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended in most tests.
+        // In most tests the process has already ended.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -1,4 +1,5 @@
-//! A model's service on the loopback that answers as a test says, and remembers what it was asked.
+//! A model service on the loopback interface. It answers as the test says, and records its
+//! requests.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -14,19 +15,19 @@ use tokio::runtime::Runtime;
 use crate::models_over_http::{Heard, Say, as_messages, heard};
 use crate::test_env::{Ran, TestEnv};
 
-/// What the service does with a request.
+/// The reaction of the service to a request.
 pub(crate) enum Reply {
     /// The model answers.
     Say(Vec<Say>),
-    /// The model says so, and stops for this reason.
+    /// The model says the first text, and stops for the reason in the second.
     Stop(&'static str, &'static str),
-    /// The service refuses, with a status and a header.
+    /// The service refuses, with an HTTP status, an optional header and a body.
     Refuse(u16, Option<(&'static str, &'static str)>, Value),
-    /// The service sends just this, and then closes the connection or leaves it open.
+    /// The service sends exactly these bytes, and then closes the connection or leaves it open.
     Raw(Raw),
 }
 
-/// An answer byte by byte.
+/// An answer as raw bytes.
 pub(crate) struct Raw {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
@@ -41,7 +42,7 @@ struct Shared {
     seen: Mutex<Vec<Value>>,
 }
 
-/// A service with a model, and the requests it saw.
+/// A service with a model, and the requests that it received.
 pub(crate) struct Service {
     url: String,
     shared: Arc<Shared>,

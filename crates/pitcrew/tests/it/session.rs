@@ -1,7 +1,8 @@
-//! Teams of the session dialect: who leads them now, and writing to a session that takes its mail out of the files.
+//! Teams of the session dialect: finding the current lead, and writing to a session that removes
+//! its messages from the files.
 //!
-//! The reader here is a stand-in that does what the client was seen to do: under the inbox's lock it takes every entry out,
-//! keeps it, and deletes what is malformed.
+//! The reader here is a stand-in that does what the client was seen to do. Under the inbox's lock
+//! it removes every entry, keeps it, and deletes malformed ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ mod taken_out;
 
 const TEAM: &str = "session-6132882e";
 
-/// The recorded session with a living process as its lead.
+/// The recorded session, with a living process as its lead.
 struct Session {
     room: TestEnv,
     lead: Child,
@@ -40,7 +41,7 @@ impl Session {
         session
     }
 
-    /// Writes who leads the session, as its client does.
+    /// Writes the lead's process into the session's config, as the client does.
     fn claim(&self, process: &Value) {
         let mut config = self.room.json_file(&format!("teams/{TEAM}/config.json"));
         config["leadProcess"] = process.clone();
@@ -55,7 +56,7 @@ impl Session {
         self.room.root().join(format!("teams/{TEAM}/inboxes/{of}.json"))
     }
 
-    /// Asks a member to shut down, as the session's lead writes it.
+    /// Asks a member to shut down, in the form that the session's lead writes.
     fn ask_to_shut_down(&self, member: &str) {
         let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1795190000000@{member}"),
             "from": "team-lead", "reason": "done", "timestamp": "2026-11-20T12:00:00.000Z"});
@@ -73,7 +74,7 @@ impl Session {
         self.lead.wait().unwrap();
     }
 
-    /// Takes what is in an inbox while `work` is done, and then what is left.
+    /// Removes messages from an inbox while `work` runs, and removes the remaining ones afterwards.
     fn taking<T>(&self, of: &str, work: impl FnOnce() -> T) -> (T, Vec<Value>) {
         let (inbox, is_over) = (self.inbox(of), AtomicBool::new(false));
         thread::scope(|scope| {
@@ -96,7 +97,7 @@ impl Session {
     }
 }
 
-/// Ends the reader when the work is done, or failed.
+/// Stops the reader when `work` has finished or failed.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -111,7 +112,7 @@ impl Drop for Session {
     }
 }
 
-/// Takes everything out of an inbox, under its lock.
+/// Removes everything from an inbox, under its lock.
 fn take(inbox: &Path) -> Vec<Value> {
     let lock = inbox.with_extension("json.lock");
     if fs::create_dir(&lock).is_err() {
@@ -166,7 +167,7 @@ fn a_running_session_is_listed_with_its_lead_and_one_that_ended_as_stale() {
     assert_eq!(session.running(), json!({"state": "by_session", "pid": pid}));
     assert_eq!(session.room.json(&["team", "list"])["teams"][0]["running"]["state"], "by_session");
     let seen = session.room.transcript(&[&["team", "list"], &["team", "show"]]);
-    // How wide the columns are depends on the number of the process.
+    // The width of the columns depends on the process id.
     let columns = regex::Regex::new(" {2,}").unwrap();
     assert_snapshot!(columns.replace_all(&seen.replace(&pid.to_string(), "[pid]"), "  "), @r#"
     $ pitcrew team list
@@ -209,7 +210,7 @@ fn another_process_with_the_number_of_a_lead_is_not_the_lead() {
     );
 }
 
-/// A guest that does the session's task, and leaves when it is asked to.
+/// A guest that does the session's task, and shuts down when it is asked to.
 const GUEST: &str = r#"
 agents:
   guest:
@@ -309,7 +310,7 @@ fn an_inbox_of_a_session_is_followed_while_its_client_takes_everything_out() {
     let recorded: Vec<Value> = serde_json::from_str(&recorded.unwrap()).unwrap();
     let mut seen = Vec::new();
     for entry in &recorded {
-        // Written by the session's lead, looked at by us, and taken out by its receiver.
+        // The session's lead writes the message, pitcrew displays it, and the receiver removes it.
         append(&session.inbox("worker"), entry.clone());
         seen.push(serde_json::from_str::<Value>(&follower.line()).unwrap());
         assert_eq!(take(&session.inbox("worker")).len(), 0, "lead_sig is none of our fields");
@@ -395,7 +396,7 @@ fn a_pane_teammate_of_a_session_is_found_by_its_process() {
     assert_eq!(state(), (json!("gone"), Value::Null));
 }
 
-/// The pane teammate of the session, as its client calls it.
+/// The session's pane teammate, a process with the client's command line.
 struct PaneTeammate(Child);
 
 impl PaneTeammate {

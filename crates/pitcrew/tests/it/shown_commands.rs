@@ -1,6 +1,8 @@
-//! Every command line that README, the pages of `docs/` and the help show is run, or named here with the reason why not.
+//! Runs every command line in README, in the pages of `docs/` and in the help, except those listed
+//! here with a reason.
 //!
-//! A line that is new, or was changed, is in no list, and fails the test until somebody says where it runs.
+//! A new or changed line is in no list. The test fails until somebody adds it with the situation in
+//! which it runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,30 +18,32 @@ use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal};
 use crate::test_env::{Ran, TestEnv};
 
-/// Where a line runs, and what is expected of it.
+/// The situation in which a line runs, and the expected effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// In a repository without a team.
     Empty,
-    /// The same, where tmux is installed.
+    /// In a repository without a team, on a machine with tmux.
     Tmux,
-    /// The team `backend` was stopped; its lead is alone.
+    /// The team `backend` has been stopped. Its only member is the lead.
     Alone,
-    /// The team `backend` was stopped, and `reviewer` waits in it.
+    /// The team `backend` has been stopped, and has the member `reviewer`.
     Stopped,
-    /// The team `backend` runs, with `bob` and `reviewer`, tasks 1 to 3, and a message to bob.
+    /// The team `backend` is running, with `bob` and `reviewer`, tasks 1 to 3, and a message to
+    /// bob.
     Running,
-    /// As `Running`, and the line goes on until it is interrupted.
+    /// Like `Running`, and the line runs until it is interrupted.
     Follows,
-    /// As `Stopped`, and the line goes on until it is interrupted; the member at work is `bob`.
+    /// Like `Stopped`, with `bob` as the member that the line runs. The line runs until it is
+    /// interrupted.
     Lives,
-    /// The team `backend` runs, and a plan of `bob` waits.
+    /// The team `backend` is running, and a plan of `bob` waits for an answer.
     Planned,
-    /// A team runs whose teammate `bob` is in a pane.
+    /// A team is running, with its teammate `bob` in a pane.
     Panes,
-    /// Only the name of a command: its help is shown.
+    /// The text is only the name of a command, so the test shows its help.
     Named,
-    /// Not run, for this reason.
+    /// The line does not run, for this reason.
     Not(&'static str),
 }
 
@@ -204,7 +208,7 @@ fn shown() -> BTreeMap<String, Vec<String>> {
     lines
 }
 
-/// The lines of a page: of its blocks for a console, and in its text.
+/// Finds the command lines of a page: those in its console blocks, and those quoted in its text.
 fn of_page(text: &str, mut line_is: impl FnMut(&str)) {
     let mut block: Option<String> = None;
     for line in text.lines() {
@@ -220,13 +224,13 @@ fn of_page(text: &str, mut line_is: impl FnMut(&str)) {
     }
 }
 
-/// The commands of ours that a line of text quotes.
+/// Finds the pitcrew commands that are quoted in a line of text.
 fn in_text(line: &str, line_is: &mut impl FnMut(&str)) {
     let quoted = line.split('`').skip(1).step_by(2);
     quoted.filter(|code| code.starts_with("pitcrew ")).for_each(line_is);
 }
 
-/// The lines of a command's help, and of all commands below it.
+/// Adds the example lines in the help of a command, and of all its subcommands.
 fn of_help(room: &TestEnv, command: &[&str], add: &mut impl FnMut(&str, &str)) {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r" {3,}").unwrap());
     let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
@@ -259,7 +263,7 @@ fn every_command_that_is_shown_is_listed_here_and_no_other_is() {
     assert!(gone.is_empty(), "listed, and shown nowhere any more: {gone:#?}");
 }
 
-/// A lead that works, and teammates that wait and agree to leave.
+/// A script with a lead that works, and teammates that wait and agree to shut down.
 fn working() -> String {
     let mate = |name: &str| format!("  {name}:\n    - text: I wait.{GOODBYE}");
     let spawn = |name: &str| {
@@ -276,11 +280,11 @@ fn working() -> String {
     )
 }
 
-/// Agents that say their last word, whatever they said before.
+/// Agents that only say a last text, whatever they said before.
 const ENDING: &str =
     "agents: {default: [{repeat: {at_most: 100000, turns: [{text: It is done.}]}}]}";
 
-/// A repository with nothing in it yet, whose runs use the script.
+/// An empty repository whose runs use the script.
 fn empty() -> TestEnv {
     let room = TestEnv::new();
     let home = room.work().parent().unwrap().to_owned();
@@ -309,14 +313,14 @@ fn empty() -> TestEnv {
     room
 }
 
-/// Makes a script what every agent runs on from now on.
+/// Makes all agents use a script from now on.
 fn use_script(room: &TestEnv, script: &str) {
     let model = room.script(script);
     fs::write(room.root().join("settings.json"), serde_json::json!({"model": model}).to_string())
         .unwrap();
 }
 
-/// The team `backend` at work, and the id of a message to bob.
+/// Starts the team `backend`. Also returns the id of a message to bob.
 fn running() -> (TestEnv, Running, String) {
     let room = empty();
     use_script(&room, &working());
@@ -332,7 +336,7 @@ fn running() -> (TestEnv, Running, String) {
     (room, run, sent["receipts"][0]["id"].as_str().unwrap().to_owned())
 }
 
-/// The team `backend` after a stop, with `reviewer` in it or alone.
+/// The team `backend` after a stop, with `reviewer` or with the lead alone.
 fn stopped(is_alone: bool) -> TestEnv {
     let room = empty();
     if is_alone {
@@ -358,7 +362,7 @@ fn stopped(is_alone: bool) -> TestEnv {
     room
 }
 
-/// The line with names in the place of placeholders, and the script in the place of vendors' models.
+/// The line with real names for its placeholders, and with the script for the vendors' models.
 fn filled(room: &TestEnv, line: &str, message: &str) -> String {
     let model = format!("script:{}", room.work().join("script.yaml").display());
     let words = [
@@ -367,7 +371,7 @@ fn filled(room: &TestEnv, line: &str, message: &str) -> String {
         ("SHELL", "bash"),
         ("PROGRAM", "pitcrew pane serve tmux"),
         ("[FOLDER]", "."),
-        // On a terminal it asks.
+        // On a terminal `trust add` asks. The test has no terminal.
         ("trust add", "trust add --yes"),
         ("message ID", &format!("message {message}")),
     ];
@@ -376,13 +380,13 @@ fn filled(room: &TestEnv, line: &str, message: &str) -> String {
     vendors.replace_all(&line, format!("$1 {model}")).into_owned()
 }
 
-/// A shell in the room, about to run the line.
+/// A shell in the test environment that will run the line.
 fn shell(room: &TestEnv, line: &str) -> Command {
     let mut command = room.tool("sh", &["-c", line]);
     let home = room.work().parent().unwrap().to_owned();
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", home.join("bin").display())).stdin(Stdio::null());
-    // A tmux server of a test's own, if one is started.
+    // If a tmux server is started, it is private to the test.
     command.env("TMUX_TMPDIR", room.temporary());
     command
 }
@@ -401,7 +405,7 @@ fn check(room: &TestEnv, line: &str, message: &str) {
     assert_eq!(ran.code, 0, "{line}: {ran:?}");
 }
 
-/// The lines that run on a stage.
+/// The lines that run in a situation.
 fn on(stage: Stage) -> impl Iterator<Item = &'static str> {
     SHOWN.iter().filter(move |(_, of)| *of == stage).map(|(line, _)| *line)
 }
@@ -411,12 +415,13 @@ fn what_is_shown_runs_without_a_team() {
     for line in on(Empty) {
         let room = empty();
         if let Some((before, after)) = line.split_once("trust remove") {
-            // Only an answer that was given can be taken back.
+            // `trust remove` needs an earlier `trust add`.
             check(&room, &format!("{before}trust add{after}"), "");
         }
         check(&room, line, "");
     }
-    // An option whose value is not shown would take the next word.
+    // Some lines end with an option without its value. That option would take `--help` as its
+    // value, so options are cut.
     let named = on(Named).map(|line| line.split(" --").next().unwrap());
     named.for_each(|line| check(&empty(), &format!("{line} --help"), ""));
 }
@@ -427,7 +432,7 @@ fn what_is_shown_runs_with_tmux() {
         for line in on(Tmux) {
             let room = empty();
             check(&room, line, "");
-            // It may have ended by itself, or never begun.
+            // The tmux server may have ended by itself, or was never started.
             let _either = shell(&room, "tmux kill-server 2>&1").output();
         }
     }
@@ -447,7 +452,7 @@ fn what_is_shown_runs_while_a_team_is_at_work() {
     }
 }
 
-/// The team `backend` whose `bob` has handed in a plan.
+/// The team `backend` whose `bob` has submitted a plan.
 fn planned() -> (TestEnv, Running) {
     let room = empty();
     let spawn = "{name: Task, input: {name: bob, subagent_type: general-purpose, description: w, prompt: Plan it., mode: plan}}";
@@ -517,7 +522,7 @@ fn what_is_shown_of_panes_runs_in_tmux() {
     let run = terminal.start(&script, &[]);
     terminal.until("bob is idle", || terminal.was("bob", "idle").then_some(()));
     let mut lines: Vec<&str> = on(Panes).collect();
-    // Hidden first, so that there is something to show.
+    // Sorted, `hide` comes before `show`, so there is a hidden pane to show.
     lines.sort_unstable();
     for line in lines {
         let args: Vec<&str> = line.split(' ').skip(1).collect();

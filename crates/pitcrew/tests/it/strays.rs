@@ -1,5 +1,6 @@
-//! Processes that a command of an agent moves out of sight: another session, no environment, no parent. They end with the
-//! run, which says so; the server of panes and whatever a hook of the user leaves running stay.
+//! Processes that an agent's command detaches: another session, an empty environment, no parent.
+//! They end with the run, which reports them. The tmux server of the panes, and processes left by a
+//! user's hook, keep running.
 
 use std::fs;
 
@@ -14,7 +15,8 @@ use crate::running::Running;
 use crate::terminal::Terminal;
 use crate::test_env::{Ran, TestEnv};
 
-/// Ways out of sight; `N` is the number of seconds slept, by which a test knows its own.
+/// Ways to detach a process. `N` is the number of seconds that it sleeps, by which a test
+/// recognizes its own processes.
 const WAYS: [&str; 4] = [
     "env -i setsid sleep N >/dev/null 2>&1 &",
     "(setsid env -i sh -c 'sleep N & exec sleep N' >/dev/null 2>&1 &)",
@@ -22,7 +24,7 @@ const WAYS: [&str; 4] = [
     "env -i setsid sh -c 'trap \"\" TERM; sleep N; sleep N' >/dev/null 2>&1 &",
 ];
 
-/// A number of seconds that no other test sleeps.
+/// A number of seconds that no other test uses.
 fn seconds(nth: usize) -> String {
     format!("9{}{nth}", std::process::id())
 }
@@ -39,7 +41,7 @@ fn end(sleepers: Vec<u32>) {
     }
 }
 
-/// The command of that way, which is answered when all it starts has begun.
+/// The command for a way to detach. It returns once all its processes have started.
 fn begun(way: &str, seconds: &str) -> String {
     format!(
         "{}\nuntil pgrep -x sleep -a | grep -q 'sleep {seconds}'; do :; done",
@@ -47,7 +49,7 @@ fn begun(way: &str, seconds: &str) -> String {
     )
 }
 
-/// A script whose agent runs the command.
+/// A script whose agent runs `command`.
 fn script(agent: &str, command: &str) -> String {
     let command = serde_json::to_string(command).unwrap();
     format!(
@@ -149,7 +151,7 @@ fn what_ran_before_pitcrew_in_its_process_is_left_alone() {
 fn what_ended_out_of_sight_is_let_go_while_the_run_goes_on() {
     let room = TestEnv::new();
     let way = "(setsid env -i sh -c 'exit 0' >/dev/null 2>&1 &) ; (setsid env -i sh -c 'exit 0' >/dev/null 2>&1 &); sleep 0.3";
-    // The second command ends after what the first one started has.
+    // The second command starts after the processes of the first have ended.
     let count = "true; grep -l '^PPid:.'$PPID /proc/[0-9]*/status | xargs grep -l 'State:.Z' > zombies; true";
     let [way, count] = [way, count].map(|command| serde_json::to_string(command).unwrap());
     let model = room.script(&format!(
@@ -161,7 +163,7 @@ fn what_ended_out_of_sight_is_let_go_while_the_run_goes_on() {
     assert!(!ran.stderr.contains("out of sight"), "{ran:?}");
 }
 
-/// The processes that the team's record of escaped ones names.
+/// The processes in the team's record of escaped processes.
 fn recorded(room: &TestEnv, team: &str) -> Vec<u32> {
     let file = room.root().join("teams").join(team).join("pitcrew/escaped.json");
     let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
@@ -171,7 +173,7 @@ fn recorded(room: &TestEnv, team: &str) -> Vec<u32> {
     processes.map(|pid| pid.as_u64().unwrap().try_into().unwrap()).collect()
 }
 
-/// What the doctor says of escaped processes of the team; nothing of it is repaired.
+/// The reports of `doctor` on escaped processes of the team. `doctor` repairs none of them.
 fn reported(room: &TestEnv, flags: &[&str]) -> Vec<String> {
     let report = room.json(&[&["doctor"], flags].concat());
     let findings = report["findings"]
@@ -186,7 +188,8 @@ fn reported(room: &TestEnv, flags: &[&str]) -> Vec<String> {
     findings.map(detail).collect()
 }
 
-/// A script whose agent runs the command, and then another that goes on until there is a file `enough`.
+/// A script whose agent runs `command`, and then a second command that runs until the file `enough`
+/// exists.
 fn script_that_stays(agent: &str, command: &str) -> String {
     let started = serde_json::to_string(command).unwrap();
     format!(

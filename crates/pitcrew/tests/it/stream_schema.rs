@@ -1,4 +1,5 @@
-//! Every recorded line of a stream, and every line that we write, fits `docs/stream.schema.json`.
+//! Every recorded line of a stream, and every line that pitcrew writes, is valid under
+//! `docs/stream.schema.json`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ fn schema() -> Validator {
     jsonschema::validator_for(&serde_json::from_str(&text).unwrap()).unwrap()
 }
 
-/// Checks every line, and gives what kinds of lines there were.
+/// Checks every line, and returns the kinds of lines that it found.
 fn check(schema: &Validator, text: &str) -> BTreeSet<String> {
     let kind_of = |line: &str| {
         let value: Value = serde_json::from_str(line).unwrap();
@@ -52,8 +53,8 @@ fn every_recorded_line_of_a_stream_fits_the_schema() {
     assert!(lines > 50, "{lines}");
 }
 
-/// A team with everything in it that makes lines: thoughts, tasks, mail, a plan, a subagent, a refused call, a teammate that
-/// fails, and goodbyes.
+/// A team that produces every kind of line: thoughts, tasks, messages, a plan, a subagent, a
+/// refused call, a failing teammate, and shutdowns.
 fn eventful() -> String {
     let spawn = |name: &str, more: &str| {
         format!(

@@ -1,4 +1,5 @@
-//! What is left of a team whose process was killed: found, stopped, deleted, taken over. All processes are real.
+//! The remains of a team whose process was killed: commands find, stop, delete and take them over.
+//! All processes are real.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -25,7 +26,7 @@ agents:
     - text: It ended.
 ";
 
-/// Bob in the place of the lead: his first answer is the one he gave as bob.
+/// Bob takes the place of the lead. Its script's first answer is the one it already gave as bob.
 const TAKEN_OVER: &str = "
 agents:
   team-lead:
@@ -33,18 +34,19 @@ agents:
     - text: I lead now.
 ";
 
-/// A process of a test, which is killed with it and reaped as soon as it ends.
+/// A process of a test. It is reaped as soon as it ends, and killed when the test ends.
 struct Process {
     identity: ProcessIdentity,
 }
 
 impl Process {
-    /// A shell in a group of its own, once it says that it is ready by making the file `$1`.
+    /// Starts a shell in its own process group, and waits until it creates the file `$1` to say
+    /// that it is ready.
     fn shell(room: &TestEnv, script: &str) -> Self {
         Self::tagged_shell(room, script, &room.tag_of_bob())
     }
 
-    /// The same, with that tag of a member.
+    /// Starts a shell as [`Process::shell`] does, with the tag of a member in its environment.
     fn tagged_shell(room: &TestEnv, script: &str, tag: &str) -> Self {
         let ready = room.temporary().join("ready");
         let mut command = Command::new("sh");
@@ -76,19 +78,19 @@ impl TestEnv {
             .unwrap()
     }
 
-    /// What the processes that run bob of the team `work` carry.
+    /// The tag in the environment of the processes that run bob of the team `work`.
     fn tag_of_bob(&self) -> String {
         RecordedPanes::below(&self.root())
             .tag(&self.team("work"), Some(&AgentName::foreign("bob")))
             .to_string()
     }
 
-    /// Records a process, and perhaps a pane, as started for bob by a lead that is dead.
+    /// Records a process, and an optional pane, as started for bob by a dead lead.
     fn started_for_bob(&self, process: ProcessIdentity, pane: Option<PanePlace>) {
         self.started_for_bob_by("pitcrew", process, pane);
     }
 
-    /// The same, with the program that was started.
+    /// Records a process as [`Self::started_for_bob`] does, with the name of the started program.
     fn started_for_bob_by(&self, program: &str, process: ProcessIdentity, pane: Option<PanePlace>) {
         let owner = ProcessIdentity { pid: 1, start_ticks: u64::MAX };
         let started = Started {
@@ -103,7 +105,7 @@ impl TestEnv {
         block_on(self.team("work").note_started(&AgentName::foreign("bob"), started)).unwrap();
     }
 
-    /// Kills a run while a command of its lead runs; says which process that command is.
+    /// Kills a run while a command of its lead runs, and returns the process of that command.
     fn killed_while_busy(&self) -> Process {
         let model = self.script(BUSY);
         let mut command =
@@ -214,7 +216,7 @@ fn what_a_dead_client_left_running_is_named_by_doctor_and_ended_by_a_repair_and_
     {
         let room = TestEnv::new();
         room.killed_run();
-        // What another client starts has its tag and a session of its own.
+        // A process that another client starts has the client's tag and its own session.
         let left = Process::shell(&room, "touch $1; exec sleep 1000");
         room.started_for_bob_by("claude", ProcessIdentity { pid: 1, start_ticks: u64::MAX }, None);
         let told = room.run(&["doctor"]);
@@ -301,7 +303,7 @@ fn force_kills_a_run_that_hangs_and_a_teammate_that_heeds_nothing() {
     let running = room.start_waiting();
     let stubborn =
         Process::shell(&room, "trap '' TERM INT; touch $1; while :; do sleep 0.01; done");
-    // Before the run hangs, which may be while it holds the lock of the journal.
+    // This comes before the signal, because the stopped run may hold the journal's lock.
     room.started_for_bob(stubborn.identity, None);
     running.signal(rustix::process::Signal::STOP);
     let pid = running.id();
@@ -403,7 +405,8 @@ fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
     assert_eq!(room.json(&["team", "lead", "work"])["lead"]["alive"], false);
     assert!(room.ok(&["team", "lead"]).stdout.starts_with("nobody leads team work; process "));
     let ran = room.ok(&taking_over);
-    // Of how many turns it makes more than one answer is said, as its mail may come with its news or after.
+    // The number of the lead's turns is not fixed, because its messages may arrive with its news or
+    // later. So only one answer is checked.
     assert!(ran.stderr.contains("team-lead says: I lead now."), "{ran:?}");
     assert_eq!(
         room.json(&["team", "show", "work"])["team"]["members"].as_array().unwrap().len(),
@@ -416,7 +419,7 @@ fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
     );
 }
 
-/// A tmux server of the test's own.
+/// A private tmux server of the test.
 struct Server {
     socket: PathBuf,
     room: TestEnv,

@@ -1,4 +1,4 @@
-//! `pitcrew task`.
+//! The command `pitcrew task`.
 
 use insta::assert_snapshot;
 

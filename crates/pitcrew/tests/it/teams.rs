@@ -1,4 +1,4 @@
-//! `pitcrew team` and how a command finds its team.
+//! The command `pitcrew team`, and how a command finds its team.
 
 use insta::assert_snapshot;
 

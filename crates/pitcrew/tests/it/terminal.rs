@@ -1,6 +1,7 @@
-//! A real tmux server of a test's own, and what runs in it: its panes, the processes of teammates, the team's files.
+//! A real tmux server private to a test, with its panes, the processes of teammates, and the team's
+//! files.
 //!
-//! Its sockets are in the test's folder, and it ends with the test.
+//! The server's sockets are in the test's folder, and it ends with the test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use crate::patience;
 use crate::test_env::{Ran, TestEnv, journal_in};
 
-/// A room with a tmux server of its own, in which the user has a pane.
+/// A test environment with a private tmux server, in which the user has a pane.
 pub(crate) struct Terminal {
     pub(crate) room: TestEnv,
     /// The pane of the user.
@@ -21,13 +22,14 @@ pub(crate) struct Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended already.
         let _either = self.tmux_command(&["kill-server"]).output();
     }
 }
 
 impl Terminal {
-    /// A server that reads `rc`; none, said aloud, where tmux is not installed.
+    /// Starts a server that reads the configuration `rc`. Returns `None`, with a message, where
+    /// tmux is not installed.
     pub(crate) fn with_rc(rc: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             eprintln!("skipped: tmux is not installed");
@@ -60,7 +62,7 @@ impl Terminal {
 
     pub(crate) fn tmux_command(&self, args: &[&str]) -> Command {
         let mut command = self.room.tool("tmux", &["-u"]);
-        // What is started in a pane is told by its lead where the root is.
+        // The lead passes the root to the programs that it starts in panes.
         command
             .args(args)
             .env("TMUX_TMPDIR", self.room.temporary())
@@ -75,31 +77,31 @@ impl Terminal {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// All panes of the server: `id tag`.
+    /// All panes of the server, each as `id tag`.
     pub(crate) fn panes(&self) -> Vec<String> {
         let panes = self.tmux(&["list-panes", "-a", "-F", "#{pane_id} #{@pitcrew}"]);
         panes.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// pitcrew, as it is called outside of tmux.
+    /// A pitcrew command that runs outside tmux.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.room.command(args);
         command.env("TMUX_TMPDIR", self.room.temporary());
         command
     }
 
-    /// Starts the team `work` on a script, its teammates in panes.
+    /// Starts the team `work` on a script, with its teammates in panes.
     pub(crate) fn start(&self, script: &str, more: &[&str]) -> Child {
         self.start_in("tmux", script, more)
     }
 
-    /// Starts the team `work` on a script, its teammates where `mode` says.
+    /// Starts the team `work` on a script, with its teammates where `mode` says.
     pub(crate) fn start_in(&self, mode: &str, script: &str, more: &[&str]) -> Child {
         let mut command = self.run_in(mode, script, more);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// What starts the team `work` on a script, its teammates where `mode` says.
+    /// The command that starts the team `work` on a script, with its teammates where `mode` says.
     pub(crate) fn run_in(&self, mode: &str, script: &str, more: &[&str]) -> Command {
         let model = self.room.script(script);
         let args =
@@ -130,7 +132,7 @@ impl Terminal {
         journal_in(&self.team().join("pitcrew/journal.ndjson"))
     }
 
-    /// What is recorded as started and not stopped.
+    /// The record of started and not yet stopped processes.
     pub(crate) fn started(&self) -> Value {
         let text = fs::read_to_string(self.team().join("pitcrew/started.json"))
             .unwrap_or_else(|_| "{}".to_owned());
@@ -147,7 +149,8 @@ impl Terminal {
         patience::until(what, look, || format!("{:?} {:?}", self.panes(), self.journal().last()))
     }
 
-    /// The panes, the processes, the records and the config have nobody any more but the lead, and the user's own pane.
+    /// Checks that only the user's pane, the lead in the config and no teammate's process or record
+    /// are left.
     #[track_caller]
     pub(crate) fn check_nobody_is_left(&self) {
         assert_eq!(self.panes(), std::slice::from_ref(&self.theirs), "panes");
@@ -164,15 +167,15 @@ impl Terminal {
         }
     }
 
-    /// Whether a member was in a state, by the journal.
+    /// Whether a member was ever in a state, according to the journal.
     pub(crate) fn was(&self, member: &str, state: &str) -> bool {
         let is_it = |entry: &Value| entry["event"] == "member_changed" && entry["member"] == member;
         self.journal().iter().any(|entry| is_it(entry) && entry["state"] == state)
     }
 }
 
-/// The processes of teammates in a room, by `/proc`: neither the tmux that is told to start one, nor what one is just
-/// about to start.
+/// The processes of teammates in a test environment, from `/proc`. Neither a tmux that starts a
+/// teammate nor a process that is about to become one counts.
 pub(crate) fn teammates(room: &TestEnv) -> Vec<u32> {
     let root = room.root().display().to_string();
     let is_ours = |pid: &u32| {
@@ -208,7 +211,7 @@ pub(crate) fn ended(child: Child) -> Ran {
     Ran::of(child.wait_with_output().unwrap())
 }
 
-/// Waits for a shutdown request and agrees.
+/// Script steps that wait for a shutdown request and agree.
 pub(crate) const GOODBYE: &str = r#"
     - wait_for: {contains: shutdown_request}
     - capture:

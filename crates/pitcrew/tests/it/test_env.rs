@@ -1,5 +1,5 @@
-//! A root of its own for each test, and the binary run in it: what it printed, as a transcript with everything that
-//! changes from run to run replaced by a name.
+//! A separate root for each test, and the binary that runs in it. The output is a transcript in
+//! which everything that changes from run to run has a placeholder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::patience::until;
 
-/// A root, and a folder to stand in.
+/// A root, and a working folder.
 pub(crate) struct TestEnv {
     dir: tempfile::TempDir,
 }
 
-/// How one run of the binary ended.
+/// The exit code and the output of one run of the binary.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -25,7 +25,8 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// With `PITCREW_KEEP` in the environment the room of a test that fails stays, to be looked at.
+/// With `PITCREW_KEEP` in the environment the folder of a failed test is kept, so that it can be
+/// examined.
 impl Drop for TestEnv {
     fn drop(&mut self) {
         if std::thread::panicking() && std::env::var_os("PITCREW_KEEP").is_some() {
@@ -36,11 +37,13 @@ impl Drop for TestEnv {
 }
 
 impl TestEnv {
-    /// An empty root.
+    /// A test environment with an empty root.
     pub(crate) fn new() -> Self {
-        // What a test writes in the place of ours has the mode of ours then, and `doctor` has nothing to say of it.
+        // A file that a test writes in place of one of pitcrew's gets the same mode, so `doctor`
+        // does not report it.
         rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
-        // Whatever `TMPDIR` is: sockets have short paths, and what a screen or a table shows of a path is cut.
+        // The folder is below `/tmp`, whatever `TMPDIR` is. Socket paths must be short, and screens
+        // and tables cut long paths.
         let room = Self { dir: tempfile::tempdir_in("/tmp").unwrap() };
         fs::create_dir(room.root()).unwrap();
         fs::create_dir(room.work()).unwrap();
@@ -68,18 +71,18 @@ impl TestEnv {
         room
     }
 
-    /// Makes the time between two broadcasts longer than any test takes, on a slow machine too.
+    /// Allows only one broadcast an hour. No test takes that long, even on a slow machine.
     pub(crate) fn one_broadcast_an_hour(&self) {
         let limits = r#"{"pitcrew": {"limits": {"broadcastRate": {"count": 1, "seconds": 3600}}}}"#;
         fs::write(self.root().join("settings.json"), limits).unwrap();
     }
 
-    /// The folder teams live below.
+    /// The folder below which teams are stored.
     pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().join("root")
     }
 
-    /// The folder the binary stands in.
+    /// The working folder of the binary.
     pub(crate) fn work(&self) -> PathBuf {
         self.dir.path().join("work")
     }
@@ -89,12 +92,13 @@ impl TestEnv {
         self.dir.path().join("tmp")
     }
 
-    /// The binary, about to run here and nowhere else.
+    /// A command that runs the binary in this test environment only.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.tool(env!("CARGO_BIN_EXE_pitcrew"), args)
     }
 
-    /// A program, about to run here, with nothing of the environment of who runs the tests but where programs are.
+    /// A command that runs a program in this test environment. From the tester's environment it
+    /// gets only the paths of programs.
     pub(crate) fn tool(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.work()).env_clear();
@@ -133,7 +137,7 @@ impl TestEnv {
         serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {ran:?}"))
     }
 
-    /// What somebody at a terminal would see of several runs.
+    /// The commands and output of several runs, as a user at a terminal sees them.
     pub(crate) fn transcript(&self, runs: &[&[&str]]) -> String {
         let mut seen = String::new();
         for args in runs {
@@ -147,7 +151,7 @@ impl TestEnv {
         self.redacted(&seen)
     }
 
-    /// The text with everything that changes from run to run replaced by a name.
+    /// Replaces everything in the text that changes from run to run by a placeholder.
     pub(crate) fn redacted(&self, text: &str) -> String {
         static CHANGING: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
             [
@@ -162,7 +166,7 @@ impl TestEnv {
                 (Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").unwrap(), "[time]"),
                 (Regex::new(r"\b\d{4}-\d\d-\d\d\b").unwrap(), "[date]"),
                 (Regex::new(r"\b1[789]\d{11}\b").unwrap(), "[ms]"),
-                // What holds of the sandbox is another on each machine.
+                // The sandbox profiles that hold differ between machines.
                 (Regex::new(r"(?m)^sandbox \w+: .*\n").unwrap(), ""),
                 (Regex::new(r"try again in \d+(\.\d+)? s").unwrap(), "try again in [n] s"),
             ]
@@ -174,12 +178,14 @@ impl TestEnv {
             .fold(text, |text, (regex, name)| regex.replace_all(&text, *name).into_owned())
     }
 
-    /// A JSON file below the root, of a team that is completed in its archive.
+    /// Reads a JSON file below the root. If its team is completed, the file comes from the team's
+    /// archive.
     pub(crate) fn json_file(&self, path: &str) -> Value {
         serde_json::from_str(&fs::read_to_string(self.find(path)).unwrap()).unwrap()
     }
 
-    /// Puts a team that is completed back to its place, as a run that is resumed does first.
+    /// Moves a completed team from the archive back to its place, as the resume of a run does
+    /// first.
     pub(crate) fn bring_back(&self, team: &str) {
         let archive = self.find(&format!("teams/{team}/config.json"));
         let archive = archive.parent().and_then(Path::parent).unwrap();
@@ -189,8 +195,8 @@ impl TestEnv {
         fs::remove_dir(archive).unwrap();
     }
 
-    /// Where a file or folder of a team is, `teams/crew/config.json` say: in its place, or in the newest archive of a team that
-    /// is not there any more.
+    /// The path of a team's file or folder, for example `teams/crew/config.json`. If the team is no
+    /// longer active, the path in its newest archive.
     pub(crate) fn find(&self, path: &str) -> PathBuf {
         let Some((place, of_team)) = path.split_once('/') else { return self.root().join(path) };
         let (team, below) = of_team.split_once('/').unwrap_or((of_team, ""));
@@ -204,7 +210,7 @@ impl TestEnv {
             name.strip_prefix(team)
                 .is_some_and(|rest| rest.len() == "-20261120T134500Z-12345678".len())
         };
-        // Two of one second are told apart by when they were made.
+        // Two archives of the same second are ordered by the creation time of their folders.
         let made = |entry: fs::DirEntry| {
             Some((entry.metadata().ok()?.created().ok()?, entry.file_name().into_string().ok()?))
         };
@@ -215,7 +221,8 @@ impl TestEnv {
         })
     }
 
-    /// Every file and folder below the root with its content, but for the counters of calls, which count refused calls too.
+    /// Every file and folder below the root with its content. The counters of calls are left out,
+    /// because they count refused calls too.
     pub(crate) fn tree(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut tree = tree(&self.root());
         tree.retain(|path, _| !path.starts_with("pitcrew"));
@@ -233,7 +240,7 @@ impl Ran {
     }
 }
 
-/// Every file and folder below `folder`, by path from there; a folder has no content.
+/// Every file and folder below `folder`, by relative path. A folder has no content.
 pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -252,7 +259,7 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
-/// Copies a folder with all in it.
+/// Copies a folder with everything in it.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for (below, content) in tree(from) {
@@ -266,8 +273,8 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Adds a message to an inbox as another client does: in place, and under the lock, so that nothing that is written meanwhile
-/// is lost, and whoever reads half of it reads again.
+/// Adds a message to an inbox as another client does: in place, under the lock. So no concurrent
+/// write is lost, and a reader that sees half of the file reads again.
 pub(crate) fn append(inbox: &Path, message: Value) {
     let lock = inbox.with_extension("json.lock");
     until("the inbox is free", || fs::create_dir(&lock).ok(), || lock.display().to_string());
@@ -280,7 +287,8 @@ pub(crate) fn append(inbox: &Path, message: Value) {
     fs::remove_dir(lock).unwrap();
 }
 
-/// The entries of a journal, but for one that is being written just now, or that a crash cut off.
+/// The entries of a journal, without a last line that is incomplete because of a crash or a write
+/// in progress.
 pub(crate) fn journal_in(path: &Path) -> Vec<Value> {
     let bytes = fs::read(path).unwrap_or_default();
     bytes

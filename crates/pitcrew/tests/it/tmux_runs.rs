@@ -1,6 +1,7 @@
-//! Runs whose teammates live in the panes of a real tmux server: after each, the panes, the processes and the config agree.
+//! Runs whose teammates are in the panes of a real tmux server. After each run the panes, the
+//! processes and the config agree.
 //!
-//! What becomes of crashes at any moment is `crashes`'.
+//! The module `crashes` tests crashes at any moment.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +15,7 @@ use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended, kill};
 use crate::test_env::{Ran, journal_in};
 
-/// A lead and so many teammates, each of which makes a file and says so.
+/// A lead and `count` teammates. Each teammate makes a file and reports it.
 pub(crate) fn crowd(count: usize) -> String {
     let names: Vec<String> = (1..=count).map(|n| format!("mate{n}")).collect();
     let each = |line: &dyn Fn(&String) -> String| names.iter().map(line).collect::<String>();
@@ -53,7 +54,7 @@ fn eight_teammates_work_in_panes_and_leave_nothing_behind() {
     terminal.check_nobody_is_left();
 }
 
-/// A teammate that begins its task and is at it for very long.
+/// A teammate that starts its task and works on it for very long.
 const BUSY: &str = r#"
 agents:
   team-lead:
@@ -89,7 +90,7 @@ fn a_teammate_that_is_killed_is_noticed_and_nothing_of_it_is_left() {
     );
 }
 
-/// A teammate whose one command waits for a file.
+/// A teammate whose only command waits for a file.
 pub(crate) fn patient() -> String {
     format!(
         r#"
@@ -107,7 +108,7 @@ agents:
     )
 }
 
-/// Starts the patient team, and kills its lead once its teammate waits.
+/// Starts the team of `patient`, and kills its lead once its teammate waits.
 fn without_its_lead() -> Option<(Terminal, u32)> {
     without_its_lead_in("tmux")
 }
@@ -123,7 +124,7 @@ fn without_its_lead_in(mode: &str) -> Option<(Terminal, u32)> {
     Some((terminal, bob[0]))
 }
 
-/// The processes that bob was said to have, in order.
+/// The ids of bob's processes in the journal, in order.
 fn lives_of_bob(terminal: &Terminal) -> Vec<u64> {
     let entries = terminal.journal();
     let started =
@@ -161,7 +162,8 @@ fn a_teammate_that_died_with_its_lead_is_started_again_and_goes_on() {
     terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
     check_goes_on(&terminal);
     assert_eq!(lives_of_bob(&terminal).len(), 2, "bob was not started again");
-    // The journal may tell it twice: its first process can have died between the journal's line and the inbox's mark.
+    // The journal may report a delivery twice, because bob's first process can die after the
+    // journal line and before marking the message as read. The transcript must have it once.
     let steps = journal_in(&terminal.team().join("pitcrew/transcripts/bob.ndjson"));
     let mut ids: Vec<&str> = steps
         .iter()
@@ -222,7 +224,7 @@ fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
     assert_eq!(ours(&["member", "show", "bob"]).code, 0);
     assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], Value::Null);
     assert_eq!(ours(&["member", "hide", "team-lead"]).code, 4);
-    // The second signal does not wait for bob, who is busy.
+    // After the second signal the run does not wait for bob, which is busy.
     run.signal(Signal::INT);
     run.until("stopping; once more");
     run.signal(Signal::TERM);
@@ -249,7 +251,7 @@ fn a_pane_that_its_lead_died_over_before_it_was_recorded_is_found_and_closed() {
     terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
 }
 
-/// The mode that asks for panes by the pane protocol.
+/// The `--teammate-mode` that opens panes through the pane protocol.
 fn by_program() -> String {
     format!("pane:{} pane serve tmux", env!("CARGO_BIN_EXE_pitcrew"))
 }
@@ -306,7 +308,8 @@ fn the_demo_runs_in_panes_and_cleans_up() {
     assert!(!terminal.room.work().join("demo/root/teams/demo").exists(), "the team is still there");
 }
 
-/// A pane program, tmux behind it, that tells of the start of a process when that has ended.
+/// A pane program in front of tmux. It reports the start of a process only after that process has
+/// ended.
 const LATE: &str = r#"
 'PITCREW' pane serve tmux | while IFS= read -r line; do
   pid=$(printf '%s\n' "$line" | sed -n 's/.*"pid":\([0-9][0-9]*\).*/\1/p')
@@ -331,7 +334,7 @@ fn a_teammate_that_is_through_before_its_start_is_known_was_started() {
     );
 }
 
-/// A teammate that never comes to an end.
+/// A teammate that never ends.
 const ENDLESS: &str = r#"
 agents:
   team-lead:
@@ -406,7 +409,7 @@ fn it_is_told_who_runs_where() {
 fn a_command_of_a_teammate_in_a_pane_is_turned_away_by_the_lead_whatever_it_sheds() {
     let Some(terminal) = Terminal::new() else { return };
     let (pitcrew, root) = (env!("CARGO_BIN_EXE_pitcrew"), terminal.room.root());
-    // From its pane it descends from no process of the lead.
+    // A process in this pane has no process of the lead as an ancestor.
     let asks = format!("{pitcrew} --root {} member mode bob acceptEdits", root.display());
     let script = format!(
         r#"
@@ -455,7 +458,8 @@ fn who_shows_a_pane_from_another_terminal_learns_where_it_is() {
     ended(run);
 }
 
-/// A lead that works until there is a file, and was told something then, beside a teammate that waits.
+/// A lead that works until a file exists and the user has typed a message, beside a teammate that
+/// waits.
 fn told_in_time() -> String {
     format!(
         "
@@ -485,7 +489,8 @@ fn a_line_typed_where_a_run_was_started_reaches_its_lead_and_the_view_survives_r
     );
     let pane = terminal.tmux(&["new-window", "-d", "-P", "-F", "#{pane_id}", &line]);
     let screen = || terminal.tmux(&["capture-pane", "-p", "-t", &pane]);
-    // One row of the foot for each agent, whatever happened before; bob's name is in remarks too, in another form.
+    // The footer has one row for each agent at all times. Remarks contain bob's name too, but in
+    // another form.
     let is_whole = || {
         let screen = screen();
         let rows = |agent: &str| {

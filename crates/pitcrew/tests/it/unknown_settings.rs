@@ -1,4 +1,5 @@
-//! Settings with values that pitcrew does not know: of a later client, of another vendor, or mistyped.
+//! Settings with values that pitcrew does not know: from a later client, from another vendor, or
+//! mistyped.
 
 use serde_json::{Value, json};
 

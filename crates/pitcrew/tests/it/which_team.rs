@@ -1,4 +1,4 @@
-//! Which team a command is about, and what becomes of a team whose run is completed.
+//! How a command chooses its team, and what happens to the team of a completed run.
 
 use std::fs;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use crate::running::Running;
 use crate::terminal::GOODBYE;
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that makes a task, does it, and says its last word.
+/// A lead that creates a task, completes it, and says its last text.
 const SHORT: &str = "
 agents:
   team-lead:
@@ -28,7 +28,7 @@ fn completed(room: &TestEnv, team: &str) -> Ran {
     room.ok(&["run", "do it", "--team", team, "--model", &model, "--yes"])
 }
 
-/// A lead at work, and a teammate that waits and agrees to leave.
+/// A lead that works, and a teammate that waits and agrees to shut down.
 fn working() -> String {
     format!(
         "
@@ -43,7 +43,7 @@ agents:
     )
 }
 
-/// A run whose teammate waits.
+/// Starts a run, and returns once its teammate waits.
 fn started(room: &TestEnv, team: &str) -> Running {
     let model = room.script(&working());
     let mut run =
@@ -57,7 +57,7 @@ fn stopped(run: Running) {
     assert_eq!(run.ended().0, Some(130));
 }
 
-/// The ids of the archives, with their teams' names in front.
+/// The ids of the archives, each after its team's name.
 fn archives(room: &TestEnv) -> Vec<(String, String)> {
     let listed = room.json(&["team", "list", "--archived"]);
     let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
@@ -271,7 +271,7 @@ fn prune_removes_what_is_old_enough_and_confirmed() {
     assert_eq!(room.run(&["run", "--resume", "sel"]).code, 3);
 }
 
-/// The commands that take a team as a word, and those that take it by its flag only.
+/// Commands that take a team as an argument. The commands after them take it only with `--team`.
 const BY_WORD: [&[&str]; 5] = [
     &["shutdown"],
     &["team", "show"],
@@ -347,7 +347,7 @@ fn an_instruction_for_a_new_lead_is_not_taken_for_a_team_that_a_flag_names() {
     assert_eq!(both.code, 2, "{both:?}");
 }
 
-/// Another folder beside the room's, a repository or none.
+/// Makes another folder beside the working folder, with or without a repository.
 fn elsewhere(room: &TestEnv, name: &str, is_repository: bool) -> std::path::PathBuf {
     let folder = room.work().join("..").join(name);
     std::fs::create_dir_all(folder.join(if is_repository { ".git" } else { "" })).unwrap();
@@ -478,7 +478,8 @@ fn of_several_teams_that_wait_the_one_named_after_the_repository_is_meant_also_w
     };
     assert_eq!(shown(&backend)["team"]["name"], "backend");
     assert_eq!(run_in(&room, &backend, &["task", "create", "one"]).code, 0);
-    // A namesake is another repository, whose user sees the team and changes nothing in it.
+    // A folder of the same name in another repository. Its user sees the team, but a command there
+    // cannot change it.
     let namesake = elsewhere(&room, "beside/Backend", true);
     assert_eq!(shown(&namesake)["team"]["name"], "backend");
     assert_eq!(run_in(&room, &namesake, &["task", "create", "x"]).code, 3);

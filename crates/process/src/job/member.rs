@@ -1,4 +1,4 @@
-//! What a member's process started, and how all of it is stopped.
+//! Finds the processes that a member's process has started, and stops all of them.
 
 use pitcrew_protocol::Program;
 use std::time::Duration;
@@ -7,9 +7,10 @@ use super::{Claim, ProcessGroup, carries, member_variable, runs_member};
 use crate::PaneTag;
 use crate::identity::{ProcessIdentity, Stopped};
 
-/// By what a process is known that runs a member, or ran it, with all that it started. Commands of ours carry the tag of
-/// their owner; those of another client are known by the member's tag only, which they inherit from the client. Nothing is
-/// claimed by that tag when this very process carries it: then the client, or one of its commands, has started us.
+/// Returns how to recognize the processes that a member's process has started. Pitcrew's commands
+/// carry the tag of their owner. Commands of another client carry only the member's tag, which they
+/// inherit from the client. If this process carries that tag itself, the tag is not used, because
+/// then the client or one of its commands has started this process.
 fn claim(process: ProcessIdentity, program: Program, tag: &PaneTag) -> Claim {
     let member = match program {
         Program::Pitcrew => None,
@@ -21,8 +22,9 @@ fn claim(process: ProcessIdentity, program: Program, tag: &PaneTag) -> Claim {
     Claim { member, ..Claim::on_stranger(process) }
 }
 
-/// Stops a process that runs a member, or ran it until it died, with all that it started: TERM, `grace`, KILL. A process
-/// that is alive and does not carry the member's tag is another's: a record can name any, and it is left alone.
+/// Stops a process that runs or ran a member, and all processes that it started: TERM, `grace`,
+/// KILL. A living process without the member's tag is left alone, because a record can name any
+/// process.
 pub async fn stop_member_process(
     process: ProcessIdentity,
     program: Program,
@@ -37,7 +39,8 @@ pub async fn stop_member_process(
         .await
 }
 
-/// What the process that ran a member left running; nothing while it is alive.
+/// Returns the processes that a member's process left running when it died. Empty while it is
+/// alive.
 pub async fn left_by_member(
     process: ProcessIdentity,
     program: Program,

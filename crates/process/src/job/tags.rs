@@ -1,4 +1,5 @@
-//! What tells whose a process is: variables that everything it starts inherits, its parents, and its seccomp filters.
+//! Shows which member or command a process belongs to, by inherited environment variables, its
+//! parents and its seccomp filters.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,64 +8,70 @@ use std::io;
 use crate::PaneTag;
 use crate::identity::{Entry, ProcessIdentity};
 
-/// The variable whose value every process of one job carries: whatever a tool of an agent starts.
+/// The variable that identifies one job. All processes that a tool of an agent starts carry it.
 pub const TAG_VARIABLE: &str = "PITCREW_JOB";
 
 /// The variable that names the process that started a job, as `pid.start_ticks`.
 pub(super) const OWNER_VARIABLE: &str = "PITCREW_JOB_OWNER";
 
-/// The variable of what may outlive the process that started it: the servers that hold panes, and the user's hooks. Its
-/// value is that process, as `pid.start_ticks`.
+/// The variable of processes that may outlive the process that started them: pane servers and the
+/// user's hooks. Its value is the starting process, as `pid.start_ticks`.
 const OUTLIVES_VARIABLE: &str = "PITCREW_OUTLIVES";
 
-/// The variable that names the member that a process in a pane runs: the tag of its pane. What it starts inherits it.
+/// The variable that names the member that a process in a pane runs. Its value is the pane's tag.
+/// Child processes inherit it.
 const MEMBER_VARIABLE: &str = "PITCREW_MEMBER";
 
-/// How many ancestors of a process are looked at.
+/// Maximum number of ancestors of a process that are checked.
 const DESCENT_MOST: usize = 128;
 
-/// The variable by which whatever this process starts is found when it is dead.
+/// Returns the variable that marks all processes started by this one. They can be found by it after
+/// this process has died.
 pub fn owner_variable() -> (&'static str, String) {
     (OWNER_VARIABLE, owner_tag(ProcessIdentity::own()))
 }
 
-/// Whether the process carries the tag of what `owner` started.
+/// Returns true if the process carries the tag of processes that `owner` started.
 pub fn is_tagged_by(pid: u32, owner: ProcessIdentity) -> bool {
     carries(pid, &format!("{OWNER_VARIABLE}={}", owner_tag(owner)))
 }
 
-/// The variable by which what outlives this process is known from what a command moved out of sight.
+/// Returns the variable that marks processes that may outlive this one. It distinguishes them from
+/// processes that a command hid.
 pub fn outlives_variable() -> (&'static str, String) {
     (OUTLIVES_VARIABLE, owner_tag(ProcessIdentity::own()))
 }
 
-/// Whether the process may outlive its parent, which started it as a server, or for a hook. What it starts itself inherits
-/// the variable, but not the parent.
+/// Returns true if the process may outlive `parent`, which started it as a server or for a hook.
+/// Its own children inherit the variable, but have another parent.
 pub fn outlives(pid: u32, parent: ProcessIdentity) -> bool {
     carries(pid, &format!("{OUTLIVES_VARIABLE}={}", owner_tag(parent)))
 }
 
-/// The variable by which a process that runs a member is known to be ours, whatever a record says.
+/// Returns the variable that proves that a process runs a member of pitcrew, whatever a record
+/// says.
 pub fn member_variable(tag: &PaneTag) -> (&'static str, String) {
     (MEMBER_VARIABLE, tag.to_string())
 }
 
-/// Whether the process carries the tag of that member. Where there is no `/proc` none does: what cannot be proved ours is
-/// left alone, and its pane is closed.
+/// Returns true if the process carries the tag of this member. Always false without `/proc`: a
+/// process that cannot be proved to belong to pitcrew is left alone, and only its pane is closed.
 pub fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
     let (name, value) = member_variable(tag);
     let carries = carries(process.pid, &format!("{name}={value}"));
-    // Looked at after: the environment read was that of this very process.
+    // Check after reading, so that the environment was certainly that of this process.
     carries && process.is_alive()
 }
 
-/// Whether a tool of an agent started the process: one that runs under more seccomp filters than we do, carries a job's tag,
-/// or descends from one, or from us. Every command is started under a filter, and none can be shed, whatever becomes of its
-/// parents and its environment. What we carry or descend from ourselves started us too, and says nothing; nor does this very
-/// process.
+/// Returns true if a tool of an agent started the process. That is so if it has more seccomp
+/// filters than this process, carries a job's tag, or descends from a process with such a tag or
+/// from this process. Every command starts under a seccomp filter and cannot remove it, even if its
+/// parents and its environment change. A tag or an ancestor that this process shares proves
+/// nothing. For this process itself the result is false.
 ///
 /// # Errors
-/// When that cannot be told: where there is no `/proc`, and for a process that hides its environment or is gone.
+/// If this cannot be determined: without `/proc`, or if the process hides its environment or has
+/// ended.
 pub fn started_by_a_tool(pid: u32) -> io::Result<bool> {
     let ourselves = std::process::id();
     if pid == ourselves {
@@ -84,23 +91,26 @@ pub fn started_by_a_tool(pid: u32) -> io::Result<bool> {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {at} is gone")));
         };
         match entry.parent {
+            // The chain ends at init without a job's tag.
             0 | 1 => return Ok(false),
-            // A server of panes is no tool, nor is what a user starts in one.
+            // A pane server is not a tool, and neither is a program that a user starts in one.
             parent if parent == ourselves => return Ok(!outlives(at, ProcessIdentity::own())),
             parent if own_line.contains(&parent) => return Ok(false),
             parent => at = parent,
         }
-        // Another user's, such as a login's: nothing of ours.
+        // The parent belongs to another user, for example a login process, so pitcrew did not start
+        // it.
         tag = tag_of(at).unwrap_or_default();
     }
     Err(io::Error::other("it descends from too many others"))
 }
 
-/// Whether a tool of an agent started this very process, as far as the process of its lead can be compared with it: by more
-/// seccomp filters, or by the tag of a job.
+/// Returns true if a tool of an agent started this process. Compares it with the process `lead`: it
+/// has more seccomp filters, or a job's tag that the lead's process does not have.
 ///
 /// # Errors
-/// When that cannot be told: where there is no `/proc`, and when the other process is gone or another user's.
+/// If this cannot be determined: without `/proc`, or if the other process has ended or belongs to
+/// another user.
 pub fn are_started_by_a_tool_of(lead: ProcessIdentity) -> io::Result<bool> {
     let ourselves = std::process::id();
     let is_filtered = seccomp_filters(ourselves)? > seccomp_filters(lead.pid)?;
@@ -114,7 +124,8 @@ fn ancestors(of: u32) -> HashSet<u32> {
     std::iter::successors(parent(&of), parent).take(DESCENT_MOST).collect()
 }
 
-/// How many seccomp filters the process runs under; none where the kernel does not tell (Linux before 5.9).
+/// Returns the number of seccomp filters of the process. Returns 0 if the kernel does not report it
+/// (Linux before 5.9).
 fn seccomp_filters(pid: u32) -> io::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let filters = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
@@ -137,7 +148,8 @@ pub(super) fn carries(pid: u32, mark: &str) -> bool {
     environment(pid).split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
 }
 
-/// The environment a process was started with; empty when it is gone or another user's.
+/// Returns the environment with which a process was started. Empty if the process has ended or
+/// belongs to another user.
 fn environment(pid: u32) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }

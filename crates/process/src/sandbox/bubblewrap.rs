@@ -1,4 +1,5 @@
-//! What is kept mounted read-only by bubblewrap, in a mount namespace of the command's own.
+//! Keeps protected files mounted read-only with bubblewrap, in a separate mount namespace for each
+//! command.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt as _;
@@ -9,10 +10,11 @@ use tokio::process::Command;
 
 use super::places::Places;
 
-/// What would let root undo the mounts or reach around them: by new mounts, by other processes, by files' handles.
+/// Capabilities with which root could undo or bypass the mounts: through new mounts, other
+/// processes or file handles.
 const DROPPED: [&str; 3] = ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"];
 
-/// What root needs to go about with files of others, as it is used to.
+/// Capabilities that root keeps, so that it can work with other users' files as usual.
 const KEPT_OF_ROOT: [&str; 8] = [
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -24,24 +26,26 @@ const KEPT_OF_ROOT: [&str; 8] = [
     "CAP_SETUID",
 ];
 
-/// Which processes a command sees in mounts of its own.
+/// The processes that a command in its own mount namespace can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Processes {
-    /// All of the machine.
+    /// All processes of the machine.
     All,
-    /// Those that it started.
+    /// Only the processes that the command started.
     Own,
 }
 
-/// The program, found to work.
+/// A bubblewrap program that works on this machine.
 #[derive(Debug)]
 pub(super) struct Bubblewrap {
     program: PathBuf,
 }
 
 impl Bubblewrap {
-    /// Tries it: many systems have the program and forbid what it needs.
+    /// Tests bubblewrap by running it. Many systems have the program installed but forbid what it
+    /// needs.
     pub(super) fn probe(program: PathBuf) -> Option<Self> {
+        // Try the same kinds of mounts that a command gets.
         let mut command = Probe::new(&program);
         command.args([
             "--dev-bind",
@@ -59,15 +63,17 @@ impl Bubblewrap {
         quiet.status().is_ok_and(|status| status.success()).then_some(Self { program })
     }
 
-    /// Whether it is another user's program that runs with that user's rights, as where namespaces are the administrator's.
+    /// Whether bubblewrap is a set-user-ID program that gains another user's rights. Systems that
+    /// reserve namespaces for the administrator install it that way.
     pub(super) fn gains_rights(&self) -> bool {
         const SET_USER: u32 = 0o4000;
         let mode = fs::metadata(&self.program).map_or(0, |meta| meta.mode());
         mode & SET_USER != 0 && !rustix::process::geteuid().is_root()
     }
 
-    /// The beginning of a command line in namespaces of its own: processes, queues, terminals, and the network unless it
-    /// is shared. Mounts, the program and its arguments follow. It ends with the thread that starts it.
+    /// Returns the start of a command line with new namespaces for processes, IPC, host name and
+    /// terminal session, and for the network unless it is shared. The caller adds mounts, program
+    /// and arguments. The command ends when the thread that starts it ends.
     pub(super) fn apart(&self, shares_network: bool) -> Command {
         let mut command = Command::new(&self.program);
         command.args([
@@ -87,8 +93,9 @@ impl Bubblewrap {
         command
     }
 
-    /// Whether mounts hold the places whatever is tried: a link can be replaced, and what is not there not mounted over,
-    /// but straight below the root, which is read-only itself.
+    /// Whether mounts can fully protect the places. A symbolic link could be replaced, and a
+    /// missing file cannot be mounted over. A missing file directly below the root is protected
+    /// anyway, because the root is read-only.
     pub(super) fn can_hold(places: &Places) -> bool {
         let is_held = |path: &PathBuf| is_straight_below_root(path, places) || path.exists();
         !places.has_loose_links()
@@ -96,11 +103,14 @@ impl Bubblewrap {
             && places.kept.iter().all(is_held)
     }
 
-    /// The beginning of a command line; the program and its arguments follow.
+    /// Returns the start of a command line with mounts that protect the places. The caller adds the
+    /// program and its arguments.
     ///
-    /// A folder that is a mount point cannot be renamed or removed, so each on the way is mounted onto itself. The root is
-    /// mounted read-only, and all in it that is not kept writable again: so nothing needs to be put, for all to see,
-    /// where a kept file is not yet, and none that is replaced meanwhile comes to light writable.
+    /// A mount point cannot be renamed or removed. So each folder on the path to a protected file
+    /// is mounted onto itself. The root is mounted read-only, and everything in it that is not
+    /// protected is mounted writable again. This way no placeholder file is needed for a protected
+    /// file that does not exist yet, and a protected file that is replaced meanwhile stays
+    /// read-only.
     pub(super) fn before(&self, places: &Places, cwd: &Path, processes: Processes) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["--dev-bind", "/", "/"]);
@@ -118,11 +128,13 @@ impl Bubblewrap {
                 command.arg("--dev-bind-try").arg(&entry).arg(&entry);
             }
         }
+        // After the folders on the path, because a later mount covers an earlier one.
         for kept in
             places.kept.iter().filter(|kept| !is_straight_below_root(kept, places) && kept.exists())
         {
             command.arg("--ro-bind").arg(kept).arg(kept);
         }
+        // Last, because these writable folders are inside read-only ones.
         for open in &places.open {
             command.arg("--dev-bind").arg(open).arg(open);
         }
@@ -136,7 +148,8 @@ fn is_straight_below_root(path: &Path, places: &Places) -> bool {
     path.parent().is_some_and(|folder| places.roots.contains(folder))
 }
 
-/// What lies straight below a root and is not kept. To a socket or a device a read-only mount is no hindrance.
+/// Returns the files and folders directly below a root that are not protected. Sockets and devices
+/// work on a read-only mount, so they are left out.
 fn left_free(root: &Path, places: &Places) -> Vec<PathBuf> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let is_free = |entry: &DirEntry| {

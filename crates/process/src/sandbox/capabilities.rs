@@ -1,4 +1,4 @@
-//! What root keeps of its powers in *read* and *work*: to go about with files as it is used to.
+//! Limits the capabilities of root in *read* and *work* to those needed for normal work with files.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
 };
 
-/// Gives up this thread's powers over the machine for good: what it starts gains none, as programs that give their own do
-/// not from then on.
+/// Gives up this thread's capabilities to administer the machine, permanently. Programs it starts
+/// gain none either, not even set-user-ID programs.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system call.
 #[cfg(target_os = "linux")]
 pub(super) fn give_up() -> io::Result<()> {
     set_no_new_privs(true)?;

@@ -1,7 +1,9 @@
-//! The files that `Read` deny rules name, found in the folders a command may read and kept.
+//! Finds the files that `Read` deny rules match, in the folders that a command may read, and caches
+//! them.
 //!
-//! A rule is a pattern, and the kernel knows files only: the folders are walked once. From then on a walk looks at the times
-//! of folders only, and reads those again in which something was made, renamed or removed.
+//! A rule is a pattern, but the kernel knows only files. So the folders are searched completely
+//! once. Later searches check only the change times of folders, and read again those in which an
+//! entry was created, renamed or removed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -12,43 +14,47 @@ use std::time::{Duration, SystemTime};
 
 use super::Grant;
 
-/// How old a folder's time must be so that no later change can have the same: clocks of file systems tick that coarsely.
+/// Minimum age of a folder's change time to be trusted. File system clocks are coarse, so a later
+/// change within this time could have the same timestamp.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// How many sets of rules and folders are kept: worktrees of a team have one each.
+/// Maximum number of cached searches, one for each set of rules and folders. Each worktree of a
+/// team needs one.
 const MOST_KEPT: usize = 64;
 
-/// What was found, for all commands of a run.
+/// The cached searches, shared by all commands of a run.
 #[derive(Debug, Default)]
 pub(super) struct DeniedFiles {
     walks: Mutex<HashMap<Walked, Walk>>,
 }
 
-/// By which rules and from where.
+/// The key of a cached search: its rules and its folders.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Walked {
     rules: Vec<String>,
     folders: Vec<PathBuf>,
 }
 
-/// The folders that walks begin at, each with all below it.
+/// The folders at which a search starts, each with its cached subfolders.
 #[derive(Debug, Default)]
 struct Walk {
     begins: Vec<Folder>,
 }
 
-/// What of one folder matters.
+/// The cached content of one folder.
 #[derive(Debug, Default)]
 struct Folder {
     path: PathBuf,
-    /// The time of its last change; nothing when it was changed only just, or never read.
+    /// The change time of the folder when it was read. None if it was never read, or if it changed
+    /// so recently that the time is not reliable.
     changed: Option<(i64, i64)>,
     folders: Vec<Self>,
     denied: Vec<PathBuf>,
 }
 
 impl DeniedFiles {
-    /// The files and folders that rules name: in the working folders, and in others below which a rule begins.
+    /// Returns the denied files and folders: in the working folders, and below base folders of
+    /// rules that are inside `others`.
     pub(super) fn find(&self, grant: &Grant, others: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let rules = &grant.denied;
         if rules.is_empty() {
@@ -67,9 +73,11 @@ impl DeniedFiles {
         let walked = Walked { rules: rules.texts().to_vec(), folders: folders.clone() };
         let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
         if walks.len() >= MOST_KEPT && !walks.contains_key(&walked) {
+            // At the limit forget all searches, because repeating one costs only time.
             walks.clear();
         }
         let walk = walks.entry(walked).or_default();
+        // A folder that is denied as a whole need not be searched.
         folders.retain(|path| !found.contains(path));
         walk.again(folders, &|path| rules.names(path), &mut found);
         found
@@ -99,8 +107,8 @@ impl Walk {
 }
 
 impl Folder {
-    /// Reads the folder when something in it was made, renamed or removed since the last look. The time of its last change
-    /// tells, not that of its content: any program can set the latter back.
+    /// Reads the folder again if its change time (ctime) differs from the last search. The
+    /// modification time is not used, because any program can set it back.
     fn look(&mut self, is_denied: &dyn Fn(&Path) -> bool) {
         let Ok(metadata) = fs::symlink_metadata(&self.path) else {
             *self = Self { path: std::mem::take(&mut self.path), ..Self::default() };
@@ -110,6 +118,8 @@ impl Folder {
         if self.changed == Some(changed) {
             return;
         }
+        // The time is taken before the folder is read, so that a change during the reading is
+        // noticed.
         self.changed = is_settled(changed).then_some(changed);
         self.denied.clear();
         let mut known: HashMap<PathBuf, Self> = std::mem::take(&mut self.folders)
@@ -120,9 +130,10 @@ impl Folder {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
             if is_denied(&path) {
-                // What a denied link leads to is denied with it, under its own name.
+                // For a denied symbolic link, deny its target by the target's own path.
                 self.denied.extend(fs::canonicalize(&path));
             } else if kind.is_dir() {
+                // Keep the cached content of a subfolder that is still there.
                 self.folders
                     .push(known.remove(&path).unwrap_or_else(|| Self { path, ..Self::default() }));
             }
@@ -130,7 +141,7 @@ impl Folder {
     }
 }
 
-/// Whether a time is so long ago that no later change can have the same.
+/// Whether a timestamp is old enough that no later change can have the same one.
 pub(super) fn is_settled((seconds, nanoseconds): (i64, i64)) -> bool {
     let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
     else {
@@ -181,7 +192,7 @@ mod tests {
         let set_back = || fs::File::open(&top).unwrap().set_modified(before).unwrap();
         set_back();
         let mut walk = Walk::default();
-        // Until the folder's time is settled it is read each time anyway.
+        // Search until the folder's change time is old enough to be cached.
         while walk.begins.first().is_none_or(|folder| folder.changed.is_none()) {
             assert_eq!(found(&mut walk, &top), Vec::<String>::new());
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Tells whether a rule names a path that has no symbolic links in it.
 pub type NamesPath = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
-/// The `Read` deny rules of an agent, as seen from one working folder.
+/// The `Read` deny rules of an agent, evaluated for one working folder.
 #[derive(Clone)]
 pub struct DeniedReads {
     texts: Vec<String>,
@@ -16,13 +16,14 @@ pub struct DeniedReads {
 }
 
 impl DeniedReads {
-    /// Makes them of the rules' texts, the folders that their patterns start from, and a test of a path.
+    /// Makes them of the rules' texts, the folders that their patterns start from, and a test of a
+    /// path.
     #[must_use]
     pub fn new(texts: Vec<String>, begins: Vec<PathBuf>, names: NamesPath) -> Self {
         Self { texts, begins, names }
     }
 
-    /// Whether there is no such rule.
+    /// Whether there is no `Read` deny rule.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
@@ -34,7 +35,7 @@ impl DeniedReads {
         &self.texts
     }
 
-    /// The folders that patterns start from.
+    /// Returns the base folder of each rule's path pattern.
     pub fn begins(&self) -> impl Iterator<Item = &PathBuf> {
         self.begins.iter()
     }

@@ -1,9 +1,10 @@
-//! Which variables commands do not inherit.
+//! Decides which environment variables commands do not inherit.
 //!
-//! A name is judged by its words, the parts between underscores and between small and great letters, and by the words that
-//! its ends are; a value by what it looks like, whatever its name is.
+//! A variable's name is split into words at underscores and at changes from lower to upper case.
+//! The words, their beginnings and their endings are compared with tables. The value is checked for
+//! the form of a secret, whatever the name is.
 
-/// Keys and tokens of model providers: no command gets them, in any profile.
+/// Keys and tokens of model providers. No command gets them, in any profile.
 pub(super) const OF_PROVIDERS: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -36,8 +37,8 @@ pub(super) const OF_PROVIDERS: &[&str] = &[
     "VOYAGE_API_KEY",
 ];
 
-/// Words of names that tell of a secret: *read* and *work* get no variable with one. The last `S` and digits of a word in a
-/// name do not count (`API_KEYS`, `TOKEN2`).
+/// Words that mark a variable name as secret. Commands in *read* and *work* do not get such
+/// variables. A final `S` and digits of a word are ignored (`API_KEYS`, `TOKEN2`).
 const SECRET_WORDS: &[&str] = &[
     "ACCESSKEY",
     "APIKEY",
@@ -96,7 +97,7 @@ const SECRET_WORDS: &[&str] = &[
     "WEBHOOK",
 ];
 
-/// Ends of words that tell of one: `PGPASSWORD`, `GITHUBTOKEN`, `SMTPPASS`.
+/// Endings of words that mark a variable name as secret: `PGPASSWORD`, `GITHUBTOKEN`, `SMTPPASS`.
 const SECRET_ENDS: &[&str] = &[
     "ACCESSKEY",
     "APIKEY",
@@ -124,7 +125,7 @@ const SECRET_ENDS: &[&str] = &[
     "WEBHOOK",
 ];
 
-/// Beginnings of words that tell of one: `PASSWORDFILE`, `PRIVATEKEYPATH`.
+/// Beginnings of words that mark a variable name as secret: `PASSWORDFILE`, `PRIVATEKEYPATH`.
 const SECRET_BEGINNINGS_OF_WORDS: &[&str] = &[
     "ACCESSKEY",
     "APIKEY",
@@ -137,15 +138,16 @@ const SECRET_BEGINNINGS_OF_WORDS: &[&str] = &[
     "SECRETKEY",
 ];
 
-/// Words that end so and tell of none.
+/// Words that have the ending of a secret word but are harmless.
 const HARMLESS_WORDS: &[&str] =
     &["BYPASS", "COMPASS", "OVERPASS", "SURPASS", "TRESPASS", "UNDERPASS"];
 
-/// Two words that only together tell of one.
+/// Pairs of words that mark a variable name as secret only together.
 const SECRET_PAIRS: &[[&str; 2]] =
     &[["CONNECTION", "STRING"], ["CONN", "STRING"], ["CONN", "STR"], ["HOOK", "URL"]];
 
-/// Others that hold a secret, lead to one, or to somebody who acts on request.
+/// Further variables that hold a secret, lead to a secret, or lead to a program that acts on
+/// request (such as an agent socket).
 const SECRETS: &[&str] = &[
     "DATABASEURL",
     "DATABASE_URL",
@@ -162,10 +164,10 @@ const SECRETS: &[&str] = &[
     "XAUTHORITY",
 ];
 
-/// Names with such a word that hold none: the shell keeps folders there.
+/// Variables whose names look secret but are not: the shell keeps folders in them.
 const HARMLESS: &[&str] = &["PWD", "OLDPWD"];
 
-/// What a value has, in small letters, that holds a secret beside other things.
+/// Text, in lower case, that marks a value as containing a secret.
 const SECRET_MARKS: &[&str] = &[
     "private key-----",
     "auth\":",
@@ -194,7 +196,7 @@ const SECRET_MARKS: &[&str] = &[
     ".webhook.office.com/",
 ];
 
-/// How keys and tokens begin that their issuers made recognizable.
+/// Beginnings of keys and tokens that their issuers made recognizable.
 const SECRET_BEGINNINGS: &[&str] = &[
     "AKIA",
     "ASIA",
@@ -219,10 +221,10 @@ const SECRET_BEGINNINGS: &[&str] = &[
     "xapp-",
 ];
 
-/// The least characters of such a key.
+/// Minimum length of a key that is recognized by its beginning.
 const KEY_CHARACTERS: usize = 20;
 
-/// Whether a command in *read* or *work* goes without a variable of this name.
+/// Whether commands in *read* and *work* do not get a variable of this name.
 pub(super) fn is_secret(name: &str) -> bool {
     let split = split_at_great_letters(name).to_ascii_uppercase();
     let name = name.to_ascii_uppercase();
@@ -234,7 +236,8 @@ pub(super) fn is_secret(name: &str) -> bool {
             name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
         words.map(str::to_owned).collect()
     };
-    // Both ways: `dbPwd` is two words, `GitHubToken` three, and `OAuth` is one.
+    // Split the name in both ways: `dbPwd` is two words when split at case changes, but `OAuth`
+    // must stay one word.
     let words: Vec<String> = words_of(&split).into_iter().chain(words_of(&name)).collect();
     let tells = |word: &String| {
         let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -256,7 +259,8 @@ fn is_secret_word(word: &str) -> bool {
         || SECRET_BEGINNINGS_OF_WORDS.iter().any(|beginning| word.starts_with(beginning))
 }
 
-/// `privateKey` as `private_Key`.
+/// Inserts an underscore before each capital letter that follows a small one: `privateKey` becomes
+/// `private_Key`.
 fn split_at_great_letters(name: &str) -> String {
     let mut split = String::with_capacity(name.len());
     let mut is_after_small = false;
@@ -270,10 +274,11 @@ fn split_at_great_letters(name: &str) -> String {
     split
 }
 
-/// Whether a value holds a secret, whatever its variable is called.
+/// Whether a value contains a secret, whatever its variable's name is.
 pub(super) fn holds_secret(value: &str) -> bool {
     let small: String = value.to_ascii_lowercase();
-    // JSON may have blanks before a colon, and its quotes may be escaped.
+    // JSON may have blanks before a colon and escaped quotes, so compare without blanks and
+    // backslashes too.
     let dense: String = small.chars().filter(|c| !c.is_whitespace() && *c != '\\').collect();
     let is_key = || {
         let is_whole = value.len() >= KEY_CHARACTERS
@@ -285,8 +290,8 @@ pub(super) fn holds_secret(value: &str) -> bool {
         || is_key()
 }
 
-/// Whether an address in the value has a password (`scheme://user:password@host`, or the same without a scheme), or what
-/// may be a token in its place (`https://token@host`).
+/// Whether an address in the value contains a password (`scheme://user:password@host`, also without
+/// the scheme) or what may be a token (`https://token@host`).
 fn names_user(value: &str) -> bool {
     let addresses = value.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     addresses.into_iter().any(|address| {
@@ -303,9 +308,9 @@ fn names_user(value: &str) -> bool {
         };
         let is_web = before.ends_with("http") || before.ends_with("https");
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // A password may have a slash that nobody escaped.
+        // A password may contain a slash that was not escaped.
         let has_password = rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
-        // `https://a://b` hides another address.
+        // In `https://a://b` a second address follows the first one.
         has_password || is_web && authority.contains('@') || names_user(rest)
     })
 }

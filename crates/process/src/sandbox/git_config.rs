@@ -1,7 +1,9 @@
-//! The user's global git configuration for sandboxed commands, without credentials and addresses.
+//! Writes a copy of the user's global git configuration for sandboxed commands, without credentials
+//! and network addresses.
 //!
-//! Git ends with an error when it cannot read its global configuration, and the real one lies in the home folder. So git is
-//! told another: what concerns how git works here, as git itself reads it for the working folder, includes and all.
+//! Git fails if it cannot read its global configuration, and sandboxed commands cannot read the
+//! real one in the home folder. So they get a copy that contains only harmless settings. Git itself
+//! reads the original for the working folder, including its includes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,11 +15,12 @@ use std::time::Duration;
 
 use crate::own_mode;
 
-/// The variable that names git's global configuration.
+/// The environment variable with the path of git's global configuration.
 pub(super) const VARIABLE: &str = "GIT_CONFIG_GLOBAL";
 
-/// Settings of git for a command that runs unasked and only reads, above all files: no loose files in the working folder
-/// are a repository, no program is asked what changed, and what a clone left out is not fetched.
+/// Git settings for a command in *read*. They override all configuration files. Git then ignores
+/// repositories without `.git`, runs no program to find changes, and fetches no missing objects of
+/// a partial clone.
 pub(super) const READING: [(&str, &str); 6] = [
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_CONFIG_COUNT", "2"),
@@ -27,7 +30,7 @@ pub(super) const READING: [(&str, &str); 6] = [
     ("GIT_CONFIG_VALUE_1", "false"),
 ];
 
-/// Sections that hold no credentials, and nothing of a network.
+/// Configuration sections without credentials or network settings.
 const SECTIONS: &[&str] = &[
     "advice",
     "alias",
@@ -73,7 +76,7 @@ const SECTIONS: &[&str] = &[
     "worktree",
 ];
 
-/// What of `core` is how files are seen.
+/// Settings of `core` that affect only how git reads and shows files.
 const CORE: &[&str] = &[
     "core.abbrev",
     "core.autocrlf",
@@ -90,27 +93,28 @@ const CORE: &[&str] = &[
     "core.whitespace",
 ];
 
-/// Files that `core` names, copied.
+/// Settings of `core` that name a file. The file is copied.
 const COPIED: [(&str, &str); 2] =
     [("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")];
 
-/// The largest of them that is copied.
+/// Maximum size of a file that is copied, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// How long git may take to answer.
+/// Time limit for git to print its configuration.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Filtered configurations, made once for each working folder.
+/// The filtered configurations, one for each working folder.
 #[derive(Debug, Default)]
 pub(super) struct GitConfigs {
     made: Mutex<HashMap<PathBuf, PathBuf>>,
 }
 
 impl GitConfigs {
-    /// The file for commands in a working folder; it is made in `folder`.
+    /// Returns the configuration file for commands in a working folder. On first use it is written
+    /// into `folder`.
     ///
     /// # Errors
-    /// What the system said when it could not be written.
+    /// If the file cannot be written.
     pub(super) fn of(&self, cwd: &Path, home: Option<&Path>, folder: &Path) -> io::Result<PathBuf> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = made.get(cwd) {
@@ -133,8 +137,9 @@ impl GitConfigs {
     }
 }
 
-/// What git finds in its global configuration. Where there is no git, or none that answers in time, there is nothing to
-/// filter: git reads the configuration of the working folder too, which may be a FIFO in an archive.
+/// Returns the settings in git's global configuration. Returns none if git is missing or too slow.
+/// Git can block, because it also reads the working folder's configuration, which may be a FIFO in
+/// an unpacked archive.
 fn global(cwd: &Path, home: Option<&Path>) -> Vec<(String, String)> {
     let mut git = Command::new("git");
     git.envs(home.map(|home| ("HOME", home)));
@@ -149,7 +154,7 @@ fn global(cwd: &Path, home: Option<&Path>) -> Vec<(String, String)> {
     text.split('\0').filter(|text| !text.is_empty()).map(entry).collect()
 }
 
-/// What a program says until its end; nothing when that takes too long.
+/// Returns the complete output of a program, or nothing if the program takes too long.
 fn answer_in_time(program: &mut Command) -> Vec<u8> {
     let Ok(mut child) = program.spawn() else { return Vec::new() };
     let (said, answer) = mpsc::channel();
@@ -157,12 +162,13 @@ fn answer_in_time(program: &mut Command) -> Vec<u8> {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             let read = stdout.read_to_end(&mut bytes);
-            // Nobody waits any more when it was too late.
+            // If the time limit has passed, nobody receives this.
             let _ = said.send(read.map(|_| bytes).unwrap_or_default());
         })
     });
     let bytes = answer.recv_timeout(ANSWER_TIME);
-    // It has closed its output or is late, and is ended in both cases; the reader ends with it.
+    // The program has closed its output or is too slow. Kill it in both cases, which also ends the
+    // reader thread.
     let _ = child.kill();
     let _ = child.wait();
     let _ = reader.map(std::thread::JoinHandle::join);
@@ -174,8 +180,8 @@ fn is_kept(key: &str) -> bool {
     SECTIONS.contains(&section) || CORE.contains(&key)
 }
 
-/// Copies a file that the configuration names, or that git reads where it names none; an empty one stands for what is
-/// not there.
+/// Copies the file that a setting names, or git's default file if the setting is missing. If the
+/// file does not exist, the copy is empty.
 fn copied(
     entries: &[(String, String)],
     key: &str,
@@ -198,11 +204,12 @@ fn copied(
     let made = own_mode::file_options().write(true).create_new(true).open(&copy);
     match made.and_then(|mut file| file.write_all(&content)) {
         Ok(()) => copy,
+        // If the copy cannot be written, git reads an empty file instead.
         Err(_full) => PathBuf::from("/dev/null"),
     }
 }
 
-/// The entries as a file that git reads.
+/// Formats the settings as a git configuration file.
 fn written(entries: &[(String, String)]) -> String {
     let mut text = String::new();
     for (key, value) in entries {

@@ -1,22 +1,23 @@
 //! Where the git folders of a working folder are, read as git does, without starting it.
 //!
-//! A `.git` file, link or list of alternates of an archive could name any repository of the user's. So a folder outside of
-//! the checkout is believed to be the checkout's only when it knows the checkout: as a worktree, or by its `core.worktree`, as
-//! git sets it for submodules. Everything else outside, such as the folder of `--separate-git-dir` and the repositories that
-//! objects are borrowed from, is a claim of the checkout, which counts when the user trusts it.
+//! A `.git` file, link or list of alternates of an archive could name any repository of the user's.
+//! So a folder outside of the checkout is believed to be the checkout's only when it knows the
+//! checkout: as a worktree, or by its `core.worktree`, as git sets it for submodules. Everything
+//! else outside, such as the folder of `--separate-git-dir` and the repositories that objects are
+//! borrowed from, is a claim of the checkout, which counts when the user trusts it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::given_file::read_plain;
 
-/// How long a `.git`, `gitdir` or `alternates` file can be.
+/// Maximum size of a `.git`, `gitdir` or `alternates` file, in bytes.
 const MOST_BYTES: u64 = 4096;
 
-/// How long a git folder's configuration can be.
+/// Maximum size of a git folder's configuration, in bytes.
 const CONFIG_MOST_BYTES: u64 = 256 * 1024;
 
-/// How many other stores of objects are looked at.
+/// Maximum number of borrowed object stores (alternates).
 const MOST_ALTERNATES: usize = 16;
 
 /// The git folders of a checkout.
@@ -24,46 +25,48 @@ const MOST_ALTERNATES: usize = 16;
 pub struct GitFolder {
     /// The top of the checkout.
     pub top: PathBuf,
-    /// Its own git folder.
+    /// The checkout's own git folder.
     pub own: PathBuf,
-    /// The folder that all worktrees share; its own where there are none.
+    /// The git folder that all worktrees share. Without worktrees it is the own folder.
     pub common: PathBuf,
-    /// Other stores of objects that it borrows from.
+    /// The object stores of other repositories that this one uses (alternates).
     pub borrowed: Vec<PathBuf>,
 }
 
-/// A folder outside of a checkout that the checkout's own files name as its git folder, or as a store to borrow from.
+/// A folder outside a checkout that the checkout's own files name as its git folder or as a
+/// borrowed object store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The file that names it, from the top of the checkout.
+    /// The file that names the folder, relative to the top of the checkout.
     pub file: &'static str,
-    /// The folder, without links.
+    /// The claimed folder, with symbolic links resolved.
     pub folder: PathBuf,
 }
 
 impl Claim {
-    /// Whether it is a store of objects, and no git folder.
+    /// Whether the claimed folder is an object store and not a git folder.
     pub fn is_store(&self) -> bool {
         self.file == ALTERNATES
     }
 }
 
-/// The `.git` of a checkout, and the list of a git folder's alternates.
+/// The `.git` of a checkout, and the file that lists borrowed object stores.
 const POINTER: &str = ".git";
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
 impl GitFolder {
-    /// Finds the git folder of the checkout that a folder lies in; of claims those count that are among `trusted`.
+    /// Finds the git folder of the checkout around `folder`. Claims count only if their folder is
+    /// in `trusted`.
     pub fn of(folder: &Path, trusted: &[PathBuf]) -> Option<Self> {
         Self::find(folder, &mut |claim| trusted.contains(&claim.folder))
     }
 
-    /// Finds what git takes for the git folder, which believes every claim.
+    /// Finds the folder that git itself would use. Git accepts every claim.
     pub fn as_git_sees(folder: &Path) -> Option<Self> {
         Self::find(folder, &mut |_| true)
     }
 
-    /// What the checkout that a folder lies in claims outside of itself.
+    /// Returns the outside folders that the checkout around `folder` claims.
     pub fn claims(folder: &Path) -> Vec<Claim> {
         let mut claims = Vec::new();
         let _all_granted = Self::find(folder, &mut |claim| {
@@ -78,7 +81,8 @@ impl GitFolder {
         for top in folder.ancestors() {
             let Ok(metadata) = fs::symlink_metadata(top.join(POINTER)) else { continue };
             let found = Self::at(top, metadata.is_file(), grants);
-            // As git does: a `.git` folder that is none is passed over, a file or link that leads nowhere is not.
+            // Like git, skip a `.git` folder that is not a repository, but stop at a `.git` file or
+            // link that leads nowhere.
             if found.is_some() || !metadata.is_dir() {
                 return found;
             }
@@ -109,13 +113,14 @@ impl GitFolder {
         Some(Self { top: top.to_path_buf(), own, common, borrowed })
     }
 
-    /// All of them.
+    /// Returns the own, the common and the borrowed folders.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
         [&self.own, &self.common].into_iter().chain(&self.borrowed).map(PathBuf::as_path)
     }
 }
 
-/// Whether a git folder is that of a checkout: it lies in it, or it names the checkout as its worktree.
+/// Whether a git folder belongs to a checkout: it is inside the checkout, or it names the checkout
+/// as its worktree.
 fn knows(own: &Path, top: &Path) -> bool {
     let is_worktree =
         || of_worktree(own).is_some() && worktree_of(own).is_some_and(|worktree| worktree == top);
@@ -124,20 +129,20 @@ fn knows(own: &Path, top: &Path) -> bool {
         || configured_worktree(own).is_some_and(|worktree| worktree == top)
 }
 
-/// The checkout that git keeps a folder for.
+/// Returns the checkout of a worktree, given the folder that git keeps for the worktree.
 fn worktree_of(admin: &Path) -> Option<PathBuf> {
     let link = admin.join(read_plain(&admin.join("gitdir"), MOST_BYTES).ok()?.trim());
     fs::canonicalize(link.parent()?).ok()
 }
 
-/// The checkout that a git folder's configuration names.
+/// Returns the checkout that `core.worktree` in a git folder's configuration names.
 fn configured_worktree(own: &Path) -> Option<PathBuf> {
     let value = |name: &str| worktree_in(&read_plain(&own.join(name), CONFIG_MOST_BYTES).ok()?);
     let value = value("config.worktree").or_else(|| value("config"))?;
     fs::canonicalize(own.join(value)).ok()
 }
 
-/// The last `core.worktree` of a configuration, as git writes one.
+/// Returns the last `core.worktree` value in a configuration, in the form that git writes.
 fn worktree_in(config: &str) -> Option<String> {
     let mut is_core = false;
     let mut found = None;
@@ -156,7 +161,7 @@ fn worktree_in(config: &str) -> Option<String> {
     found
 }
 
-/// The repository that a folder is kept in for a worktree.
+/// Returns the repository above a worktree's folder (`REPOSITORY/worktrees/NAME`).
 fn of_worktree(folder: &Path) -> Option<&Path> {
     let worktrees =
         folder.parent().filter(|it| it.file_name().is_some_and(|name| name == "worktrees"))?;
@@ -167,7 +172,8 @@ fn is_repository(folder: &Path) -> bool {
     folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
-/// Stores that `objects/info/alternates` names, and theirs, as far as they are granted.
+/// Returns the object stores that `info/alternates` names, and those that they name in turn, if
+/// `is_granted` accepts them.
 fn borrowed(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut todo = vec![objects.to_path_buf()];
@@ -176,6 +182,7 @@ fn borrowed(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<Pa
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let Ok(store) = fs::canonicalize(objects.join(line)) else { continue };
             let is_store = store.ends_with("objects") && store.parent().is_some_and(is_repository);
+            // Alternates may name each other in a loop.
             let is_new = !found.contains(&store) && found.len() < MOST_ALTERNATES;
             if is_store && is_new && is_granted(&store) {
                 found.push(store.clone());
@@ -210,12 +217,12 @@ mod tests {
         assert!(output.status.success(), "git {words}: {output:?}");
     }
 
-    /// What a folder has when nobody trusts anything.
+    /// Returns the git folders when the user trusts no claims.
     fn of(folder: &Path) -> Option<GitFolder> {
         GitFolder::of(folder, &[])
     }
 
-    /// A repository with a commit, and a folder of somebody else beside it.
+    /// Creates a repository with a commit, and next to it a folder that belongs to somebody else.
     fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(dir.path()).unwrap();
@@ -344,7 +351,7 @@ mod tests {
             GitFolder::of(&evil, std::slice::from_ref(&objects)).unwrap().borrowed,
             [objects]
         );
-        // A store in the checkout itself tells nothing new.
+        // An object store inside the checkout is not a claim.
         git(&evil, "init --quiet --bare inner.git");
         fs::write(evil.join(".git/objects/info/alternates"), "../../inner.git/objects\n").unwrap();
         assert_eq!(of(&evil).unwrap().borrowed, [evil.join("inner.git/objects")]);

@@ -1,7 +1,9 @@
-//! Files of a checkout that git's configuration names: other configuration, hooks, and programs that git starts.
+//! Lists the files of a checkout that git's configuration names: other configuration files, hooks,
+//! and programs that git runs.
 //!
-//! The configuration is read as git does, without starting it, for each command: a command that the user allowed may have
-//! changed it. A condition of an include is taken to hold.
+//! The configuration is parsed here, by git's rules but without running git. It is read again for
+//! each command, because an earlier command may have changed it. Conditional includes are always
+//! followed.
 
 use std::fs;
 use std::iter::Peekable;
@@ -11,13 +13,14 @@ use std::str::Chars;
 use super::git_folder::GitFolder;
 use crate::given_file::read_git_config;
 
-/// How long a configuration can be.
+/// Maximum size of a configuration file, in bytes.
 const MOST_BYTES: u64 = 256 * 1024;
 
-/// How many files are read, with those that others include.
+/// Maximum number of configuration files that are read, including included ones.
 const MOST_FILES: usize = 32;
 
-/// Keys whose values are commands, or files that choose among them: the section and the last part.
+/// Settings whose values are commands, or name files that select commands. Each is given by its
+/// section and the last part of its name.
 const COMMANDS: &[(&str, &str)] = &[
     ("core", "alternaterefscommand"),
     ("core", "askpass"),
@@ -48,13 +51,13 @@ const COMMANDS: &[(&str, &str)] = &[
     ("uploadpack", "packobjectshook"),
 ];
 
-/// Those of them that name a file, with or without a slash.
+/// The settings among `COMMANDS` whose value is always a path, even without a slash.
 const PATHS: &[(&str, &str)] = &[("core", "attributesfile"), ("init", "templatedir")];
 
-/// Sections all of whose values are commands.
+/// Sections in which every value is a command.
 const SECTIONS_OF_COMMANDS: &[&str] = &["alias", "pager"];
 
-/// One setting.
+/// One setting of a git configuration.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     section: String,
@@ -62,7 +65,8 @@ struct Entry {
     value: String,
 }
 
-/// All that the configuration of a checkout names, wherever it is; what is no file may be among them.
+/// Returns all paths that the configuration of a checkout names, also outside the checkout. Some of
+/// them may not exist.
 pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
     let mut files = vec![
         git.common.join("config"),
@@ -85,11 +89,13 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                     if !files.contains(&included) {
                         files.push(included.clone());
                     }
+                    // Protect an included file even if it does not exist yet.
                     named.push(included);
                 }
                 ("core", "hookspath") => {
                     let hooks = resolved(&git.top, &entry.value, home);
-                    // The hooks there start those beside their folder, by husky's custom.
+                    // Husky's hooks in the folder `_` run the hooks in the folder above, so protect
+                    // that one.
                     let is_inner = hooks.file_name().is_some_and(|name| name == "_");
                     named.push(
                         hooks
@@ -102,6 +108,7 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                     if COMMANDS.contains(&(section, key))
                         || SECTIONS_OF_COMMANDS.contains(&section) =>
                 {
+                    // Any word of a command line may name a file in the checkout.
                     let words = entry
                         .value
                         .split(|it: char| it.is_whitespace() || "'\"`;|&()<>!=$".contains(it));
@@ -111,7 +118,9 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                         match fs::metadata(&path) {
                             Ok(metadata) if metadata.is_file() => named.push(path),
                             Ok(_) => {}
-                            // Git runs it as soon as a command has made it. A bare word is looked for in `PATH`.
+                            // A missing program is protected too, because git would run it as soon
+                            // as a command creates it. A word without a slash is searched in `PATH`
+                            // instead.
                             Err(_) if is_path || word.contains('/') => named.push(path),
                             Err(_) => {}
                         }
@@ -131,7 +140,7 @@ fn resolved(folder: &Path, value: &str, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// The settings of a configuration, in order.
+/// Returns the settings of a configuration in written order.
 fn entries(text: &str) -> Vec<Entry> {
     let mut chars = text.chars().peekable();
     let (mut found, mut section) = (Vec::new(), String::new());
@@ -158,7 +167,7 @@ fn entries(text: &str) -> Vec<Entry> {
     found
 }
 
-/// The first part of a section's name; goes past its end.
+/// Reads the first part of a section's name, and skips the rest of the heading.
 fn section_name(chars: &mut Peekable<Chars<'_>>) -> String {
     let (mut name, mut is_named, mut is_quoted) = (String::new(), false, false);
     chars.next();
@@ -177,7 +186,7 @@ fn section_name(chars: &mut Peekable<Chars<'_>>) -> String {
     name
 }
 
-/// A value to the end of its line, which a backslash lengthens.
+/// Reads a value to the end of its line. A backslash continues it on the next line.
 fn value(chars: &mut Peekable<Chars<'_>>) -> String {
     let (mut value, mut is_quoted) = (String::new(), false);
     while let Some(next) = chars.next() {

@@ -1,28 +1,28 @@
-//! What one command is granted: where it works, and what there is denied to it.
+//! The working folders of one command, and the files in them that it may not read.
 
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::DeniedReads;
 
-/// The folders of one command.
+/// The folders that one command may use.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
     /// The folder it starts in, absolute.
     pub cwd: PathBuf,
-    /// Folders that count as working folders too.
+    /// Additional folders that count as working folders.
     pub beside: Vec<PathBuf>,
-    /// What it may not read of them, by the user's rules.
+    /// The files in these folders that the user's `Read` deny rules forbid.
     pub denied: DeniedReads,
 }
 
 impl Grant {
-    /// Grants a working folder, and nothing denied in it.
+    /// Creates a grant for one working folder without denied files.
     #[must_use]
     pub fn at(cwd: &Path) -> Self {
         Self { cwd: cwd.to_owned(), ..Self::default() }
     }
 
-    /// All its working folders.
+    /// Returns all working folders.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(&self.cwd).chain(&self.beside).map(PathBuf::as_path)
     }

@@ -1,4 +1,5 @@
-//! What our own program does inside of bubblewrap: it gives up its rights and becomes the command.
+//! The part of our own program that runs inside bubblewrap: it gives up its rights and then
+//! executes the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,28 +14,28 @@ use super::readable::{DEVICES, Readable};
 use super::syscalls::{Filters, Signals};
 use super::{Profile, capabilities};
 
-/// Where the terminals of a command's own are.
+/// Folders with the command's own terminals.
 const TERMINALS: [&str; 1] = ["/dev"];
 
-/// Which rights the program gives up.
+/// The rights that the program gives up before it executes the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum InnerRights {
-    /// Those that *work* does not grant.
+    /// All rights that the profile *work* does not include.
     Work {
         /// The folders that the command may write.
         writable: Vec<PathBuf>,
-        /// How rights are given up on this machine.
+        /// The Landlock features of this machine.
         landlock: Landlock,
     },
-    /// The right to look into processes outside, and no other.
+    /// Only the right to inspect processes outside the sandbox.
     OtherProcesses(Landlock),
 }
 
-/// Gives up this process's rights as ordered in the first argument, and becomes the program that the others name. For the
-/// hidden subcommand that [`super::Machine::inner`] names.
+/// Gives up the rights that the first argument lists, and executes the program in the other
+/// arguments. The hidden subcommand that [`super::Machine::inner`] names calls this.
 ///
 /// # Errors
-/// It only returns when it could not: then nothing was started.
+/// Returns only on failure. Then no program was executed.
 #[must_use]
 pub fn run_inside(arguments: impl IntoIterator<Item = OsString>) -> io::Error {
     let mut arguments = arguments.into_iter();
@@ -57,8 +58,10 @@ fn give_up(order: &OsString) -> io::Result<()> {
 fn only_work(writable: &[PathBuf], landlock: Landlock) -> io::Result<()> {
     let signals = if landlock.scopes_signals() { Signals::Scoped } else { Signals::OwnGroup };
     let filters = Filters::of(Profile::Work, signals).map_err(io::Error::other)?;
+    // Everything may be read here, because the mounts already show only readable files.
     let readable = Readable { open: [PathBuf::from("/")].into(), ..Readable::default() };
     let mut folders: Vec<_> = writable.iter().map(PathBuf::as_path).collect();
+    // Programs need shared memory. This folder is the sandbox's own, because `/dev` is a new mount.
     folders.push("/dev/shm".as_ref());
     let writable = Writable {
         folders: &folders,

@@ -1,4 +1,5 @@
-//! One sandbox's state: what holds on this machine, and how a command is started in each profile.
+//! The state of one sandbox: which profiles this machine can enforce, and how to start a command in
+//! each.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -31,14 +32,15 @@ use super::{
 };
 use crate::job::Job;
 
-/// Where programs stand that only the machine's owner can replace: one in a folder of the user's could be an agent's.
+/// Folders of programs that only the machine's administrator can replace. A program in a user's
+/// folder could come from an agent.
 const SYSTEM_PROGRAMS: [&str; 4] =
     ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"];
 
-/// How programs are told where to put their temporary files.
+/// Environment variables that name the folder for temporary files.
 const TEMPORARY_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
-/// Where programs are told to keep what they could make again, in *work*: below its temporary folder.
+/// Environment variables that place caches below the command's temporary folder, in *work*.
 const CACHES: [(&str, &str); 5] = [
     ("XDG_CACHE_HOME", "/tmp/cache"),
     ("npm_config_cache", "/tmp/cache/npm"),
@@ -47,13 +49,14 @@ const CACHES: [(&str, &str); 5] = [
     ("UV_CACHE_DIR", "/tmp/cache/uv"),
 ];
 
-/// What all clones of a sandbox share.
+/// The state that all clones of a sandbox share.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) machine: Machine,
     options: Options,
     trial: Trial,
-    /// What of it this machine offers; to find out takes processes and threads, so it is done when it is first asked.
+    /// The mechanisms that work on this machine. Testing them starts processes and threads, so it
+    /// is done on first use.
     offered: OnceLock<Offered>,
     read: OnceLock<Result<Filters, String>>,
     work: OnceLock<Result<(), String>>,
@@ -65,7 +68,7 @@ pub(super) struct Kept {
     told: Told,
 }
 
-/// Which means are tried.
+/// Which mechanisms are tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trial {
     Every,
@@ -73,7 +76,7 @@ pub(super) enum Trial {
     None,
 }
 
-/// The means that were found to work.
+/// The mechanisms that work on this machine.
 #[derive(Debug)]
 pub(super) struct Offered {
     pub(super) landlock: Option<Landlock>,
@@ -156,6 +159,8 @@ impl Kept {
         let is_root = rustix::process::geteuid().is_root();
         let Offered { landlock, bubblewrap } = self.offered();
         let mounts = bubblewrap.is_some() && Bubblewrap::can_hold(places);
+        // Landlock would block changes directly in these folders, and root needs no user namespace
+        // for bubblewrap.
         let spares = is_root
             || [cwd, &self.machine.temporary]
                 .into_iter()
@@ -215,7 +220,8 @@ impl Kept {
                     || Job::spawn(&mut command),
                 )?
             }
-            // A program with rights of its own would not gain them behind the filter.
+            // After a filter is applied, a set-user-ID bubblewrap would not gain its rights. So
+            // start it without the marking filter.
             (Mechanism::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => {
                 Job::spawn(&mut command)
             }
@@ -225,11 +231,13 @@ impl Kept {
         }
     }
 
-    /// The beginning of a command line in mounts of the command's own.
+    /// Returns the start of a command line with mounts that protect the files.
     ///
-    /// Processes outside have the file system without these mounts, and show it (`/proc/PID/root`). For anybody but root
-    /// they are in another user namespace. For root some of them are open, bubblewrap's own for one, which waits for the
-    /// command without any capability: so a command of root leaves them by Landlock, or has no other processes at all.
+    /// Processes outside see the file system without these mounts, and expose it at
+    /// `/proc/PID/root`. For a normal user these processes are in another user namespace and cannot
+    /// be inspected. Root can inspect some of them, such as bubblewrap itself, which waits for the
+    /// command without any capability. So a command of root gives up that access by Landlock, or
+    /// sees no other processes at all.
     fn in_mounts(
         &self,
         bubblewrap: &Bubblewrap,
@@ -250,7 +258,8 @@ impl Kept {
         }
     }
 
-    /// What commands may write of the root must be there: nobody can make it from inside.
+    /// Creates the writable folders below the root before the command starts, because it cannot
+    /// create them from inside the sandbox.
     fn make_open_folders(&self) {
         if !self.machine.root.is_dir() {
             return;
@@ -262,7 +271,8 @@ impl Kept {
         }
     }
 
-    /// Gives a command a folder for temporary files when it could make none where it would.
+    /// Gives a command another folder for temporary files, if it could create none in the usual
+    /// one.
     fn lend(&self, command: &mut Command, places: &Places) {
         let [variable, ..] = TEMPORARY_VARIABLES;
         let set = command.as_std().get_envs().find(|(name, _)| *name == variable);
@@ -276,7 +286,8 @@ impl Kept {
         }
     }
 
-    /// Takes keys and tokens out of a command's variables, those that it inherits and those it was given.
+    /// Removes keys and tokens from a command's environment, both inherited and explicitly set
+    /// ones.
     fn withhold(&self, profile: Profile, command: &mut Command) {
         let given = command.as_std().get_envs().map(|(name, value)| {
             Variable::of(&name.to_string_lossy(), &value.unwrap_or_default().to_string_lossy())
@@ -305,7 +316,8 @@ impl Kept {
         }
     }
 
-    /// The filters of *read*, when it holds here.
+    /// Returns the system call filters of *read*, or the reason why this machine cannot enforce
+    /// *read*.
     pub(super) fn read(&self) -> Result<&Filters, &String> {
         self.read.get_or_init(|| self.try_reading()).as_ref()
     }
@@ -352,7 +364,8 @@ impl Kept {
         Ok(job.with_aftermath(Aftermath::new(None, self.told.clone())))
     }
 
-    /// What a command may read, with its git folders and the git configuration for it.
+    /// Returns the files that a command may read, its git folders, and the git configuration
+    /// written for it.
     fn readable(&self, grant: &Grant) -> io::Result<(Readable, Option<GitFolder>, PathBuf)> {
         let git = GitFolder::of(&grant.cwd, &self.options.git);
         let mut readable =
@@ -367,12 +380,13 @@ impl Kept {
         Ok((readable, git, config))
     }
 
-    /// Whether *work* holds here, found by trying once.
+    /// Whether this machine can enforce *work*. It is tested once.
     pub(super) fn work(&self) -> Result<(), &String> {
         self.work.get_or_init(|| self.try_working()).as_ref().copied()
     }
 
-    /// Why *work* cannot hold for a working folder, whatever the machine offers.
+    /// Returns the reason why *work* cannot be enforced for a working folder on any machine: the
+    /// folder contains the home folder.
     pub(super) fn obstacle(&self, cwd: &Path) -> Option<String> {
         let (home, cwd) =
             (fs::canonicalize(self.machine.home.as_ref()?).ok()?, fs::canonicalize(cwd).ok()?);
@@ -398,13 +412,15 @@ impl Kept {
         command.arg(program);
         fill(&mut command);
         self.withhold(Profile::Work, &mut command);
+        // Write the record before the start: if this process is killed, a later run does the check.
         let record = Record::write(&self.machine.root, mounts.uncovered)?;
-        // From here on what the command made is looked at, also where it did not start.
+        // From here on, the protected places are checked afterwards, even if the command does not
+        // start.
         let aftermath = Aftermath::new(Some(record), self.told.clone());
         Ok(starter::start(command)?.with_aftermath(aftermath))
     }
 
-    /// A command line that ends before the program, and its mounts.
+    /// Returns the command line of *work* without the program, and its mounts.
     fn working(&self, grant: &Grant) -> io::Result<(Command, Mounts)> {
         let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered()
         else {
@@ -435,13 +451,14 @@ impl Kept {
         Ok((command, mounts))
     }
 
-    /// Our own program, and what it is told first.
+    /// Returns the path of our own program, and its first arguments.
     fn inner(&self) -> Result<(&OsString, &[OsString]), String> {
         let inner = self.machine.inner.as_deref().unwrap_or_default();
         inner.split_first().ok_or_else(|| "it was not told how to start itself inside".to_owned())
     }
 
-    /// Tries *work* on a command: what it must refuse, and what it must not.
+    /// Tests *work* with a command that writes inside its working folder, which must succeed, and
+    /// outside, which must fail.
     fn try_working(&self) -> Result<(), String> {
         self.inner()?;
         let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
@@ -468,6 +485,7 @@ impl Kept {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(io::Error::other(format!("a trial in bubblewrap failed: {said}")));
         }
+        // The sandbox must have refused to create this file.
         match fs::remove_file(&outside) {
             Ok(()) => {
                 Err(io::Error::other("a trial in bubblewrap wrote outside of its working folder"))
@@ -476,7 +494,7 @@ impl Kept {
         }
     }
 
-    /// What commands made in protected places since this was asked last.
+    /// Returns the files that commands created in protected places since the last call.
     pub(super) fn take_told(&self) -> Appeared {
         self.told.take()
     }
@@ -485,7 +503,8 @@ impl Kept {
         self.told.alarm_by(Box::new(alarm));
     }
 
-    /// Tries *read* on a thread: what it must refuse, and what it must not.
+    /// Tests *read* on a thread that writes to its private folder, which must succeed, and
+    /// elsewhere, which must fail.
     fn try_reading(&self) -> Result<Filters, String> {
         let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
         if !landlock.holds_truncation() {
@@ -503,17 +522,19 @@ impl Kept {
     }
 }
 
-/// Variables of a command in *read* or *work*: its temporary folder, and the git configuration it can read.
+/// Sets the variables of a command in *read* or *work*: its temporary folder and its git
+/// configuration.
 fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
     for variable in TEMPORARY_VARIABLES {
         command.env(variable, private);
     }
     command.env(git_config::VARIABLE, config).env("GIT_TERMINAL_PROMPT", "0");
-    // Who only asks what changed writes no index, and so runs no hook of the repository.
+    // Without optional locks, `git status` does not write the index, and so runs no hook of the
+    // repository.
     command.env("GIT_OPTIONAL_LOCKS", "0");
 }
 
-/// The rights to read what may be read, and to write one folder.
+/// Creates bounds that allow reading `readable` and writing one folder.
 pub(super) fn only_reading(
     landlock: Landlock,
     readable: &Readable,
@@ -525,15 +546,16 @@ pub(super) fn only_reading(
     landlock.bounds(readable, &writable)
 }
 
-/// Gives up all rights of this thread but those of *read* that all bounds grant.
+/// Gives up all rights of this thread except those of *read* that every one of the bounds allows.
 fn give_up(landlock: Landlock, filters: &Filters, bounds: &[&Bounds]) -> io::Result<()> {
     capabilities::give_up()?;
     bounds.iter().try_for_each(|bounds| landlock.hold_to(bounds))?;
     filters.apply()
 }
 
-/// Marks this thread, and so the command that it starts, as an agent's. Where the kernel knows no filters a command is still
-/// known by its job and its parents.
+/// Marks this thread, and every command it starts, as an agent's, by a system call filter that
+/// refuses nothing. On a kernel without filters, a command is still recognized by its job and its
+/// parent processes.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "it is one of the ways to give rights up, and never fails"
@@ -569,7 +591,8 @@ fn try_out(
     apart(|| give_up(landlock, filters, &[&bounds]), work)?
 }
 
-/// Does work on a thread of its own that gave up rights first: a thread never gets them back.
+/// Runs `work` on a new thread that first gives up rights. A separate thread is needed, because a
+/// thread can never get rights back.
 pub(super) fn apart<T: Send>(
     give_up: impl FnOnce() -> io::Result<()> + Send,
     work: impl FnOnce() -> T + Send,
@@ -578,6 +601,7 @@ pub(super) fn apart<T: Send>(
     std::thread::scope(|scope| {
         let confined =
             std::thread::Builder::new().name("confined".to_owned()).spawn_scoped(scope, || {
+                // Starting a process with tokio needs the runtime's context on this thread.
                 let _inside = runtime.as_ref().map(tokio::runtime::Handle::enter);
                 give_up()?;
                 Ok(work())

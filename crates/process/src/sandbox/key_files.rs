@@ -1,4 +1,4 @@
-//! Files with keys in the toolchains of a home folder, found by their names and by what is in them.
+//! Finds files with keys in the toolchain folders of a home folder, by their names and contents.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::environment;
 
-/// Names of files that hold keys, wherever they are.
+/// Names of files that hold keys, in any folder.
 const NAMES: &[&str] = &[
     ".condarc",
     ".env",
@@ -28,19 +28,21 @@ const NAMES: &[&str] = &[
     "pip.ini",
 ];
 
-/// Files of git folders, which hold a key where an address in them has one. Cargo and go need the others.
+/// Files in git folders that hold a key if an address in them contains one. Without a key they stay
+/// readable, because cargo and go need them.
 const OF_GIT: &[&str] = &["FETCH_HEAD", "config"];
 
-/// Folders of packages, whose files come from their authors.
+/// Folders of installed packages. They are skipped, because their files come from the packages'
+/// authors and hold no keys of the user.
 const OF_PACKAGES: &[&str] = &["dist-packages", "node_modules", "site-packages"];
 
-/// How many folders of a toolchain are looked at, the outer ones first.
+/// Maximum number of folders searched in a toolchain, starting with the outer ones.
 const MOST_FOLDERS: usize = 4_000;
 
-/// How long a file of git's can be that is looked into.
+/// Maximum size of a git file that is searched for keys, in bytes.
 const MOST_BYTES: u64 = 256 * 1024;
 
-/// The files with keys in a toolchain's folder. Links are not followed.
+/// Returns the files with keys in a toolchain's folder. Symbolic links are not followed.
 pub(super) fn in_toolchain(folder: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), VecDeque::from([folder.to_path_buf()]));
     let mut looked_at = 0;
@@ -67,7 +69,7 @@ fn holds_key(name: &str, path: &Path) -> bool {
 
 fn has_secret(path: &Path) -> bool {
     let is_short = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.len() <= MOST_BYTES);
-    // What cannot be read here cannot be read by a command either.
+    // If we cannot read the file, no command can read it either.
     is_short
         && fs::read(path)
             .is_ok_and(|bytes| environment::holds_secret(&String::from_utf8_lossy(&bytes)))

@@ -1,8 +1,11 @@
-//! Rights given up by Landlock.
+//! Restricts threads and the commands they start with Landlock.
 //!
-//! In *free* everything is granted but what is kept and the folders on the way to it, and only rights to change are given up.
-//! In *read* nothing is granted but reading what may be read, and the private temporary folder. Where a thread is held to
-//! several rulesets one after the other, a right is left that all of them grant. A domain that grants everything still keeps its processes from looking into those outside of it.
+//! - In *free* everything is allowed except changes to protected files and to the folders on the
+//!   path to them.
+//! - In *read* only reading the readable files and writing the private temporary folder is allowed.
+//!
+//! If several rulesets apply to a thread, an access needs the permission of each of them. A process
+//! in a Landlock domain cannot inspect processes outside it, even if the domain allows everything.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +21,7 @@ type Ruleset = ::landlock::RulesetCreated;
 #[cfg(not(target_os = "linux"))]
 type Ruleset = std::convert::Infallible;
 
-/// Rights are given up in the kernel's best way.
+/// The Landlock features of this kernel.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Landlock {
     holds_truncation: bool,
@@ -30,32 +33,32 @@ impl Landlock {
         self.holds_truncation
     }
 
-    /// Whether signals stay within the domain.
+    /// Whether the kernel restricts signals to processes in the same Landlock domain.
     pub(super) fn scopes_signals(self) -> bool {
         self.scopes_signals
     }
 }
 
-/// What becomes of TCP.
+/// Whether a command may use TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
-    /// It is refused.
+    /// Landlock refuses TCP.
     Refused,
-    /// It is what the network namespace makes of it.
+    /// Landlock does not restrict TCP. The network namespace decides.
     AsIs,
 }
 
-/// What a command may write and reach.
+/// The files that a command may write, and its network access.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writable<'a> {
     pub(super) folders: &'a [&'a Path],
     pub(super) devices: &'a [&'a str],
-    /// Where devices are of its own, which it may steer too.
+    /// Folders with the command's own devices, which it may also control by `ioctl`.
     pub(super) terminals: &'a [&'a str],
     pub(super) network: Network,
 }
 
-/// The rights that threads can be left with, and what they were made from.
+/// A ruleset to which threads can be restricted, and the files it was built from.
 #[derive(Debug)]
 pub(super) struct Bounds {
     ruleset: Ruleset,
@@ -63,7 +66,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether the same would be made again: nothing that it was made from was changed or replaced.
+    /// Whether none of the files that the ruleset was built from was changed or replaced since.
     pub(super) fn is_current(&self) -> bool {
         self.seen.iter().all(RuleSource::is_current)
     }
@@ -116,9 +119,10 @@ mod linux {
     };
 
     impl Landlock {
-        /// Gives up rights on a thread of its own, to see whether the kernel does it.
+        /// Tests on a new thread whether the kernel enforces a Landlock ruleset.
         ///
-        /// The first version (Linux before 5.19) is not used: it refuses every rename from one folder to another.
+        /// Landlock version 1 (before Linux 5.19) is not used, because it refuses every rename from
+        /// one folder to another.
         pub(in super::super) fn probe() -> Option<Self> {
             let try_it = || restrict(&ruleset().map_err(io::Error::other)?);
             let status = std::thread::Builder::new().spawn(try_it).ok()?.join().ok()?.ok()?;
@@ -142,7 +146,7 @@ mod linux {
             }
         }
 
-        /// Gives up this thread's right to change anything in the places, for good.
+        /// Gives up this thread's right to change the places, permanently.
         pub(in super::super) fn give_up(self, places: &Places) -> io::Result<()> {
             let mut ruleset = ruleset().map_err(io::Error::other)?;
             for way in &places.ways {
@@ -154,8 +158,9 @@ mod linux {
             self.enforce(&ruleset)
         }
 
-        /// Gives up looking into processes that did not: their memory, their files, and their view of the file system
-        /// (`/proc/PID/root`). Every domain does; all rights to files are granted again.
+        /// Gives up the right to inspect processes outside this Landlock domain: their memory,
+        /// their files and their view of the file system (`/proc/PID/root`). Every domain has this
+        /// effect, so the ruleset allows all file access.
         pub(in super::super) fn leave_other_processes(self) -> io::Result<()> {
             let mut ruleset = ruleset().map_err(io::Error::other)?;
             grant_whole(&mut ruleset, Path::new("/"), rights());
@@ -165,6 +170,8 @@ mod linux {
         fn enforce(self, ruleset: &RulesetCreated) -> io::Result<()> {
             match restrict(ruleset)?.ruleset {
                 RulesetStatus::FullyEnforced => Ok(()),
+                // A kernel before Linux 6.2 cannot refuse truncation. The user is warned about this
+                // gap.
                 RulesetStatus::PartiallyEnforced if !self.holds_truncation => Ok(()),
                 RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced => {
                     Err(io::Error::other("the kernel does not take the rights away"))
@@ -174,7 +181,7 @@ mod linux {
     }
 
     impl Landlock {
-        /// Makes the rights to nothing but reading what may be read, and writing what is given.
+        /// Creates bounds that allow only reading `readable` and writing `writable`.
         pub(in super::super) fn bounds(
             self,
             readable: &Readable,
@@ -200,7 +207,8 @@ mod linux {
             Ok(bounds)
         }
 
-        /// Leaves this thread no other rights, for good. It may be held to several: a right is left that all grant.
+        /// Restricts this thread to the bounds, permanently. With several bounds, only rights that
+        /// each of them allows remain.
         pub(in super::super) fn hold_to(self, bounds: &Bounds) -> io::Result<()> {
             let copy = bounds.ruleset.try_clone()?.no_new_privs(true);
             let status = copy.restrict_self().map_err(io::Error::other)?;
@@ -233,8 +241,8 @@ mod linux {
             }
         }
 
-        /// Grants reading a file or a folder with all below it, but for what is withheld. Names are not: where something
-        /// below is withheld, the folders can be listed whole.
+        /// Allows reading a file, or a folder with everything below it except the withheld paths.
+        /// Names are not withheld: a folder with withheld entries can still be listed completely.
         fn grant_reading(&mut self, path: &Path, file: OwnedFd, exceptions: Option<&Exceptions>) {
             let Ok(stat) = fstat(&file) else { return };
             let rights = match (FileType::from_raw_mode(stat.st_mode), exceptions) {
@@ -242,7 +250,8 @@ mod linux {
                 (FileType::RegularFile, _) => make_bitflags!(AccessFs::{Execute | ReadFile}),
                 (FileType::Directory, None) => AccessFs::from_read(ABI::V1),
                 (FileType::Directory, Some(below)) => {
-                    // Looked at before it is listed: whatever changes from now on changes its time.
+                    // Record the folder's change time before listing it, so that any later change
+                    // is detected.
                     self.seen.push(RuleSource::listed(path, &stat));
                     self.grant_entries(path, &file, below);
                     AccessFs::ReadDir.into()
@@ -260,7 +269,7 @@ mod linux {
             drop((&mut self.ruleset).add_rule(PathBeneath::new(file, rights)).map(drop));
         }
 
-        /// Grants reading what is in a folder, each entry by itself.
+        /// Allows reading the entries of a folder, each by its own rule.
         fn grant_entries(&mut self, path: &Path, folder: &OwnedFd, exceptions: &Exceptions) {
             let entries = openat(
                 folder,
@@ -283,7 +292,8 @@ mod linux {
     fn identity(file: &OwnedFd) -> Option<Identity> {
         fstat(file).ok().as_ref().map(Identity::from)
     }
-    /// The newest rights that are known here; a kernel that lacks one leaves it to the filter of system calls.
+    /// The newest Landlock version that this code knows. Where the kernel lacks a feature, the
+    /// system call filter covers it.
     const KNOWN: ABI = ABI::V9;
 
     fn bounding_ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
@@ -304,7 +314,8 @@ mod linux {
         openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
     }
 
-    /// Grants rights to a file, or to a folder with all below it, and tells which it was.
+    /// Allows `rights` for a file, or for a folder with everything below it. Returns the identity
+    /// of the file or folder.
     fn grant_whole(
         ruleset: &mut RulesetCreated,
         path: &Path,
@@ -323,7 +334,8 @@ mod linux {
         Ruleset::default().handle_access(rights())?.create()
     }
 
-    /// All rights to change something; not those to use devices, which change no file.
+    /// Returns all rights to change files. The right to control devices is not included, because it
+    /// changes no file.
     fn rights() -> BitFlags<AccessFs> {
         make_bitflags!(AccessFs::{
             WriteFile | Truncate | RemoveDir | RemoveFile | MakeChar | MakeDir | MakeReg | MakeSock | MakeFifo
@@ -336,12 +348,14 @@ mod linux {
             let copy = ruleset.try_clone()?.no_new_privs(promises_no_gain);
             copy.restrict_self().map_err(io::Error::other)
         };
-        // Who administers the machine needs no promise to gain no rights, and keeps `su` and its like.
+        // An administrator may apply a ruleset without the no-new-privileges flag, and so keeps
+        // `su` and similar programs. Others need the flag.
         restrict(false).or_else(|_not_an_administrator| restrict(true))
     }
 
-    /// Grants everything in a folder on the way that is not itself on it. What cannot be granted is not: a file system
-    /// of the kernel's own, or something that is gone by now.
+    /// Allows everything in a folder on a protected path, except the entry that the path continues
+    /// with. Entries that cannot be allowed are skipped: kernel file systems and entries that no
+    /// longer exist.
     fn grant_beside(ruleset: &mut RulesetCreated, way: &Path, places: &Places) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(folder) = rustix::fs::open(way, flags, Mode::empty()) else {
@@ -352,7 +366,7 @@ mod linux {
         };
         for entry in entries.flatten() {
             let name = entry.file_name().to_bytes();
-            // A link grants nothing: what it leads to is found at its own place.
+            // Skip symbolic links: their target gets a rule at its own path.
             if matches!(name, b"." | b"..") || entry.file_type() == FileType::Symlink {
                 continue;
             }
@@ -369,6 +383,7 @@ mod linux {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file: OwnedFd = openat(folder, path.file_name()?, flags, Mode::empty()).ok()?;
         let stat = fstat(&file).ok()?;
+        // Without a rule for it, a protected file cannot be changed.
         if places.holds(path, Identity::from(&stat)) {
             return None;
         }

@@ -1,30 +1,34 @@
-//! What the composition root tells of the machine and its user: no library reads the environment.
+//! Facts about the machine and its user. The binary collects them, because library code does not
+//! read the environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::environment;
 
-/// What the sandbox has to know of the machine and its user.
+/// Facts about the machine and its user that the sandbox needs.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// The root: its teams, tasks and settings are never changed by a command.
+    /// The configuration root. No command may change its teams, tasks and settings.
     pub root: PathBuf,
-    /// Where programs put their temporary files.
+    /// The folder for temporary files.
     pub temporary: PathBuf,
-    /// The user's home.
+    /// The user's home folder.
     pub home: Option<PathBuf>,
-    /// The folders in which programs are looked for (`PATH`).
+    /// The folders in which programs are searched (`PATH`).
     pub path: Vec<PathBuf>,
-    /// The folders of toolchains that variables name (`RUSTUP_HOME` and its like), which may be anywhere.
+    /// Toolchain folders that environment variables name (such as `RUSTUP_HOME`). They may be
+    /// anywhere.
     pub toolchains: Vec<PathBuf>,
-    /// The variables that commands would inherit.
+    /// The environment variables that commands would inherit.
     pub variables: Vec<Variable>,
-    /// Our own program and its arguments before a plan: it confines itself and runs a command.
+    /// The path of our own program and its first arguments. Run inside bubblewrap with them, it
+    /// restricts itself and executes a command.
     pub inner: Option<Vec<OsString>>,
 }
 
-/// A variable of the environment, known by its name and what its value was found to be; the value itself is not kept.
+/// An environment variable: its name, and whether its value looks like a secret. The value itself
+/// is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
     pub(super) name: String,
@@ -32,14 +36,14 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Looks at a variable.
+    /// Checks a variable's value and stores only the result.
     #[must_use]
     pub fn of(name: &str, value: &str) -> Self {
         Self { name: name.to_owned(), holds_secret: environment::holds_secret(value) }
     }
 }
 
-/// Variables that say where a toolchain is which otherwise is in the home.
+/// Environment variables that move a toolchain out of the home folder.
 pub const TOOLCHAIN_VARIABLES: [&str; 10] = [
     "CARGO_HOME",
     "RUSTUP_HOME",
@@ -54,24 +58,25 @@ pub const TOOLCHAIN_VARIABLES: [&str; 10] = [
 ];
 
 impl Machine {
-    /// A machine of which only the root is known, and where temporary files go.
+    /// Creates a machine with only the root and the temporary folder set.
     #[must_use]
     pub fn with_root(root: &Path, temporary: &Path) -> Self {
         Self { root: root.to_owned(), temporary: temporary.to_owned(), ..Self::default() }
     }
 }
 
-/// What the user's settings have about the sandbox.
+/// The sandbox options in the user's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Folders besides that commands may read (`sandbox.read`).
+    /// Additional folders that commands may read (`sandbox.read`).
     pub read: Vec<PathBuf>,
-    /// Folders besides that commands in *work* may write (`sandbox.write`).
+    /// Additional folders that commands in *work* may write (`sandbox.write`).
     pub write: Vec<PathBuf>,
-    /// Git folders and stores of objects outside of a checkout that count as the checkout's, as the user trusts them.
+    /// Git folders and object stores outside a checkout that the user trusts as belonging to the
+    /// checkout.
     pub git: Vec<PathBuf>,
     /// Whether commands in *work* share the machine's network (`sandbox.network`).
     pub network: bool,
-    /// Variables that no command gets, besides our own table (`sandbox.withheldVariables`).
+    /// Additional variables that no command gets (`sandbox.withheldVariables`).
     pub withheld: Vec<String>,
 }

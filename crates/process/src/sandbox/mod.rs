@@ -1,33 +1,42 @@
-//! What commands of agents can do, held by the kernel whatever their text was taken for.
+//! Limits what agents' commands can do. The kernel enforces the limits, whatever the command's text
+//! looks like.
 //!
-//! All agents run as the user, so the rights of files cannot tell them apart, and reading a shell command can be wrong. So
-//! each command is started in one of three [`Profile`]s, for it, all it starts, and whatever these leave behind:
+//! All agents run as the user, so file permissions cannot separate them, and parsing a shell
+//! command can go wrong. So each command is started in one of three [`Profile`]s. The profile
+//! applies to the command, to all processes it starts, and to those it leaves running:
 //!
-//! - *read*: nothing is granted but reading what may be read, and a private temporary folder. Landlock decides about files,
-//!   signals and TCP, seccomp about the rest: sockets, namespaces, handles, modes and times. Root gives up its powers.
-//! - *work*: *read* and writing below the working folder, in mounts and namespaces of its own.
-//! - *free*: everything, but for the team's own files and the user's settings below the root. Reading them stays free;
-//!   writing, making, removing, renaming, linking and truncating are refused.
+//! - *read*: the command may read the readable files and write a private temporary folder. Landlock
+//!   controls files, signals and TCP. Seccomp controls the rest: sockets, namespaces, file handles,
+//!   modes and times. Root gives up its capabilities.
+//! - *work*: like *read*, and the command may write below the working folder. It has its own mounts
+//!   and namespaces.
+//! - *free*: everything is allowed, except changing the team's own files and the user's settings
+//!   below the root. Reading them is allowed. Writing, creating, removing, renaming, linking and
+//!   truncating are refused.
 //!
-//! Two means, neither of which needs unsafe code of ours:
+//! There are two mechanisms. Neither needs unsafe code here:
 //!
-//! - **Landlock and seccomp**: the command is started from a thread that gave up its rights; the child has the same. Landlock
-//!   only knows rights that are granted, and a right granted on a folder holds for all below it. In *free* everything is
-//!   granted but the folders on the way to what is kept, which has a price: nothing can be made, renamed or removed
-//!   *directly* in these, such as the home folder itself when the root is `~/.claude`.
-//! - **bubblewrap**: mounts of the command's own. In *free* the root is mounted read-only, and what is not kept of it
-//!   writable again. For anybody but root it needs a user namespace in which all files of others belong to nobody: ssh then
-//!   refuses the system's configuration; some systems and most containers forbid it. For root, who needs none, processes outside
-//!   would be a way around the mounts: a command of root leaves them by Landlock, applied inside.
+//! - **Landlock and seccomp**: a thread gives up its rights and then starts the command, which
+//!   inherits the restriction. Landlock rules can only allow, and a rule for a folder also covers
+//!   everything below it. So in *free* there are rules for everything except the folders on the
+//!   path to protected files. This has a cost: nothing can be created, renamed or removed
+//!   *directly* in these folders. An example is the home folder if the root is `~/.claude`.
+//! - **bubblewrap**: the command gets its own mounts. In *free* the root is mounted read-only, and
+//!   its unprotected parts are mounted writable again. A normal user needs a user namespace for
+//!   this, in which other users' files belong to nobody. Ssh then refuses the system's
+//!   configuration. Some systems and most containers forbid user namespaces. Root needs no user
+//!   namespace, but could bypass the mounts through processes outside. So a command of root also
+//!   gives up access to these, by Landlock inside the sandbox.
 //!
-//! In *free* Landlock comes first, and bubblewrap where its price is lower: when the working folder is on the way to what is
-//! kept or `/tmp` is, and for root, who needs no user namespace. Each command is bounded afresh, because what there is to be
-//! granted changes. Where `/tmp` is on the way and Landlock is taken all the same, a command is told another folder for
-//! temporary files, below the root.
+//! In *free* Landlock is preferred. Bubblewrap is used where it costs less: if the working folder
+//! or `/tmp` is on the path to protected files, and for root. The restriction is built anew for
+//! each command, because the files to allow change. If `/tmp` is on such a path and Landlock is
+//! used all the same, the command gets another temporary folder below the root.
 //!
-//! What *free* does not do: it cannot follow a request to a program that runs outside, such as a tmux server, cron, or a
-//! daemon with a socket. Landlock knows no right to change the mode, owner, times or locks of a file. Hooks run with all
-//! rights: they are the user's. What the gate can see is refused before, in words that help; that is `gate`'s.
+//! Limits of *free*: it does not cover requests to programs outside, such as a tmux server, cron or
+//! a daemon with a socket. Landlock cannot forbid changes to the mode, owner, times or locks of a
+//! file. Hooks run with all rights, because they are the user's. The gate denies visible violations
+//! before the command starts, with a helpful message.
 
 mod bubblewrap;
 mod capabilities;
@@ -67,17 +76,18 @@ pub use quarantine::Appeared;
 pub use start::Sandbox;
 pub use unfinished::{Unfinished, put_aside_unfinished};
 
-/// What of a root only the team's own operations write into.
+/// Folders below a root that only the team's own operations write.
 pub const OF_TEAMS: [&str; 2] = ["teams", "tasks"];
 
-/// What of a root only the user writes: what decides what agents may do, and what a client runs with all rights.
-/// `settings.local.json` is read where the project is the home folder; `hooks` is where the programs of hooks stand by
-/// custom, and `plugins` are the reference client's, which can be a teammate.
+/// Files and folders below a root that only the user writes. They control the permissions of
+/// agents, or a client runs them with all rights. `settings.local.json` is read if the project is
+/// the home folder. `hooks` is the usual folder for hook programs. `plugins` belongs to the
+/// reference client, which can be a teammate.
 pub const OF_THE_USER: [&str; 5] =
     ["settings.json", "settings.local.json", "agents", "hooks", "plugins"];
 
-/// What of a root is our own records.
+/// The folder below a root with our own records.
 pub const OF_PITCREW: [&str; 1] = ["pitcrew"];
 
-/// What of it commands work in.
+/// Folders below our own records in which commands may work.
 pub const OPEN_OF_PITCREW: [&str; 2] = ["pitcrew/tmp", crate::worktree::BELOW_ROOT];

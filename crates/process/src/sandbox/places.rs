@@ -1,8 +1,8 @@
-//! Where the kept folders and files are, by every path that leads to them.
+//! Finds the protected folders and files, and every path that leads to them.
 //!
-//! A path is more than its end: whoever can rename a folder on the way, or replace a symbolic link in it, puts another
-//! folder under the same name. So all folders in which one of the names is looked up are told too, and the places
-//! where another mount shows the same folder.
+//! A path depends on more than its last component. Renaming a folder on the path, or replacing a
+//! symbolic link in it, puts another folder under the same name. So all folders on the path are
+//! found too, and the places where another mount shows the same folder.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -15,10 +15,10 @@ use rustix::fs::{Access, AtFlags, Stat};
 
 use crate::pieces;
 
-/// How many symbolic links a path may go through, as in the kernel.
+/// Maximum number of symbolic links in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// What tells a file from all others, under whatever name.
+/// Identifies a file independently of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     pub(super) device: u64,
@@ -43,31 +43,36 @@ impl From<&Stat> for Identity {
     }
 }
 
-/// The roots, what is kept of them, and the ways to it.
+/// The configuration roots, the protected files in them, and the folders on the paths to them.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// The root, links resolved, wherever a mount shows it; it need not exist.
+    /// The root with symbolic links resolved, at each place where a mount shows it. It need not
+    /// exist.
     pub(super) roots: BTreeSet<PathBuf>,
-    /// The kept folders and files, links resolved, wherever a mount shows them; they need not exist.
+    /// The protected folders and files with symbolic links resolved, at each place where a mount
+    /// shows them. They need not exist.
     pub(super) kept: BTreeSet<PathBuf>,
-    /// The folders in which a name of a way is looked up, the root of the file system first.
+    /// All folders on the paths to protected files, the root of the file system first.
     pub(super) ways: BTreeSet<PathBuf>,
-    /// Folders in what is kept that are not.
+    /// Folders inside protected ones that are not protected.
     pub(super) open: BTreeSet<PathBuf>,
-    /// The symbolic links on the ways.
+    /// The symbolic links on the paths to protected files.
     links: BTreeSet<PathBuf>,
-    /// The identities of the kept and the ways, for names that differ in case only and the like.
+    /// The identities of protected files and of the folders on their paths, to recognize them by
+    /// other names, such as names that differ only in case.
     identities: BTreeSet<Identity>,
 }
 
 impl Places {
-    /// Finds what has these names straight below a root, and the folders by `open` names in it that are not kept.
+    /// Finds the files and folders called `names` directly below a root, and the folders called
+    /// `open` inside them, which are not protected.
     pub(super) fn find(root: &Path, names: &[&str], open: &[&str]) -> Self {
         let mut places = Self::default();
         let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
         let mounts: Vec<Mount> =
             mounts.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
         if let Some(root) = places.walk(root) {
+            // The same folder can be changed through every mount that shows it.
             let shown = aliases(&mounts, &root);
             places.roots.insert(root);
             places.roots.extend(shown);
@@ -84,7 +89,8 @@ impl Places {
         for kept in places.kept.clone() {
             aliases(&mounts, &kept).iter().for_each(|alias| places.keep(alias));
         }
-        // What lies in a kept folder is kept with it, though a link leads there.
+        // A folder inside a protected one is protected with it, even if a symbolic link leads
+        // there, so it is not on a path.
         let Self { kept, ways, .. } = &mut places;
         ways.retain(|way| !kept.iter().any(|kept| way.starts_with(kept)));
         let all = places.kept.iter().chain(&places.ways);
@@ -92,17 +98,17 @@ impl Places {
         places
     }
 
-    /// Whether the folder, links resolved, is one in which a name of a way is looked up.
+    /// Whether the folder, with symbolic links resolved, is on the path to a protected file.
     pub(super) fn is_on_the_way(&self, folder: &Path) -> bool {
         fs::canonicalize(folder).is_ok_and(|folder| self.ways.contains(&folder))
     }
 
-    /// Whether the folder, links resolved, is the root.
+    /// Whether the folder, with symbolic links resolved, is the root.
     pub(super) fn is_root(&self, folder: &Path) -> bool {
         fs::canonicalize(folder).is_ok_and(|folder| self.roots.contains(&folder))
     }
 
-    /// Whether a path without links is one of the kept, whatever the case of its letters.
+    /// Whether a path without symbolic links is protected. Case is ignored.
     pub(super) fn is_kept(&self, path: &Path) -> bool {
         let folded = |path: &Path| path.to_string_lossy().to_lowercase();
         self.kept.iter().any(|kept| folded(kept) == folded(path))
@@ -110,20 +116,23 @@ impl Places {
                 .is_some_and(|it| self.identities.contains(&it) && !self.ways.contains(path))
     }
 
-    /// Whether a path without links is one of the kept or on the way to them, or another name of one.
+    /// Whether a path without symbolic links is protected or on the path to a protected file, also
+    /// under another name.
     pub(super) fn holds(&self, path: &Path, identity: Identity) -> bool {
         self.kept.contains(path) || self.ways.contains(path) || self.identities.contains(&identity)
     }
 
-    /// Whether a link stands on a way elsewhere than straight below the root, where nobody replaces it.
+    /// Whether a symbolic link on a path could be replaced. Links directly below the root cannot,
+    /// because the root is read-only.
     pub(super) fn has_loose_links(&self) -> bool {
         self.links
             .iter()
             .any(|link| link.parent().is_none_or(|folder| !self.roots.contains(folder)))
     }
 
-    /// Keeps what is at a path, and takes down the way to it. A link out of the root to what only others can change, as
-    /// some packagers of settings make it, is kept by being in the root.
+    /// Adds a path to the protected ones, with the folders on the way to it. Some configuration
+    /// managers make the file a symbolic link to a place that only other users can change. Then
+    /// protecting the link in the root is enough.
     fn keep(&mut self, path: &Path) {
         let mut trail = Self::default();
         let Some(end) = trail.walk(path) else {
@@ -139,7 +148,8 @@ impl Places {
         self.kept.insert(end);
     }
 
-    /// Walks to a path as the system would, takes down where it came by, and says where it ends.
+    /// Follows a path as the system would, records the folders and links on the way, and returns
+    /// its end.
     fn walk(&mut self, path: &Path) -> Option<PathBuf> {
         let mut todo: VecDeque<OsString> = pieces(path).collect();
         let mut at = PathBuf::from("/");
@@ -158,7 +168,7 @@ impl Places {
             self.links.insert(next);
             links += 1;
             if links > MOST_LINKS {
-                // Nobody can open it, and nobody can change a link on the way.
+                // There are too many links: nobody can open the path.
                 return None;
             }
             if target.is_absolute() {
@@ -172,14 +182,15 @@ impl Places {
     }
 }
 
-/// Where a path ends, links resolved, and the links on the way there. It has no end where there are too many.
+/// Returns the end of a path with symbolic links resolved, and the links on the way. The end is
+/// None if there are too many links.
 pub(super) fn trail(path: &Path) -> (Option<PathBuf>, BTreeSet<PathBuf>) {
     let mut places = Places::default();
     let end = places.walk(path);
     (end, places.links)
 }
 
-/// Whether nothing this process starts can change the file, or make it writable.
+/// Whether no process of this user can change the file or make it writable.
 fn is_others(path: &Path) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return true;
@@ -193,7 +204,7 @@ fn is_others(path: &Path) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     device: Vec<u8>,
-    /// The folder of the file system that is shown.
+    /// The folder within the mounted file system that the mount shows.
     root: PathBuf,
     point: PathBuf,
 }
@@ -208,7 +219,7 @@ impl Mount {
     }
 }
 
-/// Reads `\040` and its like, as the kernel writes spaces.
+/// Decodes escapes such as `\040`, which the kernel writes for a space.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -228,10 +239,10 @@ fn unescaped(field: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&bytes))
 }
 
-/// The other paths under which mounts show the folder.
+/// Returns the other paths at which mounts show the folder.
 fn aliases(mounts: &[Mount], folder: &Path) -> Vec<PathBuf> {
     let depth = |mount: &&Mount| mount.point.components().count();
-    // Of those at one place the last is on top.
+    // Among several mounts at one place, the last one is visible.
     let Some(own) =
         mounts.iter().filter(|mount| folder.starts_with(&mount.point)).max_by_key(depth)
     else {
@@ -303,7 +314,7 @@ mod tests {
         let base = folder.path().canonicalize().unwrap();
         symlink("/usr/bin", base.join("agents")).unwrap();
         let places = Places::find(&base, &["agents"], &[]);
-        // The machine's administrator could change it.
+        // Root, the machine's administrator, could change the linked file, so it is protected.
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(places.kept.contains(Path::new("/usr/bin")), is_root, "{places:?}");
         assert_eq!(places.ways.contains(Path::new("/usr")), is_root, "{places:?}");
@@ -352,7 +363,7 @@ mod tests {
             root: root.to_path_buf(),
             point: point.to_path_buf(),
         };
-        // `base` itself stands for a second mount of the same folder.
+        // `base` itself is used as a second mount of the same folder.
         let elsewhere = base.join("teams/..");
         let mounts = [
             mount("8:1", Path::new("/"), Path::new("/")),

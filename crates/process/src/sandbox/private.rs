@@ -1,8 +1,10 @@
-//! The temporary folders of sandboxed commands: they last from command to command, until this process ends.
+//! The temporary folders of sandboxed commands. They are kept from one command to the next, until
+//! this process ends.
 //!
-//! They lie below the root's `pitcrew/sandbox`, in a folder of the process that started the commands. What a killed process
-//! left there is removed by the next. No command can write there but in the folder it was given, a *free* one neither: a
-//! folder that becomes a writable mount must not be replaced by a link.
+//! They are in `pitcrew/sandbox` below the root, in one folder for each process that starts
+//! commands. If a process is killed, the next process removes its folder. No command can write
+//! there except in the folder it got, not even a command in *free*: otherwise it could replace a
+//! folder that becomes a writable mount by a symbolic link.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,39 +21,42 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 
 use crate::identity::ProcessIdentity;
 
-/// Where the folders of processes are, below the root.
+/// Folder below the root that contains the processes' folders.
 const OF_PROCESSES: [&str; 2] = ["pitcrew", "sandbox"];
 
-/// Where the temporary files of commands in *free* are, and where earlier versions kept the folders of processes.
+/// Folder below the root with the temporary files of commands in *free*. Earlier versions kept the
+/// processes' folders here.
 const OF_FREE: [&str; 2] = ["pitcrew", "tmp"];
 
-/// Only the user's.
+/// Mode of a folder that only the user may access.
 const OWN: u32 = 0o700;
 
-/// A folder of this process, with all that is made in it.
+/// The folder of this process, which contains all its temporary folders.
 #[derive(Debug)]
 pub(super) struct Workshop {
     folder: PathBuf,
-    /// Which paths are mounted in the temporary folders of each number.
+    /// For each numbered set of temporary folders, the paths in them that are mount points.
     lasting: Mutex<Vec<BTreeSet<PathBuf>>>,
 }
 
-/// Temporary folders of commands that have the same mounts in them.
+/// The temporary folders that commands with the same mount points share.
 #[derive(Debug, Clone)]
 pub(super) struct Lasting(PathBuf);
 
-/// A folder for one purpose; dropping it removes it.
+/// A temporary folder for one purpose. It is removed when dropped.
 #[derive(Debug)]
 pub(super) struct PrivateFolder {
     path: PathBuf,
 }
 
 impl Workshop {
-    /// Makes the folder of this process below the root, and removes those of processes that are gone.
+    /// Creates the folder of this process below the root, and removes the folders of processes that
+    /// no longer run.
     ///
     /// # Errors
-    /// What the system said; something else in the place of one of our folders.
+    /// If a folder cannot be created, or if something else is in its place.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
+        // Earlier versions kept the processes' folders here.
         sweep(&root.join(OF_FREE.iter().collect::<PathBuf>()));
         let temporary = folder_below(root, OF_PROCESSES)?;
         sweep(&temporary);
@@ -66,15 +71,16 @@ impl Workshop {
         Ok(Self { folder, lasting: Mutex::default() })
     }
 
-    /// Where it is.
+    /// Returns the path of this process's folder.
     pub(super) fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// An empty file and an empty folder that nobody may read, to stand where something is withheld.
+    /// Returns an empty file and an empty folder without any permissions. They are mounted over
+    /// withheld files and folders.
     ///
     /// # Errors
-    /// What the system said.
+    /// If one of them cannot be created.
     pub(super) fn stand_ins(&self) -> io::Result<(PathBuf, PathBuf)> {
         let (file, folder) = (self.folder.join("empty-file"), self.folder.join("empty-folder"));
         if !folder.is_dir() {
@@ -85,13 +91,15 @@ impl Workshop {
         Ok((file, folder))
     }
 
-    /// The temporary folders of commands in which these paths of temporary folders are mounts of their own.
+    /// Returns the temporary folders for commands that have mount points at the paths `mounted` in
+    /// these folders.
     ///
-    /// A command that has no mount at such a path could put a link there, and the next command's mount would follow it. So
-    /// only commands with the same mounts share temporary folders.
+    /// A command without a mount point at such a path could create a symbolic link there, and the
+    /// next command's mount would follow it. So only commands with the same mount points share
+    /// temporary folders.
     ///
     /// # Errors
-    /// What the system said.
+    /// If a folder cannot be created.
     pub(super) fn lasting(&self, mounted: BTreeSet<PathBuf>) -> io::Result<Lasting> {
         let mut known = self.lasting.lock().unwrap_or_else(PoisonError::into_inner);
         let number = known.iter().position(|it| *it == mounted).unwrap_or(known.len());
@@ -103,10 +111,10 @@ impl Workshop {
         Ok(Lasting(path))
     }
 
-    /// Makes a folder for one purpose.
+    /// Creates a temporary folder for one purpose.
     ///
     /// # Errors
-    /// What the system said.
+    /// If the folder cannot be created.
     pub(super) fn private(&self) -> io::Result<PrivateFolder> {
         let path = self.folder.join(uuid::Uuid::new_v4().simple().to_string());
         DirBuilder::new().mode(OWN).create(&path)?;
@@ -121,10 +129,10 @@ impl Drop for Workshop {
 }
 
 impl Lasting {
-    /// One of the folders, made when it is not there.
+    /// Returns the folder called `name`, and creates it if it is missing.
     ///
     /// # Errors
-    /// What the system said.
+    /// If the folder cannot be created.
     pub(super) fn folder(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.0.join(name);
         make_folder(&path)?;
@@ -145,7 +153,8 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Does work that nobody waits for on another thread, where there is a runtime: a file system that is busy takes its time.
+/// Runs work in the background, on a blocking thread if there is an async runtime. Nobody waits for
+/// it, because a busy file system may be slow.
 pub(super) fn beside(work: impl FnOnce() + Send + 'static) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
@@ -153,10 +162,11 @@ pub(super) fn beside(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// The root's folder for temporary files of commands in *free*, made when it is not there.
+/// Returns the folder below the root for temporary files of commands in *free*, and creates it if
+/// it is missing.
 ///
 /// # Errors
-/// What the system said; something else in the place of one of our folders.
+/// If a folder cannot be created, or if something else is in its place.
 pub(super) fn temporary_below(root: &Path) -> io::Result<PathBuf> {
     folder_below(root, OF_FREE)
 }
@@ -171,7 +181,7 @@ fn folder_below(root: &Path, names: [&str; 2]) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Makes a folder of ours; a link is not followed.
+/// Creates a folder, unless it exists. A symbolic link in its place is an error.
 fn make_folder(folder: &Path) -> io::Result<()> {
     match own_mode::create_folder(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -186,7 +196,8 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     )))
 }
 
-/// Removes the folders of processes that are gone: only what this user made, under a name as we give it.
+/// Removes the folders of processes that no longer run. It removes only folders of this user whose
+/// name has our format.
 fn sweep(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
         let is_dead =
@@ -203,7 +214,8 @@ fn is_ours(meta: &Metadata) -> bool {
         && meta.mode() & 0o7777 == OWN
 }
 
-/// The process whose folder has this name, in the form of [`Workshop::open`] and no other.
+/// Parses the process identity from a folder name. Returns None unless the name has exactly the
+/// format of [`Workshop::open`].
 fn owner(name: &str) -> Option<ProcessIdentity> {
     let mut parts = name.split('.');
     let (pid, start_ticks, unique) =
@@ -214,8 +226,8 @@ fn owner(name: &str) -> Option<ProcessIdentity> {
     (is_unique && name == format!("{pid}.{start_ticks}.{unique}")).then_some(owner)
 }
 
-/// Removes a folder, also where a command took its own rights to it away. Links in it are removed and not followed; one with
-/// another file system mounted in it is left.
+/// Removes a folder, even if a command removed the permissions to it. Symbolic links in it are
+/// removed and not followed. A folder with another file system mounted in it is left in place.
 fn remove(folder: &Path) {
     let removed = match has_a_mount(folder) {
         true => Err(io::Error::other("another file system is mounted in it")),
@@ -231,7 +243,8 @@ fn remove(folder: &Path) {
     }
 }
 
-/// Whether something below the folder is on another device than the folder.
+/// Whether something below the folder is on another device, which means that a file system is
+/// mounted there.
 fn has_a_mount(folder: &Path) -> bool {
     let Ok(device) = fs::symlink_metadata(folder).map(|meta| meta.dev()) else { return false };
     let mut folders = vec![folder.to_owned()];
@@ -247,8 +260,8 @@ fn has_a_mount(folder: &Path) -> bool {
     false
 }
 
-/// Takes back the rights to a folder and those in it, each opened from the one above it: a command that lives on may put
-/// links in their places.
+/// Restores the user's permissions to a folder and its subfolders. Each is opened relative to the
+/// one above it, because a command that still runs may replace folders by symbolic links.
 fn open_up(folder: &Path) {
     if let Err(problem) = open_up_in(CWD, folder) {
         tracing::debug!(folder = %folder.display(), %problem, "the rights to a temporary folder stay");

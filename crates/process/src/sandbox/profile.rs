@@ -1,29 +1,29 @@
-//! The three profiles, and what holds of them on a machine.
+//! The three sandbox profiles, and whether a machine can enforce them.
 
-/// Whether a profile can be held on this machine, found by trying.
+/// Whether this machine can enforce a profile, as found by testing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Support {
-    /// Nothing is to be kept: commands run as they are, whatever the profile.
+    /// The sandbox is off: commands run without limits in every profile.
     Off,
-    /// The kernel holds it.
+    /// The kernel enforces the profile.
     Held {
-        /// What of the system does, in words.
+        /// The mechanisms that enforce it, as text.
         by: String,
     },
-    /// It holds but for one thing.
+    /// The kernel enforces the profile, with one gap.
     Partly {
-        /// What does not hold, in a sentence.
+        /// The gap, one sentence.
         gap: String,
     },
-    /// It cannot be held.
+    /// The machine cannot enforce the profile.
     Missing {
-        /// What was tried and what the system said, in a sentence.
+        /// The failed test and the system's error, one sentence.
         reason: String,
     },
 }
 
 impl Support {
-    /// Whether commands may be started under the profile.
+    /// Whether commands may be started in the profile.
     #[must_use]
     pub fn is_held(&self) -> bool {
         match self {
@@ -33,13 +33,13 @@ impl Support {
     }
 }
 
-/// What refuses a command that tries.
+/// The mechanism that limits a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
-    /// Nothing does.
+    /// No mechanism.
     Nothing,
-    /// The rights the command's process gave up.
+    /// The command's process gave up rights by Landlock.
     Landlock,
-    /// A mount namespace of the command's own.
+    /// The command has its own mount namespace, made by bubblewrap.
     Bubblewrap,
 }

@@ -1,9 +1,11 @@
-//! Protected places that no mount can cover, as nothing or a link is there when a command in *work* starts: what appears in
-//! them is put aside when the command has ended.
+//! Quarantine for protected places that no mount can cover, because nothing or a symbolic link is
+//! there when a command in *work* starts. A file that appears there is renamed after the command
+//! has ended.
 //!
-//! The command may have taken the rights to a folder on the way from everybody. The folder is the user's, so they are
-//! given back for the time it takes; what cannot be put aside all the same is an error of the command. Folders are opened one
-//! from the other and never through a link: other commands may run meanwhile.
+//! The command may have removed all permissions from a folder on the path. The folder belongs to
+//! the user, so the permissions are restored while the file is renamed. If the file still cannot be
+//! renamed, this is reported as an error of the command. Folders are opened one relative to the
+//! other and never through a symbolic link, because other commands may run meanwhile.
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -23,18 +25,18 @@ use serde::{Deserialize, Serialize};
 
 use super::unfinished::Record;
 
-/// How something that was put aside ends.
+/// Part of the new name of a file that was renamed into quarantine.
 const MARK: &str = "quarantined";
 
-/// The right to list a folder, to change it and to go through it.
+/// Mode bits with which the user may list, change and enter a folder.
 const ALL_OF_USER: u32 = 0o700;
 
-/// What commands made in protected places.
+/// The files that commands created in protected places.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Appeared {
-    /// What was put aside, and where it is now, in words.
+    /// Descriptions of the files that were renamed, with their new paths.
     pub aside: Vec<String>,
-    /// What could not be put aside, and why, in words.
+    /// Descriptions of the files that could not be renamed, with the reasons.
     pub left: Vec<String>,
 }
 
@@ -59,10 +61,10 @@ impl Appeared {
     }
 }
 
-/// Tells the user at once.
+/// Function that shows a warning to the user at once.
 type Alarm = Box<dyn Fn(String) + Send + Sync>;
 
-/// What commands made in protected places, and was not told yet.
+/// The files that commands created in protected places and that were not reported yet.
 #[derive(Clone, Default)]
 pub(super) struct Told(Arc<(Mutex<Appeared>, OnceLock<Alarm>)>);
 
@@ -77,7 +79,8 @@ impl Told {
         std::mem::take(&mut *self.0.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has the user told of what is left. The first way of telling stays.
+    /// Sets the function that warns the user about files that could not be renamed. Only the first
+    /// call has an effect.
     pub(super) fn alarm_by(&self, alarm: Alarm) {
         let _first = self.0.1.set(alarm);
     }
@@ -95,30 +98,32 @@ impl Told {
     }
 }
 
-/// A protected place that no mount covers.
+/// A protected place that no mount covers while a command runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Uncovered {
-    /// The folder, without links, that the command may write.
+    /// A folder that the command may write, with symbolic links resolved.
     open: PathBuf,
-    /// The place, below it.
+    /// The path of the place, relative to `open`.
     place: PathBuf,
     state: State,
 }
 
-/// What was there before.
+/// The state of the place before the command started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     Nothing,
     Link {
         target: PathBuf,
     },
-    /// The place is a folder, in each of whose folders something by this name is protected, but in the known ones.
+    /// The place is a folder. In each of its subfolders the entry `name` is protected. Subfolders
+    /// in `known` had such an entry before, and are protected by other means.
     EachFolder {
         name: String,
         known: Vec<PathBuf>,
     },
-    /// The place is a folder, in which entries are protected that have one of the names in other letters (`.CLAUDE`), but the
-    /// known ones. `is_each` has the same in each of its folders, by paths of two names.
+    /// The place is a folder. Entries whose name differs from a protected name only in case
+    /// (`.CLAUDE`) are protected, except those in `known`. If `is_each` is set, this applies to
+    /// entries in each subfolder, and `known` has paths of two components.
     OtherCase {
         names: Vec<String>,
         known: Vec<PathBuf>,
@@ -126,24 +131,25 @@ enum State {
     },
 }
 
-/// Whether a file name is another name in other letters.
+/// Whether two file names differ only in case.
 pub(super) fn is_other_case(entry: &Path, name: &str) -> bool {
     let entry = entry.to_string_lossy();
     entry != name && entry.to_lowercase() == name.to_lowercase()
 }
 
 impl Uncovered {
-    /// A place below an open folder where nothing is.
+    /// Creates the record of a place at which nothing exists.
     pub(super) fn nothing(open: &Path, path: &Path) -> Option<Self> {
         Self::at(open, path, State::Nothing)
     }
 
-    /// A place below an open folder where a link is.
+    /// Creates the record of a place at which a symbolic link exists.
     pub(super) fn link(open: &Path, path: &Path) -> Option<Self> {
         Self::at(open, path, State::Link { target: fs::read_link(path).ok()? })
     }
 
-    /// What has this name in a folder of `folder` that is not among the known names.
+    /// Creates the record that protects `name` in each subfolder of `folder`, except subfolders in
+    /// `known`.
     pub(super) fn in_each(
         open: &Path,
         folder: &Path,
@@ -153,7 +159,8 @@ impl Uncovered {
         Self::at(open, folder, State::EachFolder { name: name.to_owned(), known })
     }
 
-    /// What has one of these names in other letters in a folder, or in each folder of it, and is not among the known.
+    /// Creates the record that protects entries whose name differs from one of `names` only in
+    /// case, in a folder or in each of its subfolders. Entries in `known` are excepted.
     pub(super) fn other_case(
         open: &Path,
         folder: &Path,
@@ -174,7 +181,8 @@ impl Uncovered {
         self.open.join(&self.place)
     }
 
-    /// Whether something seems to be there that was not; changes nothing.
+    /// Returns the paths that seem to have appeared or changed since the command started. It
+    /// changes nothing.
     pub(super) fn has_appeared(&self) -> Vec<PathBuf> {
         match &self.state {
             State::Nothing => self.first_other().into_iter().collect(),
@@ -193,7 +201,8 @@ impl Uncovered {
         }
     }
 
-    /// The place, or the first on the way to it that is no folder.
+    /// Returns the place if something is there, or the first component on its path that is not a
+    /// folder.
     fn first_other(&self) -> Option<PathBuf> {
         let mut at = self.open.clone();
         for name in self.place.iter() {
@@ -201,14 +210,14 @@ impl Uncovered {
             match fs::symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => {}
                 Err(problem) if problem.kind() == io::ErrorKind::NotFound => return None,
-                // Where nobody may look, something may be.
+                // If the path cannot be read, assume that something is there.
                 Ok(_) | Err(_) => return Some(at),
             }
         }
         Some(at)
     }
 
-    /// Puts aside what appeared.
+    /// Renames the files that appeared at the place.
     pub(super) fn restore(&self) -> Appeared {
         let mut appeared = Appeared::default();
         match &self.state {
@@ -238,7 +247,8 @@ impl Uncovered {
         appeared
     }
 
-    /// The entries in other letters that are not known, as places where nothing was. `names` lists a folder.
+    /// Returns a record for each entry that differs from a protected name only in case and is not
+    /// in `known`. `names` lists a folder.
     fn in_other_case(&self, names: &dyn Fn(&Path) -> Vec<PathBuf>) -> Vec<Self> {
         let State::OtherCase { names: protected, known, is_each } = &self.state else {
             return Vec::new();
@@ -283,7 +293,8 @@ impl Uncovered {
         unknown.map(place).filter(is_folder).collect()
     }
 
-    /// The names in a folder below the open one; none where no folder is.
+    /// Returns the entry names of a folder below the open one. Returns no names if there is no such
+    /// folder.
     fn names_in(&self, place: &Path) -> io::Result<Vec<PathBuf>> {
         let Some(mut way) = Way::from(&self.open)? else { return Ok(Vec::new()) };
         for name in place.iter() {
@@ -314,7 +325,8 @@ impl Uncovered {
         for name in folder.iter() {
             match way.step(name)? {
                 Step::Folder => at.push(name),
-                // A file or link by the name of a folder that was not there leads programs elsewhere.
+                // A file or link in place of a missing folder would lead programs to another
+                // folder, so rename it.
                 Step::Other => return way.rename(&at, name).map(Some),
                 Step::Nothing => return Ok(None),
             }
@@ -327,13 +339,14 @@ impl Uncovered {
         if link.is_some_and(|link| link.as_bytes() == target.as_os_str().as_bytes()) {
             return Ok(None);
         }
+        // Rename the entry that replaced the link, and then restore the link.
         let aside = if is_there { Some(way.rename(&at, name)?) } else { None };
         way.with_rights(|folder| symlinkat(target.as_path(), folder, name))?;
         Ok(aside)
     }
 }
 
-/// What a name is in a folder.
+/// The kind of entry that a name refers to in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Folder,
@@ -341,7 +354,8 @@ enum Step {
     Nothing,
 }
 
-/// A folder that was walked to. The rights that were taken back on the way are given up again when it is dropped.
+/// A folder reached step by step from an open folder. On drop, the folders' original permissions
+/// are restored.
 struct Way {
     folder: OwnedFd,
     lent: Vec<(OwnedFd, u32)>,
@@ -351,7 +365,7 @@ impl Way {
     const FLAGS: OFlags =
         OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-    /// Opens an open folder, unless somebody removed it meanwhile.
+    /// Opens an open folder. Returns None if it was removed meanwhile.
     fn from(open: &Path) -> io::Result<Option<Self>> {
         match openat(CWD, open, Self::FLAGS, Mode::empty()) {
             Ok(folder) => Ok(Some(Self { folder, lent: Vec::new() })),
@@ -360,7 +374,7 @@ impl Way {
         }
     }
 
-    /// Goes into a folder of this folder, if it is one.
+    /// Enters the subfolder `name`, if it is a folder.
     fn step(&mut self, name: &OsStr) -> io::Result<Step> {
         match self.with_rights(|folder| openat(folder, name, Self::FLAGS, Mode::empty())) {
             Ok(next) => {
@@ -381,7 +395,8 @@ impl Way {
         }
     }
 
-    /// Gives something in this folder, which is at a path, another name.
+    /// Gives the entry `name` of this folder a quarantine name. `at` is the path of this folder.
+    /// Returns the new path.
     fn rename(&mut self, at: &Path, name: &OsStr) -> io::Result<PathBuf> {
         let unique = uuid::Uuid::new_v4().simple().to_string();
         let unique = unique.get(..8).unwrap_or(&unique);
@@ -390,7 +405,8 @@ impl Way {
         Ok(at.join(aside))
     }
 
-    /// Does something in this folder, with the user's rights to it where it is refused without.
+    /// Runs work in this folder. If permission is denied, adds the user's permissions to the folder
+    /// and tries again.
     fn with_rights<T>(
         &mut self,
         work: impl Fn(BorrowedFd<'_>) -> rustix::io::Result<T>,
@@ -403,6 +419,7 @@ impl Way {
         if set_mode(&self.folder, mode | ALL_OF_USER).is_ok()
             && let Ok(folder) = self.folder.try_clone()
         {
+            // Store the original mode, which is restored on drop.
             self.lent.push((folder, mode));
         }
         work(self.folder.as_fd())
@@ -419,7 +436,8 @@ impl Drop for Way {
     }
 }
 
-/// Sets the mode of a folder that was opened as a path only, which has no call of its own.
+/// Sets the mode of a folder that was opened with `O_PATH`. `fchmod` does not accept such a
+/// descriptor, so this uses its path in `/proc`.
 fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     fs::set_permissions(
         format!("/proc/self/fd/{}", folder.as_raw_fd()),
@@ -427,23 +445,23 @@ fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     )
 }
 
-/// The names of what is in a folder.
+/// Returns the entry names of a folder.
 pub(super) fn entries_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| PathBuf::from(entry.file_name())).collect()
 }
 
-/// The names of the folders in a folder.
+/// Returns the names of a folder's subfolders.
 pub(super) fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.map(|entry| PathBuf::from(entry.file_name())).collect()
 }
 
-/// What has to be done when a command and all it left running have ended; done when dropped.
+/// The check that is due after a command and all its processes have ended. It runs on drop.
 #[derive(Debug)]
 pub struct Aftermath {
-    /// What is to be looked at, remembered on disk until it was.
+    /// The places to check. They are also stored on disk until the check is done.
     record: Option<Record>,
     told: Told,
 }
@@ -453,7 +471,7 @@ impl Aftermath {
         Self { record, told }
     }
 
-    /// Whether all that the command started ends with it.
+    /// Whether all processes that the command started end with it.
     pub fn ends_all(&self) -> bool {
         self.record.is_some()
     }
@@ -478,7 +496,7 @@ mod tests {
         let base = fs::canonicalize(dir.path()).unwrap();
         let (root, open) = (base.join("root"), base.join("work"));
         fs::create_dir(&root).unwrap();
-        // Nothing below a file can be looked at.
+        // With a file in place of the folder, the check must fail.
         fs::write(&open, "").unwrap();
         let (told, screen) = (Told::default(), Arc::new(Mutex::new(Vec::new())));
         let shown = screen.clone();

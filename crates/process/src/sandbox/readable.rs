@@ -1,5 +1,6 @@
-//! What a sandboxed command may read: the working folder with its git folders, system folders and toolchains, less
-//! credentials and what `Read` deny rules name.
+//! Determines the files that a sandboxed command may read: the working folder with its git folders,
+//! system folders and toolchains, without credentials and without files that `Read` deny rules
+//! match.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -10,7 +11,8 @@ use std::path::{Component, Path, PathBuf};
 use super::git_folder::GitFolder;
 use super::{Grant, Machine, Options, key_files};
 
-/// Folders of the system that every program needs. What everybody's programs write (`/tmp`, `/run`, `/var`) is not among them.
+/// System folders that every program needs. Folders to which programs of all users write (`/tmp`,
+/// `/run`, `/var`) are not included.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -34,12 +36,12 @@ const SYSTEM: &[&str] = &[
     "/home/linuxbrew/.linuxbrew",
 ];
 
-/// Devices that hold nothing. The terminal is not among them: a command of *read* is in the session of the user's own, where
-/// it could draw what it likes, a question too, and take keys.
+/// Devices without data of their own. The terminal is not included: a command in *read* shares the
+/// user's session, so it could draw a fake question on the terminal and read keys.
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Toolchains of a home folder.
+/// Toolchain folders in a home folder.
 const TOOLCHAINS: &[&str] = &[
     ".cargo",
     ".rustup",
@@ -99,7 +101,8 @@ const TOOLCHAINS: &[&str] = &[
     ".local/state/nix",
 ];
 
-/// Credentials of a home folder, which nobody reads unasked, wherever the working folder is.
+/// Credentials in a home folder. No command may read them without a question, wherever the working
+/// folder is.
 const CREDENTIALS: &[&str] = &[
     ".ssh",
     ".gnupg",
@@ -147,16 +150,18 @@ const CREDENTIALS: &[&str] = &[
     ".psql_history",
 ];
 
-/// Files of cargo's configuration that may hold a token, in its own folder.
+/// Configuration files in cargo's folder that may contain a token.
 const CARGO_CONFIGURATION: &[&str] = &["config.toml", "config"];
 
-/// Credentials in a toolchain's own folder, wherever that is.
+/// Names of credential files in a toolchain's folder.
 const TOOLCHAIN_CREDENTIALS: &[&str] = &["credentials", "credentials.toml"];
 
-/// Files of the root that open something.
+/// Files and folders below the configuration root that give access to something and are withheld:
+/// credentials, and the archive of teams.
 const OF_THE_ROOT: &[&str] = &[".credentials.json", "pitcrew/archive"];
 
-/// What of the system only its administrator may read, and root is no reason to.
+/// System files that only the administrator may read. They are withheld even from commands that run
+/// as root.
 const SYSTEM_SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
@@ -182,21 +187,23 @@ const SYSTEM_SECRETS: &[&str] = &[
     "/usr/local/etc/ssh",
 ];
 
-/// Paths that may be read, and what below them may not. All without links.
+/// The paths that a command may read, and the withheld paths below them. All have symbolic links
+/// resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Readable {
-    /// Folders and files that may be read with all below them.
+    /// Files and folders that may be read, with everything below them.
     pub(super) open: BTreeSet<PathBuf>,
-    /// What of that may not.
+    /// Paths that may not be read, although they are below an open folder.
     pub(super) withheld: BTreeSet<PathBuf>,
 }
 
-/// What of the system and of the user is withheld, found once: it takes a look at each of them.
+/// The secret files of the system and the user. They are found once, because the search checks each
+/// file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Secrets(BTreeSet<PathBuf>);
 
 impl Readable {
-    /// Finds what is there for a command to read.
+    /// Finds the existing paths that a command may read, and the secrets that are withheld from it.
     pub(super) fn find(
         machine: &Machine,
         options: &Options,
@@ -218,7 +225,8 @@ impl Readable {
         open.extend(
             git.into_iter().flat_map(GitFolder::folders).filter_map(|path| apart_from(home, path)),
         );
-        // Who works in a folder of credentials means to.
+        // If the working folder is inside a folder of credentials, the user wants to work there, so
+        // do not withhold it.
         let is_meant = |secret: &&PathBuf| working.iter().any(|folder| folder.starts_with(secret));
         let withheld = secrets.0.iter().filter(|secret| !is_meant(secret)).cloned().collect();
         open.extend(working);
@@ -226,12 +234,13 @@ impl Readable {
         Self { open, withheld }
     }
 
-    /// The same without exceptions, but for those that concern a folder: they lie in it or hold it.
+    /// Returns a copy without withheld paths, except those that are inside `concerned` or contain
+    /// it.
     pub(super) fn whole_folders(&self, concerned: &Path) -> Self {
         let mut open = BTreeSet::new();
         let mut withheld = self.withheld.clone();
         withheld.retain(|path| path.starts_with(concerned) || concerned.starts_with(path));
-        // One inside of another needs no rule of its own, unless something is withheld on the way to it.
+        // A path inside another open folder needs no rule of its own, unless something is withheld.
         for path in &self.open {
             let is_inside =
                 withheld.is_empty() && path.ancestors().skip(1).any(|above| open.contains(above));
@@ -243,10 +252,11 @@ impl Readable {
     }
 }
 
-/// Withheld paths as a tree of names: walking folders, one look at a name tells whether it or anything below is withheld.
+/// The withheld paths as a tree of names. While a folder tree is searched, one lookup per name
+/// tells whether the name or anything below it is withheld.
 #[derive(Debug, Default)]
 pub(super) struct Exceptions {
-    /// Whether this path itself is withheld, with all below it.
+    /// Whether this path itself is withheld, with everything below it.
     pub(super) is_whole: bool,
     below: BTreeMap<OsString, Self>,
 }
@@ -262,7 +272,7 @@ impl Exceptions {
         all
     }
 
-    /// What is withheld at or below a path; nothing when nothing is.
+    /// Returns the withheld paths at or below a path, or None if there are none.
     pub(super) fn at(&self, path: &Path) -> Option<&Self> {
         let mut node = self;
         for name in names(path) {
@@ -274,13 +284,13 @@ impl Exceptions {
         Some(node)
     }
 
-    /// What is withheld at or below a name in this folder; nothing when nothing is.
+    /// Returns the withheld paths at or below a name in this folder, or None if there are none.
     pub(super) fn below(&self, name: &OsStr) -> Option<&Self> {
         self.below.get(name)
     }
 }
 
-/// The names that a path without links is made of.
+/// Returns the component names of a path without symbolic links.
 fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name),
@@ -290,30 +300,32 @@ fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
     })
 }
 
-/// The folder of an installation, of which this is the folder of programs: it has their libraries beside.
+/// Returns the installation folder above a folder of programs, if it also contains their libraries.
 fn with_libraries(programs: &Path) -> Option<PathBuf> {
     const PROGRAMS: [&str; 3] = ["bin", "sbin", "shims"];
     const LIBRARIES: [&str; 3] = ["lib", "libexec", "pyvenv.cfg"];
     let all = programs.parent().filter(|_| PROGRAMS.iter().any(|name| programs.ends_with(name)))?;
+    // `~/.local` is not one installation: it also has the data of many programs.
     let is_one = !all.ends_with(".local") && LIBRARIES.iter().any(|name| all.join(name).exists());
     is_one.then(|| all.to_path_buf())
 }
 
-/// A path without links, if there is something.
+/// Returns a path with symbolic links resolved, if it exists.
 fn real(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }
 
-/// The same, unless the home folder would come with it.
+/// Returns a path with symbolic links resolved, if it exists and does not contain the home folder.
 fn apart_from(home: Option<&Path>, path: &Path) -> Option<PathBuf> {
     let path = real(path).filter(|_| path.is_absolute())?;
     let home = home.and_then(real);
+    // `/` or a folder that contains the home folder would make all private files readable.
     let is_too_much = path.parent().is_none() || home.is_some_and(|home| home.starts_with(&path));
     (!is_too_much).then_some(path)
 }
 
 impl Secrets {
-    /// Looks for what a machine's user and administrator keep to themselves.
+    /// Finds the secret files of a machine's user and administrator.
     pub(super) fn of(machine: &Machine) -> Self {
         let of_home =
             machine.home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name)));
@@ -342,7 +354,7 @@ impl Secrets {
     }
 }
 
-/// The toolchains of a machine's user that are there, without links.
+/// Returns the existing toolchain folders of the user, with symbolic links resolved.
 fn toolchains(machine: &Machine) -> Vec<PathBuf> {
     let home = machine.home.as_deref();
     let of_home = home.into_iter().flat_map(|home| TOOLCHAINS.iter().map(|name| home.join(name)));
@@ -350,7 +362,7 @@ fn toolchains(machine: &Machine) -> Vec<PathBuf> {
     all.filter_map(|path| apart_from(home, &path)).collect()
 }
 
-/// Whether cargo's configuration has a token in it, as old ones do.
+/// Whether a cargo configuration contains a token, as older ones do.
 fn mentions_token(file: &Path) -> bool {
     fs::read_to_string(file).is_ok_and(|text| {
         let names = |line: &str| line.split('=').next().is_some_and(|name| name.contains("token"));
@@ -358,7 +370,8 @@ fn mentions_token(file: &Path) -> bool {
     })
 }
 
-/// What of a folder not everybody may read: root can, but has no business there. Sockets and the like are not read.
+/// Returns the entries of a folder that not all users may read, and sockets. They are withheld even
+/// from commands that run as root.
 fn closed_entries(folder: &str) -> Vec<PathBuf> {
     const READ_BY_ALL: u32 = 0o004;
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

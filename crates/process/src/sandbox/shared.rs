@@ -1,9 +1,13 @@
 //! Landlock rulesets that many commands share.
 //!
-//! Landlock only grants, so each file that is withheld costs each of its neighbours a rule of its own: a thousand of them in a
-//! large project. So a command is held by two rulesets. The shared one has all these rules, and the whole folder in which
-//! private folders lie; it is made once, and made again when anything that it was made from changed. The command's own has a
-//! few rules for whole folders, and of private folders its own only. A right is left where both grant it.
+//! Landlock rules can only allow. So each withheld file needs a rule for each of its neighbours,
+//! about a thousand rules in a large project. To avoid building these for each command, a command
+//! is restricted by two rulesets, and needs the permission of both:
+//!
+//! - The shared ruleset has all these rules, and allows the whole folder that contains the private
+//!   folders. It is built again only if a file it was built from changed.
+//! - The command's own ruleset has a few rules for whole folders, and allows only the command's own
+//!   private folder.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,10 +25,11 @@ use super::landlock::{Bounds, Landlock};
 use super::places::Identity;
 use super::readable::Readable;
 
-/// How many sets of working folders are kept: each is an open file, and keeps the files of its rules in the kernel.
+/// Maximum number of cached rulesets, one for each set of working folders. Each is an open file
+/// descriptor and keeps the files of its rules in kernel memory.
 const MOST_KEPT: usize = 16;
 
-/// The shared rulesets of a run, by working folders.
+/// The shared rulesets of a run, one for each set of working folders.
 #[derive(Debug, Default)]
 pub(super) struct SharedBounds {
     kept: Mutex<Kept>,
@@ -33,11 +38,11 @@ pub(super) struct SharedBounds {
 #[derive(Debug, Default)]
 struct Kept {
     made: HashMap<Vec<PathBuf>, (Readable, Arc<Bounds>)>,
-    /// The kernel's table of mounts, which tells when it changed.
+    /// The kernel's mount table. Polling it tells whether it changed.
     mounts: Option<File>,
 }
 
-/// A file or folder that rules were made from, as it was then.
+/// A file or folder for which rules were built, with its state at that time.
 #[derive(Debug)]
 pub(super) struct RuleSource {
     path: PathBuf,
@@ -45,22 +50,23 @@ pub(super) struct RuleSource {
     content: Content,
 }
 
-/// Whether a folder's entries matter.
+/// Whether the entries of a folder matter for the ruleset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
-    /// They do not: it has one rule with all below it.
+    /// The entries do not matter, because one rule covers the folder with everything below it.
     Any,
-    /// Each has a rule: the time of the folder's last change.
+    /// Each entry has its own rule. The value is the folder's change time.
     Listed((i64, i64)),
-    /// They were changed only just, so that a later change may have the same time.
+    /// The folder changed so recently that a later change may have the same change time.
     Unsettled,
 }
 
 impl SharedBounds {
-    /// The ruleset for commands in these working folders; `private` is the folder in which their private folders lie.
+    /// Returns the ruleset for commands in these working folders. `private` is the folder that
+    /// contains their private folders.
     ///
     /// # Errors
-    /// What the system said when none could be made.
+    /// If the ruleset cannot be created.
     pub(super) fn of(
         &self,
         landlock: Landlock,
@@ -88,8 +94,9 @@ impl SharedBounds {
 }
 
 impl Kept {
-    /// Whether a file system was mounted or unmounted since the last look: a folder then shows another content, and its
-    /// own times do not tell. Where the kernel has no table, always.
+    /// Whether a file system was mounted or unmounted since the last call. A mount changes a
+    /// folder's content without changing the folder's times. Always true if the kernel has no mount
+    /// table.
     fn have_mounts_changed(&mut self) -> bool {
         let Some(table) = &self.mounts else {
             self.mounts = File::open("/proc/self/mountinfo").ok();
@@ -98,17 +105,18 @@ impl Kept {
         let mut polled = [PollFd::new(table, PollFlags::PRI)];
         let answered = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         let is_quiet = |it: &PollFd<'_>| !it.revents().intersects(PollFlags::PRI | PollFlags::ERR);
+        // If the table cannot be polled, assume a change.
         answered.is_err() || !polled.iter().all(is_quiet)
     }
 }
 
 impl RuleSource {
-    /// Something that one rule is about.
+    /// Records a file or folder that one rule covers.
     pub(super) fn whole(path: &Path, identity: Option<Identity>) -> Self {
         Self { path: path.to_path_buf(), identity, content: Content::Any }
     }
 
-    /// A folder whose entries are about to be listed.
+    /// Records a folder whose entries are about to be listed.
     pub(super) fn listed(path: &Path, stat: &Stat) -> Self {
         let changed = (stat.st_ctime, stat.st_ctime_nsec.cast_signed());
         let content =
@@ -116,7 +124,7 @@ impl RuleSource {
         Self { path: path.to_path_buf(), identity: Some(Identity::from(stat)), content }
     }
 
-    /// Whether it is still there as it was.
+    /// Whether the file or folder still exists unchanged.
     pub(super) fn is_current(&self) -> bool {
         let now = fs::symlink_metadata(&self.path).ok();
         let identity = now.as_ref().map(Identity::from);
@@ -136,7 +144,8 @@ mod tests {
 
     use super::*;
 
-    /// Asks until the same ruleset is given twice: the times of folders have to settle first.
+    /// Asks until the same ruleset is returned twice, because the folders' change times must first
+    /// be old enough.
     fn settled(
         shared: &SharedBounds,
         landlock: Landlock,

@@ -1,24 +1,28 @@
-//! Sockets in working folders at which programs outside listen: a command in *work* must not reach them.
+//! Finds sockets in working folders at which outside programs listen. A command in *work* must not
+//! connect to them.
 //!
-//! The kernel refuses a connection only by the rights to the socket's file, and tells of a listening socket the name by which
-//! it was bound. That name is enough, but where the file was renamed or linked since, or the name is relative: then all socket
-//! files of the working folders are looked for.
+//! The kernel refuses a connection only by the permissions of the socket's file. The kernel's
+//! socket table has the path to which each listening socket was bound. That path is not enough if
+//! the file was renamed or linked since, or if the path is relative. Then all socket files in the
+//! working folders are searched.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// The kernel's table of sockets.
+/// The kernel's table of Unix sockets.
 const TABLE: &str = "/proc/net/unix";
 
-/// The flag of a socket that listens, and the kind of those that anybody may send to.
+/// The flag of a listening socket, and the type of datagram sockets, to which any program may send.
 const LISTENS: u32 = 0x10000;
 const DATAGRAM: &str = "0002";
 
-/// The socket files in working folders, which have no links in their paths, by which a program outside may be reached.
+/// Returns the socket files in the working folders through which an outside program may be reached.
+/// The folders' paths must not contain symbolic links.
 pub(super) fn listening_in(working: &[PathBuf]) -> Vec<PathBuf> {
     let table = fs::read_to_string(TABLE).unwrap_or_default();
     let names: Vec<&Path> = table.lines().filter_map(name_of_listener).collect();
+    // A listening socket may have another file here, so treat all socket files as listening.
     if names.iter().any(|name| is_elsewhere_too(name, working)) {
         return working.iter().flat_map(|folder| socket_files(folder)).collect();
     }
@@ -26,7 +30,7 @@ pub(super) fn listening_in(working: &[PathBuf]) -> Vec<PathBuf> {
     real.filter(|path| is_in(path, working)).collect()
 }
 
-/// The name of a socket that listens, from a line of the table; abstract ones have no file.
+/// Returns the path of a listening socket from a line of the table. Abstract sockets have no file.
 fn name_of_listener(line: &str) -> Option<&Path> {
     let (mut fields, mut name) = ([""; 7], line);
     for field in &mut fields {
@@ -38,7 +42,7 @@ fn name_of_listener(line: &str) -> Option<&Path> {
     (listens && !name.starts_with('@')).then(|| Path::new(name))
 }
 
-/// Whether a socket may have another file in a working folder than the one of its name.
+/// Whether a socket may have another file in a working folder than the one in the table.
 fn is_elsewhere_too(name: &Path, working: &[PathBuf]) -> bool {
     match fs::symlink_metadata(name) {
         _ if name.is_relative() => true,
@@ -55,7 +59,7 @@ fn is_in(path: &Path, working: &[PathBuf]) -> bool {
     working.iter().any(|folder| path.starts_with(folder))
 }
 
-/// All socket files below a folder. Links are not followed.
+/// Returns all socket files below a folder. Symbolic links are not followed.
 fn socket_files(folder: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(folder) = folders.pop() {

@@ -1,4 +1,5 @@
-//! The sandbox of a run: what of the profiles holds here, and how a command is started in one.
+//! The sandbox of a run: which profiles this machine can enforce, and how to start a command in
+//! one.
 
 use std::io;
 use std::path::Path;
@@ -11,34 +12,36 @@ use super::quarantine::Appeared;
 use super::{Grant, Machine, Mechanism, Options, Profile, Support};
 use crate::job::Job;
 
-/// Starts commands so that they can do no more than their profile says.
+/// Starts commands so that they can do only what their profile allows.
 ///
-/// Cheap to clone; clones share what was found out. The default keeps nothing.
+/// Cloning is cheap, and clones share the results of tests. The default sandbox has no limits.
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox {
     kept: Option<Arc<Kept>>,
 }
 
 impl Sandbox {
-    /// Holds commands to their profiles by what this machine offers, which is tried once, when it is first needed.
+    /// Creates a sandbox that uses the mechanisms of this machine. They are tested once, on first
+    /// use.
     #[must_use]
     pub fn new(machine: Machine) -> Self {
         Self::with_options(machine, Options::default())
     }
 
-    /// The same, as the user's settings have it.
+    /// Creates a sandbox with the options in the user's settings.
     #[must_use]
     pub fn with_options(machine: Machine, options: Options) -> Self {
         Self { kept: Some(Arc::new(Kept::new(machine, options, Trial::Every))) }
     }
 
-    /// The same by Landlock only, for those who know what they want: the support says whether it is there.
+    /// Creates a sandbox that uses only Landlock. Check with [`Self::support`] whether it is
+    /// available.
     #[must_use]
     pub fn by_landlock(machine: Machine) -> Self {
         Self::by(machine, Trial::LandlockAlone)
     }
 
-    /// The same by nothing, as on a machine whose kernel offers nothing.
+    /// Creates a sandbox without any mechanism, as on a machine whose kernel has none.
     #[must_use]
     pub fn by_nothing(machine: Machine) -> Self {
         Self::by(machine, Trial::None)
@@ -48,7 +51,7 @@ impl Sandbox {
         Self { kept: Some(Arc::new(Kept::new(machine, Options::default(), trial))) }
     }
 
-    /// Whether a profile holds on this machine, found by trying.
+    /// Tests whether this machine can enforce a profile.
     #[must_use]
     pub fn support(&self, profile: Profile) -> Support {
         let Some(kept) = &self.kept else { return Support::Off };
@@ -65,7 +68,7 @@ impl Sandbox {
         }
     }
 
-    /// Whether a profile holds for a working folder.
+    /// Tests whether a profile can be enforced for a working folder.
     #[must_use]
     pub fn support_in(&self, profile: Profile, cwd: &Path) -> Support {
         let obstacle = self
@@ -76,26 +79,28 @@ impl Sandbox {
         obstacle.map_or_else(|| self.support(profile), |reason| Support::Missing { reason })
     }
 
-    /// What commands made that decides rights or runs by itself, put aside or not; told once.
+    /// Returns the files that commands created in places that control permissions or run
+    /// automatically. Each file is returned only once.
     #[must_use]
     pub fn take_appeared(&self) -> Appeared {
         self.kept.as_ref().map(|kept| kept.take_told()).unwrap_or_default()
     }
 
-    /// Has the user told at once of what a command made and could not be put aside.
+    /// Sets the function that warns the user at once about a created file that could not be
+    /// renamed.
     pub fn alarm_by(&self, alarm: impl Fn(String) + Send + Sync + 'static) {
         if let Some(kept) = &self.kept {
             kept.alarm_by(alarm);
         }
     }
 
-    /// What refuses a command that is started freely in this folder.
+    /// Returns the mechanism that limits a command in *free* in this folder.
     #[must_use]
     pub fn means(&self, cwd: &Path) -> Mechanism {
         self.kept.as_ref().map_or(Mechanism::Nothing, |kept| kept.means(cwd, &kept.places()))
     }
 
-    /// What the user has to know before agents work in this folder, in sentences.
+    /// Returns warnings for the user about agents that work in this folder, in sentences.
     #[must_use]
     pub fn warnings(&self, cwd: &Path) -> Vec<String> {
         let Some(kept) = &self.kept else { return Vec::new() };
@@ -133,11 +138,11 @@ impl Sandbox {
         warnings
     }
 
-    /// Starts a program in the grant's folder, in a job of its own, held to a profile. `fill` adds its arguments and
-    /// variables.
+    /// Starts a program as a new job in the grant's folder, limited to a profile. `fill` adds the
+    /// program's arguments and variables.
     ///
     /// # Errors
-    /// What the system said when it could not be started, or its rights could not be given up: then it is not started.
+    /// If the program cannot be started, or if rights cannot be given up. Then it does not run.
     pub fn start(
         &self,
         profile: Profile,
@@ -157,10 +162,10 @@ impl Sandbox {
         }
     }
 
-    /// Refuses a file that is kept: nothing is made for it.
+    /// Checks that a file is not protected, before anything is created for it.
     ///
     /// # Errors
-    /// When the file is kept.
+    /// If the file is protected.
     pub fn check_free(&self, file: &Path) -> io::Result<()> {
         match &self.kept {
             Some(kept) if kept.places().is_kept(file) => {
@@ -170,13 +175,14 @@ impl Sandbox {
         }
     }
 
-    /// Does work on a file of a folder, without the right to change what is kept, whatever becomes of its path meanwhile.
+    /// Runs work on a file in a folder, without the right to change protected files. This holds
+    /// even if the file's path is changed meanwhile.
     ///
-    /// A folder on the way to what is kept has no rights to give up. No agent can rename it, so the name of the file tells
-    /// whether it is kept.
+    /// If the folder is on the path to a protected file, rights cannot be given up for it. But no
+    /// agent can rename such a folder, so the file's name tells whether it is protected.
     ///
     /// # Errors
-    /// When the file is kept, or the rights could not be given up; nothing was done then.
+    /// If the file is protected, or if rights cannot be given up. Then the work is not run.
     pub fn work_on<T: Send>(
         &self,
         file: &Path,
@@ -197,7 +203,8 @@ impl Sandbox {
         apart(|| landlock.give_up(&places), work)
     }
 
-    /// Whether a file is a plan: it lies below the root then, and is for its user only, as a transcript is.
+    /// Whether a file is a plan file, below `plans` in the root. Like a transcript, it is readable
+    /// only by its user.
     pub fn is_plan(&self, file: &Path) -> bool {
         self.kept.as_ref().is_some_and(|kept| {
             let root = &kept.machine.root;
@@ -209,7 +216,8 @@ impl Sandbox {
         })
     }
 
-    /// Says to the model why a command may have been refused something, when its words sound like that.
+    /// Returns a note that tells the model why a command may have failed, if the output looks like
+    /// a refusal by the sandbox.
     pub fn note(&self, profile: Profile, cwd: &Path, output: &str) -> Option<String> {
         let kept = self.kept.as_ref()?;
         let sounds_like = |words: &&str| output.contains(*words);
@@ -226,10 +234,10 @@ impl Sandbox {
     }
 }
 
-/// What programs say when a file is refused.
+/// Texts that programs print if access to a file is refused.
 const REFUSED: &[&str] = &["ermission denied", "EACCES", "Read-only file system", "EROFS"];
 
-/// What they say when a system call is.
+/// Texts that programs print if a system call is refused.
 const REFUSED_BY_FILTER: &[&str] =
     &["peration not permitted", "EPERM", "unreachable", "resolve host", "name resolution"];
 

@@ -1,8 +1,9 @@
 //! The thread that starts commands in bubblewrap.
 //!
-//! Bubblewrap ends with its parent when it is asked to (`--die-with-parent`), and to the kernel the parent is the thread that
-//! started it. An async runtime's threads come and go; this one lives as long as the process. So a command ends when this
-//! process does, also when that is killed, and not before.
+//! With `--die-with-parent`, bubblewrap ends when its parent ends, and for the kernel the parent is
+//! the thread that started it. Threads of an async runtime come and go, but this thread lives as
+//! long as the process. So a command ends with this process, even if the process is killed, and not
+//! earlier.
 
 use std::io;
 use std::sync::{OnceLock, mpsc};
@@ -18,10 +19,10 @@ struct StartRequest {
     answer: mpsc::SyncSender<io::Result<Job>>,
 }
 
-/// Starts a command that ends with this process.
+/// Starts a command that ends together with this process.
 ///
 /// # Errors
-/// What the system said when it could not be started.
+/// If the command cannot be started.
 pub(super) fn start(command: Command) -> io::Result<Job> {
     static STARTER: OnceLock<Option<mpsc::Sender<StartRequest>>> = OnceLock::new();
     let gone = || io::Error::other("the thread that starts commands is gone");
@@ -37,7 +38,7 @@ fn run() -> io::Result<mpsc::Sender<StartRequest>> {
     let work = move || {
         for StartRequest { mut command, runtime, answer } in taken {
             let _inside = runtime.enter();
-            // Nobody waits only where this process ends.
+            // The receiver is gone only if this process is ending.
             let _told = answer.send(Job::spawn(&mut command));
         }
     };

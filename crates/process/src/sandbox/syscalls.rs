@@ -1,9 +1,10 @@
-//! System calls that sandboxed commands are refused, by seccomp.
+//! Refuses system calls of sandboxed commands, by seccomp.
 //!
-//! Landlock decides about files. It knows no sockets but TCP, no changes of modes, owners and times, no namespaces, and no
-//! handles: those are refused here. A refused call answers with an error, so that programs fall back or say what they
-//! lack; no command is ever killed for one. Calls that this table does not know yet, and those of other calling
-//! conventions (32-bit, x32), answer `ENOSYS`: programs are used to kernels without them.
+//! Landlock controls files. It does not control sockets other than TCP, changes of modes, owners
+//! and times, namespaces, or file handles, so these are refused here. A refused call returns an
+//! error, so that programs can fall back or report the problem. No command is killed for a call.
+//! Calls that are newer than this table, and calls by other conventions (32-bit, x32), return
+//! `ENOSYS`, because programs are prepared for kernels without them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,16 +17,16 @@ use seccompiler::{
 
 use super::Profile;
 
-/// Whether the kernel itself keeps signals within a Landlock domain (Linux 6.12).
+/// Whether the kernel restricts signals to the Landlock domain (Linux 6.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signals {
-    /// It does.
+    /// The kernel restricts signals.
     Scoped,
-    /// It does not: a command may signal its own process group only.
+    /// The kernel does not. The filter then lets a command signal only its own process group.
     OwnGroup,
 }
 
-/// The filters of one profile, compiled.
+/// The compiled system call filters of one profile.
 #[derive(Debug, Clone)]
 pub(super) struct Filters(Vec<BpfProgram>);
 
@@ -33,10 +34,11 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Built<T> = Result<T, BackendError>;
 
 impl Filters {
-    /// Compiles what a profile refuses.
+    /// Compiles the filters of a profile.
     ///
     /// # Errors
-    /// When this machine's instruction set has no filters, or a table here is wrong.
+    /// If filters do not exist for this machine's instruction set, or if a table in this file is
+    /// wrong.
     pub(super) fn of(profile: Profile, signals: Signals) -> Built<Self> {
         let mut refused = Table::default();
         refused.calls(EVERYWHERE)?;
@@ -63,12 +65,13 @@ impl Filters {
         }
         let mut missing = Table::default();
         missing.calls(MISSING)?;
+        // Two filters are needed, because one compiled filter returns only one error code.
         let refused = refused.compile(libc::EPERM)?;
         Ok(Self(vec![refused, missing.compile(libc::ENOSYS)?]))
     }
 
-    /// One that refuses nothing: by it a command is known as one of an agent's, whatever becomes of its session, its environment
-    /// and its parents, since no process can shed a filter.
+    /// Returns a filter that refuses nothing. It marks a command as an agent's. A process can never
+    /// remove a filter, so the mark stays even if its session, environment or parents change.
     pub(super) fn mark() -> Self {
         const RETURN: u16 = 0x06;
         Self(vec![vec![sock_filter {
@@ -79,10 +82,11 @@ impl Filters {
         }]])
     }
 
-    /// Applies them to this thread and all it starts, for good. No program it runs can gain rights from then on.
+    /// Applies the filters to this thread and all processes it starts, permanently. From then on no
+    /// program it runs can gain rights.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel refuses a filter.
     pub(super) fn apply(&self) -> io::Result<()> {
         self.0
             .iter()
@@ -90,18 +94,20 @@ impl Filters {
     }
 }
 
-/// The first number that no kernel gave away when this table was written (Linux 6.18).
+/// The first system call number that no kernel used when this table was written (Linux 6.18).
 const FIRST_UNKNOWN: u32 = 470;
 
-/// Numbers since 5.1 are the same everywhere; the newest are not named by all libraries.
+/// System calls that not all libraries name yet. Since Linux 5.1, new calls have the same number on
+/// every architecture.
 const FCHMODAT2: i64 = 452;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 const FILE_SETATTR: i64 = 469;
 
-/// Answered with `ENOSYS`: what programs have an older way for that can be looked at. `clone3` and `openat2` hide their flags
-/// and modes in memory, and io_uring does by a queue what is refused as a call.
+/// Calls that return `ENOSYS`, so that programs use an older call that a filter can check. `clone3`
+/// and `openat2` have their flags and modes in memory, where a filter cannot read them. io_uring
+/// performs refused calls through a queue.
 const MISSING: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_openat2,
@@ -110,10 +116,11 @@ const MISSING: &[i64] = &[
     libc::SYS_io_uring_register,
 ];
 
-/// The modes by which a program runs with the rights of its owner or group: they would hand the user's to everybody.
+/// Mode bits that make a program run with the rights of its owner or group. They would give the
+/// user's rights to every user.
 const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
 
-/// Calls that set a mode, and the argument that it is.
+/// Calls that set a mode, with the index of the mode argument.
 const MODES: &[(i64, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
@@ -128,18 +135,19 @@ const LEGACY_MODES: &[(i64, u8)] =
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_MODES: &[(i64, u8)] = &[];
 
-/// Calls that open a file, and the argument that is their flags; the mode is the next.
+/// Calls that open a file, with the index of the flags argument. The mode is the next argument.
 #[cfg(target_arch = "x86_64")]
 const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2), (libc::SYS_open, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2)];
 
-/// The flags with which they make one, and else know no mode. `O_TMPFILE` holds the bit of `O_DIRECTORY` besides.
+/// Flags with which the open calls create a file. Without them the mode argument is ignored.
+/// `O_TMPFILE` includes the bit of `O_DIRECTORY`, which is removed here.
 const MAKING: [u64; 2] = [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
 
-/// Refused in *read* and *work*.
+/// Calls refused in *read* and *work*.
 const EVERYWHERE: &[i64] = &[
-    // Mounts and roots.
+    // Mounts and root folders.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -153,11 +161,11 @@ const EVERYWHERE: &[i64] = &[
     libc::SYS_mount_setattr,
     OPEN_TREE_ATTR,
     libc::SYS_setns,
-    // Files by handle, which no path bounds.
+    // Access to files by handle, which path rules do not limit.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
-    // Other processes' memory and files.
+    // Memory and files of other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -165,14 +173,14 @@ const EVERYWHERE: &[i64] = &[
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
     448, // process_mrelease
-    // The kernel's keys, programs and traps.
+    // Kernel keys, BPF programs and tracing.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
-    // The machine.
+    // Administration of the machine.
     libc::SYS_reboot,
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
@@ -199,8 +207,8 @@ const LEGACY_EVERYWHERE: &[i64] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::SYS_
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_EVERYWHERE: &[i64] = &[];
 
-/// Refused in *read* besides: sockets, what Landlock does not see of a file (mode, owner, times, attributes), and what
-/// outlives a command in the kernel.
+/// Calls refused only in *read*: sockets, file properties that Landlock does not control (mode,
+/// owner, times, attributes), and kernel objects that outlive a command.
 const IN_READ: &[i64] = &[
     libc::SYS_socket,
     libc::SYS_connect,
@@ -252,13 +260,15 @@ const LEGACY_IN_READ: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_IN_READ: &[i64] = &[];
 
-/// The flags that make namespaces; `CLONE_NEWTIME` shares its bit with the exit signal of `clone`.
+/// Flags that create namespaces. `CLONE_NEWTIME` is not included, because in `clone` its bit is
+/// part of the exit signal.
 const NAMESPACES: [u64; 7] =
     [0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000];
 const NEW_TIME_NAMESPACE: u64 = 0x80;
 
-/// Pipes, files and sockets are asked and steered by these, and terminals asked. All others are refused: there are devices
-/// behind them, attributes of files, and the terminal's own input (`TIOCSTI`, `TIOCLINUX`).
+/// Allowed `ioctl` requests: queries and settings of pipes, files and sockets, and queries of
+/// terminals. All others are refused, because they reach devices, file attributes and the
+/// terminal's input (`TIOCSTI`, `TIOCLINUX`).
 const IOCTLS: &[u64] = &[
     0x5401,      // TCGETS
     0x5405,      // TCGETA
@@ -282,7 +292,8 @@ const IOCTLS: &[u64] = &[
     0x8008_7601, // FS_IOC_GETVERSION
 ];
 
-/// What *work* has besides: terminals of its own, and questions about its own network.
+/// Additional `ioctl` requests allowed in *work*: control of its own terminals, and queries of its
+/// own network.
 const IOCTLS_IN_WORK: &[u64] = &[
     0x5402,      // TCSETS
     0x5403,      // TCSETSW
@@ -311,26 +322,29 @@ const IOCTLS_IN_WORK: &[u64] = &[
     0x8933,      // SIOCGIFINDEX
 ];
 
-/// `AF_UNIX`, `AF_INET`, `AF_INET6`, `AF_NETLINK`. Others reach past a network namespace, as `AF_VSOCK` does.
+/// Allowed socket families: `AF_UNIX`, `AF_INET`, `AF_INET6`, `AF_NETLINK`. Others, such as
+/// `AF_VSOCK`, reach outside a network namespace.
 const FAMILIES: [u64; 4] = [1, 2, 10, 16];
 
-/// Kinds of sockets that cannot be pointed elsewhere once they are a connected pair: `SOCK_STREAM` and `SOCK_SEQPACKET`.
+/// Socket types that cannot be connected elsewhere once they are a connected pair: `SOCK_STREAM`
+/// and `SOCK_SEQPACKET`.
 const PAIRED: [u64; 2] = [1, 5];
 
-/// What is refused, by number.
+/// The refused system calls, by number.
 #[derive(Default)]
 struct Table(Rules);
 
 impl Table {
     fn calls(&mut self, numbers: &[i64]) -> Built<()> {
         for number in numbers {
-            // Without a condition it is refused whatever its arguments are.
+            // A call without conditions is refused with any arguments.
             self.0.insert(*number, Vec::new());
         }
         Ok(())
     }
 
-    /// Refuses a call when all conditions hold; called again, also when the others do.
+    /// Refuses a call if all conditions hold. Calling it again for the same number adds an
+    /// alternative set of conditions.
     fn when(&mut self, number: i64, conditions: Vec<SeccompCondition>) -> Built<()> {
         self.0.entry(number).or_default().push(SeccompRule::new(conditions)?);
         Ok(())
@@ -347,7 +361,8 @@ impl Table {
         )
     }
 
-    /// Modes that hand the user's rights on. For a folder one of them is harmless, but a filter sees no difference.
+    /// Refuses modes that pass on the user's rights (set-user-ID, set-group-ID). Set-group-ID on a
+    /// folder is harmless, but a filter cannot tell folders from files.
     fn set_id_modes(&mut self) -> Built<()> {
         for bit in SET_ID {
             for (call, mode) in MODES.iter().chain(LEGACY_MODES) {
@@ -364,11 +379,12 @@ impl Table {
     }
 
     fn oddities(&mut self) -> Built<()> {
-        // None, the question for it, Linux without address randomisation, and 32 bits.
+        // Allowed values: the default, the query, no address randomization, and 32 bits.
         let kinds = [0, 0xffff_ffff, 0x0004_0000, 0x8];
         let kinds = kinds.into_iter().map(|kind| half(0, Ne, kind)).collect::<Built<_>>()?;
         self.when(libc::SYS_personality, kinds)?;
-        // A signal when a file is ready goes to any process that was named; a lease makes others wait.
+        // These commands can send a signal to any process when a file is ready, or block other
+        // processes with a lease.
         const COMMANDS: [u64; 4] = [8, 10, 15, 1024]; // F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE
         for command in COMMANDS {
             self.when(libc::SYS_fcntl, vec![half(1, Eq, command)?])?;
@@ -381,7 +397,8 @@ impl Table {
         self.when(libc::SYS_ioctl, known)
     }
 
-    /// Limits and priorities of other processes; those of a process itself go by 0.
+    /// Refuses changes to limits and priorities of other processes. A process names itself by 0,
+    /// which stays allowed.
     fn others_processes(&mut self) -> Built<()> {
         self.when(libc::SYS_prlimit64, vec![half(0, Ne, 0)?, whole(2, Ne, 0)?])?;
         for call in [
@@ -401,6 +418,7 @@ impl Table {
 
     fn socket_pairs(&mut self) -> Built<()> {
         self.when(libc::SYS_socketpair, vec![half(0, Ne, 1)?])?;
+        // The lower four bits of this argument are the socket type. The others are flags.
         for kind in (0..16).filter(|kind| !PAIRED.contains(kind)) {
             self.when(libc::SYS_socketpair, vec![half(1, MaskedEq(0xf), kind)?])?;
         }
@@ -416,7 +434,7 @@ impl Table {
         Ok(())
     }
 
-    /// Signals but to the own process group, which is the command's, and into no other group.
+    /// Refuses signals except to the own process group, and refuses joining another group.
     fn signals(&mut self) -> Built<()> {
         self.when(libc::SYS_kill, vec![half(0, Ne, 0)?])?;
         self.when(libc::SYS_setpgid, vec![half(1, Ne, 0)?])?;
@@ -439,7 +457,8 @@ impl Table {
     }
 }
 
-/// A condition on the lower half of an argument, which is all the kernel reads of an `int`.
+/// Creates a condition on the lower 32 bits of an argument. The kernel reads only these of an
+/// `int`.
 fn half(argument: u8, operator: seccompiler::SeccompCmpOp, value: u64) -> Built<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }
@@ -448,7 +467,7 @@ fn whole(argument: u8, operator: seccompiler::SeccompCmpOp, value: u64) -> Built
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, value)
 }
 
-/// `AUDIT_ARCH_*` of this instruction set.
+/// The kernel's constant `AUDIT_ARCH_*` for this instruction set.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
@@ -456,8 +475,9 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 #[cfg(target_arch = "riscv64")]
 const ARCHITECTURE: u32 = 0xc000_00f3;
 
-/// What stands before each program: calls by another convention and numbers nobody knows do not exist. The compiled program
-/// would kill the process for the first and allow the second.
+/// Returns the instructions that run before each compiled filter. They answer calls by another
+/// convention and unknown numbers with `ENOSYS`. The compiled filter alone would kill the process
+/// for the former and allow the latter.
 fn prologue() -> BpfProgram {
     const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;

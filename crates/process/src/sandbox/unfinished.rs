@@ -1,8 +1,9 @@
-//! What commands in *work* have to have looked at after them, remembered below the root while they run: when this process is
-//! killed, the next run or `doctor` does it.
+//! Stores on disk which places must be checked after a command in *work*. If this process is killed
+//! meanwhile, the next run or `doctor` does the check.
 //!
-//! A record lies in the root's `pitcrew/quarantine`, where no command can write. It is written before its command starts and
-//! not synced: it outlives the process, and a power cut only by chance.
+//! A record is in `pitcrew/quarantine` below the root, where no command can write. It is written
+//! before its command starts, but not synced to disk. It survives the end of the process, but not
+//! always a power failure.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::quarantine::{Appeared, Uncovered};
 use crate::identity::ProcessIdentity;
 
-/// Where records lie, below the root.
+/// Folder with the records, below the root.
 const BELOW_ROOT: &str = "pitcrew/quarantine";
 
-/// The largest record that is read.
+/// Maximum size of a record that is read, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -25,7 +26,7 @@ struct Places {
     places: Vec<Uncovered>,
 }
 
-/// The places to be looked at after one command, on disk.
+/// The places to check after one command, stored on disk.
 #[derive(Debug)]
 pub(super) struct Record {
     file: PathBuf,
@@ -33,10 +34,10 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Remembers places below a root, for a command of this process that is about to start.
+    /// Stores the places for a command that this process is about to start.
     ///
     /// # Errors
-    /// What the system said: the command must not start then.
+    /// If the record cannot be written. Then the command must not start.
     pub(super) fn write(root: &Path, places: Vec<Uncovered>) -> io::Result<Self> {
         let folder = root.join(BELOW_ROOT);
         own_mode::create_folders(&folder)?;
@@ -48,11 +49,12 @@ impl Record {
         let mut written = own_mode::file_options().write(true).create_new(true).open(&part)?;
         written.write_all(&serde_json::to_vec(&places)?)?;
         drop(written);
+        // Rename the complete file, so that a reader never sees a part of a record.
         fs::rename(&part, &file)?;
         Ok(Self { file, places: places.places })
     }
 
-    /// Puts aside what appeared. The record stays while something could not be.
+    /// Renames the files that appeared. If one of them cannot be renamed, the record stays on disk.
     pub(super) fn settle(self) -> Appeared {
         let mut appeared = Appeared::default();
         self.places.iter().for_each(|place| appeared.add(place.restore()));
@@ -66,9 +68,11 @@ impl Record {
     }
 }
 
-/// Puts aside what sandboxed commands of killed runs made in protected places; says so in sentences.
+/// Renames the files that sandboxed commands of killed runs created in protected places. Returns
+/// descriptions in sentences.
 ///
-/// To be done before any settings, definitions or instructions of a project are read: they would count otherwise.
+/// Call it before any settings, definitions or instructions of a project are read. Otherwise the
+/// created files would take effect.
 #[must_use]
 pub fn put_aside_unfinished(root: &Path) -> Vec<String> {
     let mut appeared = Appeared::default();
@@ -89,12 +93,12 @@ pub fn put_aside_unfinished(root: &Path) -> Vec<String> {
     aside.chain(left).collect()
 }
 
-/// A command whose process was killed before it could look at what the command had made.
+/// The record of a command whose process was killed before the check after the command.
 #[derive(Debug)]
 pub struct Unfinished(Record);
 
 impl Unfinished {
-    /// Those below a root.
+    /// Returns the unfinished commands recorded below a root.
     #[must_use]
     pub fn below(root: &Path) -> Vec<Self> {
         let entries = fs::read_dir(root.join(BELOW_ROOT)).into_iter().flatten().flatten();
@@ -108,6 +112,7 @@ impl Unfinished {
             pid: parts.next()?.parse().ok()?,
             start_ticks: parts.next()?.parse().ok()?,
         };
+        // A process that is still running does the check itself.
         if owner.is_alive() || !name.ends_with(".json") {
             return None;
         }
@@ -119,13 +124,14 @@ impl Unfinished {
         Some(Self(Record { file, places }))
     }
 
-    /// What seems to be there that the command made; changes nothing.
+    /// Returns the protected places where the command seems to have created something. It changes
+    /// nothing.
     #[must_use]
     pub fn appeared(&self) -> Vec<PathBuf> {
         self.0.places.iter().flat_map(Uncovered::has_appeared).collect()
     }
 
-    /// Puts it aside.
+    /// Renames the files that the command created in protected places.
     #[must_use]
     pub fn put_aside(self) -> Appeared {
         self.0.settle()

@@ -1,9 +1,14 @@
-//! The mounts of *work*: what a command sees, and what of that it can write.
+//! The mounts of *work*: which files a command sees, and which of these it can write.
 //!
-//! A folder that is granted holds what must not be granted (`.git/config`, `.claude`), and Landlock knows no exceptions. So
-//! a command has mounts of its own: nothing but system folders, toolchains and its working folders is there at all; what
-//! decides rights or runs by itself is mounted read-only; and so that no folder on the way is replaced by another, each is
-//! a mount itself, which cannot be renamed. What is protected and not there is looked for afterwards ([`super::quarantine`]).
+//! A writable working folder contains files that must not be writable (`.git/config`, `.claude`),
+//! and Landlock has no exceptions. So a command gets its own mounts:
+//!
+//! - Only system folders, toolchains and its working folders are mounted at all.
+//! - Files that control permissions or run automatically are mounted read-only.
+//! - Each folder on the path to such a file is a mount point itself. A mount point cannot be
+//!   renamed, so the folder cannot be replaced.
+//!
+//! Protected files that do not exist are checked after the command ([`super::quarantine`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -20,7 +25,8 @@ use super::readable::Readable;
 use super::{Grant, Machine, Options, sockets};
 use crate::protected::{LOOSE_REPOSITORY, PROTECTED};
 
-/// What of a git folder does: configuration names programs, and the others lead git to another configuration.
+/// Protected entries of a git folder. Configuration names programs that git runs, and the other
+/// entries can lead git to another configuration.
 const PROTECTED_OF_GIT: &[&str] = &[
     "config",
     "config.worktree",
@@ -32,22 +38,24 @@ const PROTECTED_OF_GIT: &[&str] = &[
     "objects/info/alternates",
 ];
 
-/// What of the folders in a working folder does: programs that are started there read it.
+/// Protected entries of the subfolders of a working folder. Programs that are started in a
+/// subfolder read them.
 const PROTECTED_IN_FOLDERS: &[&str] = &[".claude", ".mcp.json"];
 
-/// What of a worktree's own git folder does.
+/// Protected entries of a worktree's own git folder.
 const PROTECTED_OF_WORKTREE: &[&str] = &["config.worktree", "hooks", "commondir", "gitdir"];
 
-/// The temporary folders of a command, and the names of those that are mounted there.
+/// The temporary folders in a command's view, each with the name of the real folder that is mounted
+/// there.
 const TEMPORARY: &[(&str, &str)] = &[("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
 
-/// Folders of a home in which programs keep what they can make again: a command has its own.
+/// Cache folders in a home folder. A command gets its own ones.
 const CACHES_OF_HOME: &[&str] = &[".cache", ".npm"];
 
-/// Where our own program is put.
+/// The path of our own program inside the sandbox.
 pub(super) const INNER: &str = "/run/pitcrew/exec";
 
-/// What stands at a path.
+/// The mount at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mount {
     ReadOnly(PathBuf),
@@ -56,36 +64,37 @@ enum Mount {
     Link(PathBuf),
 }
 
-/// All that is mounted for one command.
+/// All mounts for one command.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     at: BTreeMap<PathBuf, Mount>,
-    /// What the command may write.
+    /// The folders that the command may write.
     pub(super) writable: Vec<PathBuf>,
-    /// The real folders among them, without links.
+    /// The real folders that the command may write, with symbolic links resolved. Temporary folders
+    /// are not included.
     opened: BTreeSet<PathBuf>,
-    /// What is protected and mounted read-only.
+    /// The protected paths that are mounted read-only.
     covered: BTreeSet<PathBuf>,
-    /// What is protected and no mount covers.
+    /// The protected places that no mount covers.
     pub(super) uncovered: Vec<Uncovered>,
 }
 
-/// Files and folders that stand in for others.
+/// The files and folders that are mounted in place of others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StandIns<'a> {
-    /// Where the temporary folders are made.
+    /// Creates the temporary folders.
     pub(super) workshop: &'a Workshop,
-    /// An empty file, which nobody can read.
+    /// An empty file without permissions.
     pub(super) empty_file: &'a Path,
-    /// An empty folder.
+    /// An empty folder without permissions.
     pub(super) empty_folder: &'a Path,
 }
 
 impl Mounts {
-    /// Lays out what a command sees.
+    /// Computes all mounts for a command.
     ///
     /// # Errors
-    /// What the system said when a stand-in could not be made.
+    /// If a temporary folder cannot be created.
     pub(super) fn lay_out(
         machine: &Machine,
         options: &Options,
@@ -98,6 +107,7 @@ impl Mounts {
         let home =
             machine.home.as_deref().filter(|home| home.is_absolute() && home.parent().is_some());
         home.iter().for_each(|home| mounts.empty_home(home));
+        // Our own program is mounted below `/run`.
         mounts.at.insert(PathBuf::from("/run"), Mount::Empty);
         let kernel_s = ["/proc", "/dev", "/sys/fs/cgroup"].map(Path::new);
         for path in readable.open.iter().filter(|path| !kernel_s.contains(&path.as_path())) {
@@ -125,7 +135,8 @@ impl Mounts {
         for folder in &working {
             PROTECTED.iter().for_each(|name| mounts.protect(&folder.join(name)));
             if git.is_none_or(|git| git.top != *folder) {
-                // A repository that is made here has its configuration from the command.
+                // A repository that the command creates here would get its configuration from the
+                // command.
                 let inner = folder.join(".git");
                 PROTECTED_OF_GIT.iter().for_each(|name| mounts.protect(&inner.join(name)));
             }
@@ -140,7 +151,7 @@ impl Mounts {
         Ok(mounts)
     }
 
-    /// Shows an empty home folder that cannot be written, for toolchains and caches to be mounted in.
+    /// Mounts an empty, read-only home folder, into which toolchains and caches are mounted.
     fn empty_home(&mut self, home: &Path) {
         let real = fs::canonicalize(home).unwrap_or_else(|_not_there| home.to_path_buf());
         if real != home {
@@ -149,13 +160,13 @@ impl Mounts {
         self.at.insert(real, Mount::Empty);
     }
 
-    /// Adds temporary folders and caches, which last from command to command.
+    /// Adds the temporary folders and caches, which are kept from one command to the next.
     fn add_temporary(&mut self, home: Option<&Path>, workshop: &Workshop) -> io::Result<()> {
         let home = home.and_then(|home| fs::canonicalize(home).ok());
         let caches =
             home.iter().flat_map(|home| CACHES_OF_HOME.iter().map(|name| (home.join(name), *name)));
         let places = TEMPORARY.iter().map(|(at, name)| (PathBuf::from(at), *name)).chain(caches);
-        // One that is a working folder stays as it is.
+        // If a temporary folder is also a working folder, mount the real one.
         let places: Vec<_> = places.filter(|(at, _)| !self.opened.contains(at)).collect();
         let mut mounted = BTreeSet::new();
         let others: Vec<PathBuf> =
@@ -166,7 +177,8 @@ impl Mounts {
             mounted.extend(below.map(|name| at.join(name)));
         }
         for path in &mounted {
-            // A folder on the way to a mount is one itself, so that no command replaces it by a link.
+            // Make each folder on the path to a mount point a mount point too, so that no command
+            // can replace it by a symbolic link.
             self.at.entry(path.clone()).or_insert(Mount::Empty);
         }
         let lasting = workshop.lasting(mounted)?;
@@ -183,7 +195,7 @@ impl Mounts {
         self.opened.insert(folder.to_path_buf());
     }
 
-    /// Opens the git folders of a checkout, less what configures git.
+    /// Makes the git folders of a checkout writable, except the files that configure git.
     fn open_git(&mut self, git: &GitFolder) {
         let entry = git.top.join(".git");
         self.open(&git.common);
@@ -193,7 +205,7 @@ impl Mounts {
         self.protect_in_each(&worktrees, "config.worktree");
         for worktree in folders_in(&worktrees).into_iter().map(|name| worktrees.join(name)) {
             PROTECTED_OF_WORKTREE.iter().for_each(|name| self.protect(&worktree.join(name)));
-            // The file in a worktree that leads git to its folder.
+            // Also protect the `.git` file in the worktree, which leads git to this folder.
             if let Ok(link) = fs::read_to_string(worktree.join("gitdir")) {
                 self.protect(Path::new(link.trim()));
             }
@@ -206,7 +218,8 @@ impl Mounts {
         }
     }
 
-    /// Protects what has this name in the folders of a folder, also of those that are made.
+    /// Protects the entry `name` in each subfolder of a folder, including subfolders that the
+    /// command creates.
     fn protect_in_each(&mut self, folder: &Path, name: &str) {
         let Some(open) = self.open_around(&folder.join(name)) else { return };
         let mut known = folders_in(folder);
@@ -215,7 +228,8 @@ impl Mounts {
         self.uncovered.extend(Uncovered::in_each(&open, folder, name, known));
     }
 
-    /// Protects what has a protected name in other letters, in a folder and in those in it.
+    /// Protects entries whose name differs from a protected name only in case, in a folder and in
+    /// its subfolders.
     fn protect_other_case(&mut self, folder: &Path) {
         let names: Vec<&str> = PROTECTED.iter().copied().chain([".git"]).collect();
         let known_in = |inner: &Path, names: &[&str]| {
@@ -238,9 +252,10 @@ impl Mounts {
         ));
     }
 
-    /// Keeps a working folder from becoming a repository without a `.git`, and the configuration of one that is.
+    /// Prevents a working folder from becoming a repository without `.git`. If it is one already,
+    /// protects its configuration.
     fn protect_loose_repository(&mut self, folder: &Path) {
-        // Without this file git takes no folder for a repository.
+        // Without the file `HEAD`, git does not treat a folder as a repository.
         let head = folder.join("HEAD");
         if fs::symlink_metadata(&head).is_err() {
             return self.protect(&head);
@@ -254,12 +269,13 @@ impl Mounts {
             .for_each(|name| self.protect(&folder.join(name)));
     }
 
-    /// The outermost open folder that something lies in.
+    /// Returns the outermost writable folder that contains a path.
     fn open_around(&self, path: &Path) -> Option<PathBuf> {
         self.opened.iter().find(|open| path != open.as_path() && path.starts_with(open)).cloned()
     }
 
-    /// Keeps what is at a path as it is, as far as it lies in open folders: the links on its way, and where it ends.
+    /// Protects a path where it is inside writable folders: the symbolic links on the way, and the
+    /// file at its end.
     fn protect(&mut self, path: &Path) {
         let (end, links) = trail(path);
         for link in links {
@@ -283,7 +299,8 @@ impl Mounts {
         self.covered.insert(path.to_path_buf());
     }
 
-    /// Mounts each folder on the way from an open folder to a path onto itself, so that none is replaced.
+    /// Mounts each folder between a writable folder and a path onto itself, so that the folder
+    /// cannot be replaced.
     fn fix_way(&mut self, open: &Path, path: &Path) {
         let ways = path.ancestors().skip(1).take_while(|way| *way != open);
         for way in ways.collect::<Vec<_>>().into_iter().rev() {
@@ -293,14 +310,15 @@ impl Mounts {
                         .entry(way.to_path_buf())
                         .or_insert_with(|| Mount::Writable(way.to_path_buf()));
                 }
-                // A file in the place of a folder, such as a `.git` that leads to one.
+                // There is a file in place of a folder, such as a `.git` file that names the git
+                // folder.
                 Ok(_) => return self.cover(way),
                 Err(_) => return,
             }
         }
     }
 
-    /// A way through something that is read-only itself is not writable.
+    /// Removes the writable mounts inside folders that are mounted read-only.
     fn close_ways(&mut self) {
         let Self { at, covered, opened, .. } = self;
         let is_inside =
@@ -311,12 +329,14 @@ impl Mounts {
         });
     }
 
-    /// Covers what is withheld, and sockets of programs outside.
+    /// Hides withheld files, and sockets at which outside programs listen, under empty files and
+    /// folders.
     fn mask(&mut self, readable: &Readable, working: &[PathBuf], stand_ins: StandIns<'_>) {
         let is_shown = |path: &Path| {
             let nearest = path.ancestors().find_map(|it| self.at.get(it));
             nearest.is_some_and(|mount| matches!(mount, Mount::ReadOnly(_) | Mount::Writable(_)))
         };
+        // Hide only paths that a mount shows, because all others are not visible anyway.
         let withheld = readable.withheld.iter().filter(|path| is_shown(path)).cloned();
         for path in withheld.chain(sockets::listening_in(working)).collect::<Vec<_>>() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
@@ -326,7 +346,7 @@ impl Mounts {
         }
     }
 
-    /// The arguments by which bubblewrap makes them, outer ones first.
+    /// Returns the arguments that make bubblewrap create the mounts, outer ones first.
     pub(super) fn arguments(&self, inner: &Path) -> Vec<OsString> {
         let mut arguments: Vec<OsString> =
             ["--proc", "/proc", "--dev", "/dev"].map(OsString::from).into();
@@ -343,6 +363,7 @@ impl Mounts {
         }
         let own: [OsString; 3] = ["--ro-bind".into(), inner.into(), INNER.into()];
         arguments.extend(own);
+        // Make empty folders read-only only now, after the mounts inside them are created.
         for (at, _) in self.at.iter().filter(|(_, mount)| **mount == Mount::Empty) {
             arguments.extend(["--remount-ro".into(), at.into()]);
         }

@@ -1,22 +1,22 @@
-//! What a worktree holds that would be lost with it.
+//! Checks a worktree for work that would be lost if it were removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{IgnoredFiles, KeepReason, Record, WorktreeError, Worktrees, is_real_folder, real};
 
-/// What a worktree holds.
+/// The result of checking a worktree.
 pub(super) enum Contents {
-    /// Nothing that would be lost with it.
+    /// The worktree contains nothing that would be lost.
     Nothing {
         /// Whether submodules are checked out in it.
         has_submodules: bool,
     },
-    /// Something of its own.
+    /// The worktree contains work that exists nowhere else.
     Own(KeepReason),
 }
 
-/// What is where a worktree was made.
+/// The state of the folder in which a worktree was created.
 pub(super) enum Place {
     There,
     Gone,
@@ -24,7 +24,7 @@ pub(super) enum Place {
 }
 
 impl Worktrees {
-    /// Looks for what would be lost with a worktree.
+    /// Checks which work would be lost if the worktree were removed.
     pub(super) async fn look_into(&self, record: &Record) -> Result<Contents, WorktreeError> {
         let path = &record.worktree.path;
         let mut tips = vec![format!("refs/heads/{}", record.marker.branch)];
@@ -38,7 +38,8 @@ impl Worktrees {
                 if let Some(reason) = self.files_to_keep(path, &submodules).await? {
                     return Ok(Contents::Own(reason));
                 }
-                // It may have left its branch for another one, or for none.
+                // The worktree may have switched to another branch or to a detached head, so check
+                // its head too.
                 tips.extend(self.git.commit_in(path, "HEAD").await?);
             }
         }
@@ -51,7 +52,8 @@ impl Worktrees {
         Ok(Contents::Nothing { has_submodules })
     }
 
-    /// Whether the worktree is in its place. An empty folder holds nothing of anybody's.
+    /// Checks whether the worktree's folder still contains the worktree. An empty folder counts as
+    /// gone.
     pub(super) async fn place_of(&self, record: &Record) -> Result<Place, WorktreeError> {
         let path = &record.worktree.path;
         if path.symlink_metadata().is_err() {
@@ -63,7 +65,7 @@ impl Worktrees {
         if fs::read_dir(path).map_err(WorktreeError::io("list", path))?.next().is_none() {
             return Ok(Place::Gone);
         }
-        // In a folder that was made anew git finds no repository, or one around it.
+        // If the folder was created again, git finds no repository in it, or a surrounding one.
         match self.git.admin_folder(path).await {
             Ok(admin) if real(&admin) == real(&record.admin) => Ok(Place::There),
             Ok(_) | Err(WorktreeError::Git { .. }) => Ok(Place::Replaced),
@@ -71,7 +73,7 @@ impl Worktrees {
         }
     }
 
-    /// Looks for files, and commits of submodules, that are in the worktree only.
+    /// Checks for files, and commits of submodules, that exist only in the worktree.
     async fn files_to_keep(
         &self,
         path: &Path,
@@ -102,7 +104,8 @@ impl Worktrees {
         Ok(None)
     }
 
-    /// How many commits of `tip` were made in the worktree and are not merged, and into what.
+    /// Returns how many commits of `tip` were made in the worktree and are not merged, and the
+    /// branch they would be merged into.
     pub(super) async fn own_commits(
         &self,
         record: &Record,
@@ -110,6 +113,8 @@ impl Worktrees {
     ) -> Result<(usize, String), WorktreeError> {
         let base = match &record.marker.base {
             Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
+            // The base branch was deleted, or the head was detached. Compare with the checkout's
+            // current head.
             Some(_) | None => "HEAD",
         };
         let shown = base.strip_prefix("refs/heads/").unwrap_or(base).to_owned();

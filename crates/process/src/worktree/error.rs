@@ -1,4 +1,4 @@
-//! Why a worktree was kept, or could not be made, found or removed.
+//! Why a worktree was kept, or could not be created, found or removed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use super::MOST_KEPT;
 /// Why a worktree was kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeepReason {
-    /// Files were changed or created and not committed.
+    /// Files were changed or created but not committed.
     #[error("{} changed or new and not committed", counted_is(*.files, "file"))]
     Uncommitted {
-        /// How many.
+        /// Their number.
         files: usize,
     },
-    /// There are files that git ignores: no commit has them.
+    /// The worktree contains files that git ignores, so no commit contains them.
     #[error("git ignores {} in it, such as {example}", counted(*.files, "path"))]
     Ignored {
-        /// How many.
+        /// Their number.
         files: usize,
         /// One of them.
         example: String,
@@ -27,52 +27,53 @@ pub enum KeepReason {
     /// A submodule has commits that none of its remotes has.
     #[error("its submodule {submodule} has {} that {} nowhere else", counted(*.commits, "commit"), if *.commits == 1 { "is" } else { "are" })]
     InSubmodule {
-        /// Where it is in the worktree.
+        /// The submodule's path in the worktree.
         submodule: String,
-        /// How many.
+        /// Their number.
         commits: usize,
     },
-    /// Something else is where its folder was.
+    /// Something else has taken the place of the worktree's folder.
     #[error("something else stands in its place by now")]
     Replaced,
-    /// Commits were made that the base branch does not have.
+    /// The worktree has commits that the base branch does not have.
     #[error("{} not merged into {base}", counted_is(*.commits, "commit"))]
     Unmerged {
-        /// How many.
+        /// Their number.
         commits: usize,
-        /// What they would have to be merged into.
+        /// The branch into which they would be merged.
         base: String,
     },
-    /// Git would not remove it: it is locked, or changed at the last moment.
+    /// Git refused to remove the worktree. It is locked, or it was changed at the last moment.
     #[error("git would not remove it: {answer}")]
     Refused {
-        /// What git said.
+        /// Git's error message.
         answer: String,
     },
 }
 
-/// Why a worktree could not be made, found or removed.
+/// Why a worktree could not be created, found or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorktreeError {
-    /// A name cannot be part of a branch.
+    /// A name that cannot be part of a branch name.
     #[error("{name:?} cannot be part of a branch name")]
     Name {
         /// The name of a team or member.
         name: String,
     },
-    /// The folder is in no git repository.
+    /// The folder is not in a git repository.
     #[error("{} is not in a git repository", .path.display())]
     NotARepository {
         /// The folder.
         path: PathBuf,
     },
-    /// The repository has no commit a branch could start from.
+    /// The repository has no commit from which a branch could start.
     #[error("{} has no commit yet, so no branch can start from it", .path.display())]
     NoCommit {
         /// The repository.
         path: PathBuf,
     },
-    /// Worktrees would be inside the checkout, where git would see them as untracked files.
+    /// The folder for worktrees is inside the checkout, where git would report the worktrees as
+    /// untracked files.
     #[error("{} is inside the checkout {}", .folder.display(), .checkout.display())]
     InsideCheckout {
         /// The folder for worktrees.
@@ -80,45 +81,45 @@ pub enum WorktreeError {
         /// The checkout.
         checkout: PathBuf,
     },
-    /// All names for it are taken by worktrees or branches that were kept.
+    /// All possible names are taken by worktrees or branches that were kept.
     #[error(
         "{branch} and {} names like it are taken by branches or folders that were kept",
         MOST_KEPT
     )]
     Taken {
-        /// The branch it would have got.
+        /// The first branch name that was tried.
         branch: String,
     },
-    /// It was not made by us.
+    /// Pitcrew did not create this worktree.
     #[error("{} is not a worktree that was made for a teammate below {}", .path.display(), .folder.display())]
     NotOurs {
-        /// What was to be touched.
+        /// The worktree that should be changed.
         path: PathBuf,
-        /// Where ours are.
+        /// The folder that contains pitcrew's worktrees.
         folder: PathBuf,
     },
-    /// Something else stands in its place.
+    /// Something else has taken the place of the worktree.
     #[error("{} is not the worktree that was made there any more", .path.display())]
     Replaced {
         /// The folder.
         path: PathBuf,
     },
-    /// Git failed.
+    /// A git command failed.
     #[error("git {command} failed: {answer}")]
     Git {
-        /// What was asked.
+        /// The git command.
         command: String,
-        /// What git said.
+        /// Git's error message.
         answer: String,
     },
     /// A file could not be read, written or removed.
     #[error("cannot {doing} {}", .path.display())]
     Io {
-        /// What was tried.
+        /// The action that failed.
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },

@@ -1,4 +1,4 @@
-//! The git command line, as far as worktrees need it.
+//! Runs the git commands that worktrees need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -16,10 +16,11 @@ use crate::given_file::{Given, check_plain};
 use crate::job::{Ended, Ending, Stream};
 use crate::sandbox::{Grant, Profile, Sandbox};
 
-/// How long one call may take; the checkout of a large repository is the longest.
+/// Time limit of one git command. The checkout of a large repository takes longest.
 const CALL_TIME: Duration = Duration::from_secs(300);
 
-/// Files of a git folder that git opens at each call. It would wait for ever for a FIFO, which an archive can bring.
+/// Files of a git folder that git opens at every command. If one were a FIFO, which an archive can
+/// contain, git would wait forever.
 const GIT_FILES: [&str; 9] = [
     "HEAD",
     "commondir",
@@ -32,24 +33,24 @@ const GIT_FILES: [&str; 9] = [
     "packed-refs",
 ];
 
-/// The same of a checkout.
+/// Files of a checkout that git opens at every command. They must be plain files too.
 const CHECKOUT_FILES: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
 
-/// How long git has between TERM and KILL; it cleans up its lock files in that time.
+/// Time between TERM and KILL. Git removes its lock files in that time.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// No honest `.git` file is longer.
+/// Maximum size of a `.git` file. Real ones are much smaller.
 const POINTER_BYTES: u64 = 16 * 1024;
 
-/// Bytes of an answer that are kept; more is only counted in lines.
+/// Maximum number of bytes kept from an answer. For the rest, only lines are counted.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// Said to git at each of our calls, so that it runs no program that a repository names, and connects to nobody. A clone
-/// brings neither configuration nor hooks, but an archive does.
+/// Settings for every git command, so that git runs no program that a repository names. A clone
+/// contains no configuration and no hooks, but an archive can.
 const CAREFUL: [&str; 3] =
     ["core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit"];
 
-/// The same by variables: no transport is allowed, nor the fetch of a missing object.
+/// Variables for every git command. They forbid all transports and the fetch of missing objects.
 const CAREFUL_VARIABLES: [(&str, &str); 5] = [
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_NO_LAZY_FETCH", "1"),
@@ -58,18 +59,18 @@ const CAREFUL_VARIABLES: [(&str, &str); 5] = [
     ("LC_ALL", "C"),
 ];
 
-/// The programs of a filter, each of which git would run.
+/// The settings of a filter that name programs. Git would run each of them.
 const FILTER_FIELDS: [&str; 3] = ["clean", "smudge", "process"];
 
-/// Git in one checkout.
+/// Runs git in one checkout.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     checkout: PathBuf,
-    /// Git runs the repository's hooks, which agents may write.
+    /// Restricts git, because git runs the repository's hooks and agents can write those.
     sandbox: Sandbox,
 }
 
-/// What git answered.
+/// The result of a git command.
 struct Answer {
     is_success: bool,
     stdout: Vec<u8>,
@@ -100,7 +101,7 @@ impl Git {
         Self { sandbox, ..self }
     }
 
-    /// Git in another checkout.
+    /// Returns the same for another checkout.
     pub(super) fn at(&self, checkout: PathBuf) -> Self {
         Self { checkout, sandbox: self.sandbox.clone() }
     }
@@ -109,12 +110,12 @@ impl Git {
         &self.checkout
     }
 
-    /// The folder all worktrees of the repository share.
+    /// Returns the git folder that all worktrees of the repository share.
     pub(super) async fn common_folder(&self) -> Result<PathBuf, WorktreeError> {
         self.folder("--git-common-dir").await
     }
 
-    /// The top folder of the checkout, links followed.
+    /// Returns the top folder of the checkout, with links resolved.
     pub(super) async fn top_folder(&self) -> Result<PathBuf, WorktreeError> {
         self.folder("--show-toplevel").await
     }
@@ -131,44 +132,46 @@ impl Git {
         }
     }
 
-    /// The folder git keeps for the worktree at a path.
+    /// Returns git's own folder for the worktree at this path.
     pub(super) async fn admin_folder(&self, worktree: &Path) -> Result<PathBuf, WorktreeError> {
         let answer = self.tell(worktree, ["rev-parse", "--absolute-git-dir"]).await?;
         Ok(answer.path())
     }
 
-    /// The commit a reference stands for, when there is one.
+    /// Returns the commit that a reference names, if it exists.
     pub(super) async fn commit(&self, reference: &str) -> Result<Option<String>, WorktreeError> {
         self.commit_in(&self.checkout, reference).await
     }
 
-    /// The commit a reference stands for in a worktree, when there is one.
+    /// Returns the commit that a reference names in a worktree, if it exists.
     pub(super) async fn commit_in(
         &self,
         worktree: &Path,
         reference: &str,
     ) -> Result<Option<String>, WorktreeError> {
+        // `^{commit}` makes git follow a tag to its commit and refuse other objects.
         let wanted = format!("{reference}^{{commit}}");
         let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
         let answer = self.ask(worktree, arguments).await?;
         Ok(answer.is_success.then(|| answer.text()))
     }
 
-    /// The full reference that is checked out; none for a detached head.
+    /// Returns the full name of the reference that is checked out, or `None` for a detached head.
     pub(super) async fn head_reference(&self) -> Result<Option<String>, WorktreeError> {
         let answer = self.ask(&self.checkout, ["symbolic-ref", "--quiet", "HEAD"]).await?;
         Ok(answer.is_success.then(|| answer.text()))
     }
 
-    /// How many files of a worktree are changed or new; what git ignores does not count. Files that git was told not to look
-    /// at (`--skip-worktree`, `--assume-unchanged`) count when they are there, and settings that make it look less closely
-    /// do not hold.
+    /// Counts the changed and new files of a worktree, without ignored ones. Files that git was
+    /// told to skip (`--skip-worktree`, `--assume-unchanged`) count if they exist. Settings that
+    /// make git check less strictly are overridden.
     pub(super) async fn uncommitted_files(&self, worktree: &Path) -> Result<usize, WorktreeError> {
         let closely = ["core.trustctime=true", "core.checkStat=default"];
         let status = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
         let closely = closely.into_iter().flat_map(|setting| ["-c", setting]);
         let arguments = self.without_filters(worktree, closely.chain(status)).await?;
         let changed = self.tell(worktree, arguments).await?.stdout_lines;
+        // `git status` does not report skipped files, so list them separately.
         let listed = self.tell(worktree, ["ls-files", "-v", "-z"]).await?.stdout;
         let is_unseen = |entry: &&[u8]| match entry.split_at_checked(2) {
             Some(([flag, b' '], path)) if *flag == b'S' || flag.is_ascii_lowercase() => {
@@ -179,7 +182,8 @@ impl Git {
         Ok(changed + listed.split(|byte| *byte == 0).filter(is_unseen).count())
     }
 
-    /// The files and folders of a worktree that git ignores; of a folder that is ignored as a whole only itself.
+    /// Returns the files and folders of a worktree that git ignores. If a whole folder is ignored,
+    /// returns only the folder.
     pub(super) async fn ignored_files(
         &self,
         worktree: &Path,
@@ -195,9 +199,9 @@ impl Git {
             .collect())
     }
 
-    /// The folders of the submodules that a worktree has checked out, those inside of others too.
+    /// Returns the folders of all submodules checked out in a worktree, including nested ones.
     pub(super) async fn submodules(&self, worktree: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
-        // Without the list of submodules there is none, and the answer costs a shell.
+        // Without `.gitmodules` there are no submodules. Asking git would start a shell.
         if worktree.join(".gitmodules").symlink_metadata().is_err() {
             return Ok(Vec::new());
         }
@@ -208,7 +212,8 @@ impl Git {
         Ok(folders.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect())
     }
 
-    /// How many commits of a submodule no remote of it has: on branches, under tags, stashed, or checked out.
+    /// Counts the commits of a submodule that none of its remotes has: on branches, in tags, in the
+    /// stash or checked out.
     pub(super) async fn own_commits(&self, submodule: &Path) -> Result<usize, WorktreeError> {
         let answer = self
             .tell(submodule, ["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"])
@@ -217,7 +222,7 @@ impl Git {
         answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
     }
 
-    /// How many commits lead to `tip` that none of `known` has.
+    /// Counts the commits that `tip` contains and none of `known` contains.
     pub(super) async fn commits_beyond(
         &self,
         tip: &str,
@@ -230,7 +235,7 @@ impl Git {
         answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
     }
 
-    /// Makes a worktree with a new branch.
+    /// Creates a worktree with a new branch.
     pub(super) async fn add_worktree(
         &self,
         path: &Path,
@@ -244,7 +249,7 @@ impl Git {
             .map(drop)
     }
 
-    /// Makes a worktree again whose folder is gone, on the branch it had.
+    /// Creates a worktree again on its existing branch, after its folder was removed.
     pub(super) async fn add_worktree_again(
         &self,
         path: &Path,
@@ -257,7 +262,7 @@ impl Git {
             .map(drop)
     }
 
-    /// Removes a worktree; when not forced git looks once more whether it is clean.
+    /// Removes a worktree. Unless `force` is set, git checks again that it is clean.
     pub(super) async fn remove_worktree(
         &self,
         path: &Path,
@@ -271,14 +276,14 @@ impl Git {
             .map(drop)
     }
 
-    /// Deletes a branch; git refuses one that is checked out somewhere.
+    /// Deletes a branch. Git refuses to delete one that is checked out.
     pub(super) async fn delete_branch(&self, branch: &str) -> Result<(), WorktreeError> {
         let arguments = ["branch", "--quiet", "-D", "--", branch];
         self.tell(&self.checkout, arguments).await.map(drop)
     }
 
-    /// The arguments with the filters switched off that a repository's own configuration names. Those that the user or the
-    /// machine configures are left, with their programs.
+    /// Returns the arguments with settings that disable the filters of the repository's own
+    /// configuration. Filters configured by the user or the machine stay active.
     async fn without_filters<S: AsRef<OsStr>>(
         &self,
         folder: &Path,
@@ -293,7 +298,7 @@ impl Git {
         Ok(settings.chain(arguments).collect())
     }
 
-    /// Runs git; a failure is an error.
+    /// Runs git. Returns an error if the command fails.
     async fn tell<S: AsRef<OsStr>>(
         &self,
         folder: &Path,
@@ -311,7 +316,7 @@ impl Git {
         })
     }
 
-    /// Runs git and answers what came of it.
+    /// Runs git. Returns the result even if the command fails.
     async fn ask<S: AsRef<OsStr>>(
         &self,
         folder: &Path,
@@ -339,6 +344,7 @@ impl Git {
             .await
             .map_err(WorktreeError::io("run git in", folder))?;
         let Ended { ending, left_behind } = ended;
+        // Dropping it kills the processes that git left running.
         drop(left_behind);
         match ending {
             Ending::Exited(status) => answer.is_success = status.success(),
@@ -351,8 +357,10 @@ impl Git {
     }
 }
 
-/// What makes the filters of a repository's own configuration do nothing: each is what the user or the machine says of it,
-/// else empty, and none is required. Of git's answer: scope, key, line break and value, each ended by a zero byte.
+/// Returns settings that disable the filters of the repository's own configuration. Each filter
+/// gets the value of the user's or the machine's configuration, or an empty one, and none is
+/// required without such a value. `answer` is git's output: scope, key, line break and value. A
+/// zero byte ends the scope and ends the value.
 fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
     let mut parts = answer.split(|byte| *byte == 0);
     let (mut drivers, mut of_user) = (BTreeSet::new(), BTreeMap::new());
@@ -365,6 +373,7 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
         };
         match scope {
             b"system" | b"global" | b"command" => _ = of_user.insert(key, value),
+            // Any other scope, such as `local` or `worktree`, belongs to the repository.
             _ => drivers
                 .extend(key.iter().rposition(|byte| *byte == b'.').and_then(|at| key.get(..at))),
         }
@@ -383,11 +392,12 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
     settings
 }
 
-/// Refuses a checkout in which git would open what is no plain file.
+/// Refuses a checkout in which git would open a file that is not a plain file.
 fn check_files(folder: &Path) -> io::Result<()> {
     let Some(top) = checkout_around(folder) else { return Ok(()) };
     let link = top.join(".git");
     let pointed = Given::ByUser.read_text(&link, POINTER_BYTES).ok().flatten();
+    // In a worktree or a submodule, `.git` is a file that names the git folder.
     let own = pointed
         .and_then(|text| Some(top.join(text.strip_prefix("gitdir:")?.trim())))
         .unwrap_or(link);

@@ -1,4 +1,5 @@
-//! Taking turns at the worktrees of a repository, and what the turn's holder says it is about, for whoever finds it dead.
+//! The lock on a repository's worktrees. Its file records the current work of the holder, for the
+//! case that the holder dies.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -10,37 +11,40 @@ use serde::{Deserialize, Serialize};
 
 use super::{LOCK, Marker, WorktreeError, in_background};
 
-/// A worktree that is being made. Until that is done the lock's file says so: whoever finds it there when it has the lock
-/// knows that its maker died.
+/// The worktree that the lock's holder is creating or removing. The lock file contains it until the
+/// work is done. A process that finds it after taking the lock knows that the previous holder died.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Making {
     pub(super) path: PathBuf,
     pub(super) branch: String,
-    /// What stands in the marker of a worktree that is being removed; absent for one that is being made.
+    /// The marker of the worktree, if it is being removed. `None` if it is being created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) removed: Option<Marker>,
 }
 
-/// How long a turn is waited for: git may copy large files for each of many members before us.
+/// Maximum time to wait for the lock. Git may copy large files for each of many members first.
 const WAIT_AT_MOST: Duration = Duration::from_secs(300);
 
-/// The pause between two looks at the lock; a small part of what git takes.
+/// Pause between two attempts to take the lock. It is short compared with a git command.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The turn of this process and task to touch the worktrees of a repository; over when dropped.
+/// The lock on a repository's worktrees, held by one task of this process. Dropping it releases the
+/// lock.
 #[derive(Debug)]
 pub(super) struct Turn {
     file: File,
     path: PathBuf,
 }
 
-/// Waits for the turn of this process and task to touch the worktrees of a repository.
+/// Waits for the lock on a repository's worktrees.
 ///
-/// The lock is a file's, so that it may be held while git runs; git itself takes locks of its own
-/// without waiting for them, and fails when two calls meet.
+/// It is a file lock, so it can be held while git runs. Git's own locks are not enough: git does
+/// not wait for them, so two commands at the same time make one of them fail.
 pub(super) async fn lock(common: &Path) -> Result<Turn, WorktreeError> {
     let path = common.join(LOCK);
     let take = move || {
+        // Open without truncating, because the file may contain the unfinished work of a dead
+        // holder.
         let file = File::options().create(true).append(true).open(&path);
         let file = file.map_err(WorktreeError::io("open", &path))?;
         wait_for(&file).map_err(WorktreeError::io("lock", &path))?;
@@ -49,7 +53,7 @@ pub(super) async fn lock(common: &Path) -> Result<Turn, WorktreeError> {
     in_background("lock", common, take).await
 }
 
-/// Anybody who may read the file can lock it, so it is not waited for without end.
+/// Limit the wait, because any process that can read the file can lock it.
 fn wait_for(file: &File) -> io::Result<()> {
     let started = Instant::now();
     loop {
@@ -70,12 +74,12 @@ fn wait_for(file: &File) -> io::Result<()> {
 }
 
 impl Turn {
-    /// What the one before was making, who died over it.
+    /// Returns the unfinished work of the previous holder, if it died.
     pub(super) fn said(&self) -> Option<Making> {
         serde_json::from_slice(&fs::read(&self.path).ok()?).ok()
     }
 
-    /// Says what is made now.
+    /// Records the current work in the lock file.
     pub(super) fn say(&self, making: &Making) -> Result<(), WorktreeError> {
         let doing = "say what is made in";
         let said = serde_json::to_vec(making)
@@ -83,7 +87,7 @@ impl Turn {
         (&self.file).write_all(&said).map_err(WorktreeError::io(doing, &self.path))
     }
 
-    /// Says that it is made, or taken back.
+    /// Records that the work is complete or undone.
     pub(super) fn done(&self) -> Result<(), WorktreeError> {
         self.file.set_len(0).map_err(WorktreeError::io("clear", &self.path))
     }

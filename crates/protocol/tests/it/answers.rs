@@ -1,4 +1,5 @@
-//! Every recorded answer of a team tool is rebuilt, its data and its text, to the byte.
+//! Rebuilds every recorded result of a team tool, both its data and its text, and compares it byte
+//! for byte.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::recordings::{fixtures, lines};
 
-/// The answer that `data` holds, built anew where there is a constructor.
+/// Returns the answer in `data`, rebuilt with its constructor where there is one.
 fn rebuilt(tool: &str, call: &Value, data: &Value) -> ToolAnswer {
     fn read<T: serde::de::DeserializeOwned>(data: &Value) -> T {
         serde_json::from_value(data.clone()).unwrap_or_else(|e| panic!("{e}: {data}"))
@@ -45,7 +46,7 @@ fn rebuilt(tool: &str, call: &Value, data: &Value) -> ToolAnswer {
     }
 }
 
-/// The calls of a recording, by id.
+/// Returns the tool calls of a recording, by id.
 fn calls(lines: &[(String, Value)]) -> HashMap<String, (String, Value)> {
     let blocks =
         lines.iter().filter_map(|(_, line)| line["message"]["content"].as_array()).flatten();

@@ -1,4 +1,4 @@
-//! No text, whoever wrote it, makes a reader panic, and what was read can be written.
+//! No text makes a reader panic, whoever wrote it, and every value that was read can be written.
 
 use pitcrew_protocol::{
     Frame, Message, StreamEvent, Task, TaskGraph, TaskListed, TeamCall, TeamConfig, from_text,
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::tools::TEAM_TOOLS;
 
-/// Texts that are JSON, nearly JSON, or anything.
+/// Generates texts that are JSON, nearly JSON, or arbitrary.
 fn text() -> impl Strategy<Value = String> {
     let piece = proptest::sample::select(vec![
         "{",
@@ -51,7 +51,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![pieces, any::<String>(), value().prop_map(|value| value.to_string())]
 }
 
-/// Values with the keys that the wire knows.
+/// Generates JSON values with the keys of the wire format.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,4 +1,4 @@
-//! The types against the recordings, and against texts that nobody should send.
+//! Tests the types against the recordings, and against malicious texts.
 
 #[cfg(test)]
 mod answers;

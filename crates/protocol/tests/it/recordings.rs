@@ -1,4 +1,5 @@
-//! Every recording below `fixtures/` is read and written back; a file that nobody here claims fails.
+//! Reads every recording below `fixtures/` and writes it back. A file that no test here covers is a
+//! failure.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 
-/// The lines of a recording, each as it stands and as a value.
+/// Returns the lines of a recording, each as text and as a JSON value.
 pub(crate) fn lines(path: &Path) -> Vec<(String, Value)> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     text.lines().map(|line| (line.to_owned(), serde_json::from_str(line).unwrap())).collect()

@@ -1,4 +1,4 @@
-//! Events of the stream: others' that are read, and ours that are written.
+//! Stream events: reading those of other clients, and writing ours.
 
 use pitcrew_protocol::{
     AssistantEvent, Block, Content, EventIds, ResultEvent, RunSummary, StreamEvent, StreamUsage,
@@ -59,7 +59,8 @@ fn our_events_have_the_recorded_fields_in_the_recorded_order() {
     check_fields(ResultEvent::new(ids(end), run).into(), end);
 }
 
-/// Every field of ours is the recorded one; fields that only the reference has may lack, but not change the order.
+/// Checks that every field of our event is recorded. We may omit fields that only the reference
+/// client has, but not change the order.
 fn check_fields(ours: StreamEvent, recorded: &Value) {
     fn within(ours: &Value, recorded: &Value, at: &str) {
         let (Value::Object(ours), Value::Object(recorded)) = (ours, recorded) else {

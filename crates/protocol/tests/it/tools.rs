@@ -1,4 +1,4 @@
-//! The inputs and schemas of the team tools against the recordings.
+//! Tests the inputs and schemas of the team tools against the recordings.
 
 use pitcrew_protocol::{
     SendMessageInput, SpawnInput, StatusChange, TaskStatus, TaskUpdateInput, TeamCall, tool_schema,
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::recordings::{fixtures, lines};
 
-/// The names of the team tools; `Agent` is another name of Task.
+/// The names of the team tools. `Agent` is another name of Task.
 pub(crate) const TEAM_TOOLS: [&str; 10] = [
     "TeamCreate",
     "TeamDelete",
@@ -27,7 +27,7 @@ fn recorded_schemas() -> Map<String, Value> {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The schema without what is for people and for the schema reader.
+/// Returns the schema without the keys that serve only human readers or the schema parser.
 fn bare(mut schema: Value) -> Value {
     fn strip(value: &mut Value, is_properties: bool) {
         if let Value::Object(map) = value {
@@ -44,7 +44,7 @@ fn bare(mut schema: Value) -> Value {
     schema
 }
 
-/// Every recorded call of a team tool.
+/// Returns every recorded call of a team tool.
 fn recorded_calls() -> Vec<(String, Value)> {
     let mut calls = Vec::new();
     for (_, hook) in lines(&fixtures().join("claude-2.1.39/hooks.ndjson")) {
@@ -94,7 +94,8 @@ fn schemas_are_the_recorded_ones_but_for_what_is_listed() {
                     taken(&mut ours, "program"),
                     Some(json!({"type": "string", "enum": ["pitcrew", "claude"]}))
                 );
-                // What a run can open is not what one vendor sells.
+                // The reference schema lists one vendor's models. A pitcrew run can open others
+                // too.
                 theirs["properties"]["model"].as_object_mut().unwrap().shift_remove("enum");
             }
             "TeamDelete" => {
@@ -102,7 +103,7 @@ fn schemas_are_the_recorded_ones_but_for_what_is_listed() {
             }
             "ExitPlanMode" => {
                 assert_eq!(taken(&mut ours, "plan"), Some(json!({"type": "string"})));
-                // Nothing reads them.
+                // Our schema omits these properties, because nothing reads them.
                 for name in [
                     "allowedPrompts",
                     "pushToRemote",
@@ -122,7 +123,7 @@ fn schemas_are_the_recorded_ones_but_for_what_is_listed() {
     assert_eq!(tool_schema("BashOutput"), None);
 }
 
-/// A value that a property's schema allows.
+/// Returns a value that a property's schema allows.
 fn sample(property: &Value) -> Value {
     let property = property["anyOf"].get(0).unwrap_or(property);
     match (property["enum"].get(0), property["type"].as_str()) {
@@ -146,7 +147,7 @@ fn no_schema_offers_what_nothing_reads() {
         "TaskStop" => json!({"task_id": "b"}),
         _ => json!({}),
     };
-    // The parameters of a SendMessage depend on its type.
+    // SendMessage needs its own samples, because its parameters depend on its type.
     let messages = [
         json!({"type": "message", "recipient": "b", "content": "c", "summary": "s"}),
         json!({"type": "shutdown_response", "request_id": "r", "approve": false, "content": "c"}),

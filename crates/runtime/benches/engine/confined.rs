@@ -1,4 +1,4 @@
-//! What it costs a command to be kept out of the team's own files.
+//! Measures the cost of protecting the team's own files from a command.
 
 use pitcrew_protocol::PermissionMode;
 use std::hint::black_box;
@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::percentile;
 
-/// How often each is measured.
+/// Number of measurements of each case.
 const ROUNDS: usize = 200;
 
-/// Other folders in the home folder: each is a right that is granted.
+/// Number of other folders in the home folder. Each needs a separate right.
 const NEIGHBOURS: usize = 300;
 
-/// Prints what `true` takes in Bash, by each means there is.
+/// Prints the time of `true` in Bash, with each available mechanism.
 pub(crate) fn run() {
     let folder = tempfile::tempdir().expect("a folder");
     let home = folder.path().canonicalize().expect("a path");

@@ -1,4 +1,4 @@
-//! What a thousand idle in-process teammates cost: memory, and wake-ups while nothing happens.
+//! Measures a thousand idle in-process teammates: memory, and wake-ups while nothing happens.
 
 use pitcrew_protocol::Status;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::stage;
 
 const TEAMMATES: usize = 1000;
 const LIMIT_MB: f64 = 100.0;
-/// How long the idle team is looked at.
+/// Duration of one observation of the idle team.
 const LOOK: Duration = Duration::from_secs(3);
 
 pub(crate) fn run() {
@@ -38,7 +38,8 @@ pub(crate) fn run() {
         }
         (handle, idle)
     });
-    // The last notices are still being written and folded; the team is quiet when a look finds no more switches.
+    // The last notices are still being written and processed. The team is idle once an observation
+    // sees no context switch.
     let mut woken = switches_in(LOOK);
     for _ in 0..20 {
         if woken == 0 {
@@ -74,7 +75,7 @@ fn resident_mb() -> f64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).expect("a number") / 1024.0
 }
 
-/// How often threads of this process other than the main one gave up the processor of their own accord.
+/// The number of voluntary context switches of this process's threads, without the main thread.
 fn switches_in(look: Duration) -> u64 {
     let count = || -> u64 {
         let main = std::process::id().to_string();

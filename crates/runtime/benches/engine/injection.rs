@@ -1,7 +1,9 @@
-//! How long after a send returned its message is in the conversation of an idle in-process teammate.
+//! Measures the time from the return of a send until the message is in the conversation of an idle
+//! in-process teammate.
 //!
-//! The limit is 5 ms at the 99th percentile, on files with every write forced to disk. For comparison the same run
-//! measures the raw cost of the two forced writes that a delivery consists of (transcript, then inbox).
+//! The limit is 5 ms at the 99th percentile, on files with every write forced to disk. For
+//! comparison the same run measures the raw cost of the two forced writes of a delivery
+//! (transcript, then inbox).
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

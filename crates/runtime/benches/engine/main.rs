@@ -1,4 +1,5 @@
-//! What the engine costs: a confined command, a spawn, delivery to an idle teammate, and a thousand idle ones.
+//! Measures the engine: a confined command, a spawn, the delivery to an idle teammate, and a
+//! thousand idle teammates.
 
 #![expect(
     clippy::expect_used,

@@ -1,8 +1,10 @@
-//! How long after the lead's model called for an in-process teammate that teammate's first request is at its model.
+//! Measures the time from the lead model's call for an in-process teammate until that teammate's
+//! first request reaches its model.
 //!
-//! The limit is 5 ms at the median, on files with every write forced to disk: before the request the lead's call in its
-//! transcript and the member in the config, beside it the prompt in the teammate's transcript. For comparison the same run measures one durable edit: a
-//! temporary file, fsync, rename, fsync of the folder.
+//! The limit is 5 ms at the median, on files with every write forced to disk. Two writes come
+//! before the request: the lead's call in its transcript, and the member in the config. One write
+//! runs at the same time: the prompt in the teammate's transcript. For comparison the same run
+//! measures one durable edit: a temporary file, fsync, rename, and fsync of the folder.
 
 use pitcrew_protocol::Status;
 use std::fs::File;
@@ -21,22 +23,22 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::stage;
 
-/// Teams, and teammates that each of them spawns one after the other.
+/// Number of teams, and of teammates that each team spawns one after the other.
 const TEAMS: usize = 10;
 const TEAMMATES: usize = 10;
 
 const LIMIT: Duration = Duration::from_millis(5);
 
-/// Requests of teammates that were not looked at yet; each of them makes one.
+/// Capacity for requests of teammates that are not yet read. Each teammate makes one.
 const REQUESTS: usize = 16;
 
-/// The lead's model: calls for one teammate after the other, each when it is let.
+/// The lead's model. It calls for one teammate after the other, each when the benchmark permits it.
 struct Lead {
     turns: Arc<Semaphore>,
     calls: mpsc::Sender<Instant>,
 }
 
-/// A teammate's model: tells when it is asked, and has nothing to say.
+/// A teammate's model. It reports the time of its request, and says nothing.
 struct Mate {
     asked: mpsc::Sender<Instant>,
 }
@@ -149,7 +151,7 @@ async fn measure() -> Vec<Duration> {
         let call = called.recv().await.expect("the lead calls");
         let ask = asks.recv().await.expect("the teammate asks");
         takes.push(ask.duration_since(call));
-        // So that the next spawn is measured alone.
+        // Each spawn is measured alone, so the benchmark waits until the team is idle.
         until_idle(&mut handle).await;
     }
     handle.stopper().kill();

@@ -1,5 +1,5 @@
-//! What it costs that the file tools open what was judged by handle: Read, Edit, Write, Glob and Grep, beside the same work by
-//! plain paths with `std::fs`, by turns.
+//! Measures the cost of opening judged files by handle in the file tools Read, Edit, Write, Glob
+//! and Grep. The same work by plain paths with `std::fs` is measured in turn.
 
 #![expect(
     clippy::expect_used,
@@ -22,23 +22,23 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// How often each is measured, unless `--rounds` says it. Searches are made a tenth as often.
+/// Number of measurements of each case, unless `--rounds` sets it. Searches run a tenth as often.
 const ROUNDS: usize = 500;
 
-/// Folders of the project, and files in each.
+/// Number of folders in the project, and of files in each.
 const FOLDERS: usize = 100;
 const FILES: usize = 20;
 
-/// Lines of each file.
+/// Number of lines in each file.
 const LINES: usize = 200;
 
-/// The word that one file of each folder holds.
+/// The word in one file of each folder.
 const WORD: &str = "needle";
 
-/// The input of a call; the number is that of the round.
+/// Makes the input of a call from the number of the round.
 type Input = fn(usize) -> Value;
 
-/// The same work by plain paths.
+/// Does the same work by plain paths.
 type Plain = fn(&Path, usize);
 
 fn main() {
@@ -78,7 +78,7 @@ fn main() {
     println!("{rounds} times each, searches {searches} times through {} files:", FOLDERS * FILES);
     for (tool, rounds, input, plain) in cases {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        // The first of each does not count: caches fill.
+        // The first round does not count, because it fills caches.
         for nth in 0..=rounds {
             let (input, started) = (input(nth), Instant::now());
             call(tool, input);
@@ -108,14 +108,14 @@ fn make(project: &Path) {
         }
     }
     for (name, text) in [("written", text(0)), ("edited", format!("{}{}\n", text(0), mark(0)))] {
-        // A file for each of the two ways.
+        // One file for each of the two ways to write.
         for name in [name.to_owned(), format!("{name}-plainly")] {
             fs::write(project.join("folder-1").join(name), &text).expect("a file");
         }
     }
 }
 
-/// A text of some lines, another one for each number.
+/// A text of [`LINES`] lines, different for each number.
 fn text(nth: usize) -> String {
     (0..LINES).fold(String::new(), |mut text, line| {
         writeln!(text, "line {line} of text {nth}, as long as lines of code are").expect("a text");
@@ -154,7 +154,7 @@ fn plain_edit(project: &Path, nth: usize) {
     replace(&path, &text.replacen(&mark(nth), &mark(nth + 1), 1));
 }
 
-/// A file is replaced whole in either way.
+/// Both ways replace a whole file.
 fn replace(path: &Path, text: &str) {
     let draft = path.with_extension("draft");
     fs::write(&draft, text).expect("a file");

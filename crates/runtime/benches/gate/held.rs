@@ -1,4 +1,5 @@
-//! Runs commands in the profile *read*, as agents run those that only the kernel keeps from changing something.
+//! Runs commands in the profile *read*. Agents use it for commands that only the kernel keeps from
+//! changing something.
 
 use pitcrew_protocol::PermissionMode;
 use std::path::Path;
@@ -11,10 +12,10 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// How long one command may take: some read from standard input, or follow a file.
+/// Time limit of one command. Some commands read from standard input, or follow a file.
 const TIMEOUT_MS: u64 = 2_000;
 
-/// The Bash tool of an agent whose commands are held to *read*.
+/// The Bash tool of an agent whose commands run in the profile *read*.
 #[derive(Debug)]
 pub(crate) struct Held {
     context: ToolContext,
@@ -22,7 +23,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// The tool in a folder; nothing where this machine does not hold *read*.
+    /// Makes the tool for a folder. Returns nothing where this machine cannot enforce *read*.
     pub(crate) fn new(cwd: &Path, home: &Path, work: &Path, gate: Gate) -> Option<Self> {
         let path = "/usr/local/bin:/usr/bin:/bin";
         let machine = Machine {
@@ -56,7 +57,7 @@ impl Held {
         Some(Self { context, runtime: Runtime::new().expect("a runtime") })
     }
 
-    /// Runs one command and returns what it printed.
+    /// Runs one command and returns its output.
     pub(crate) fn run(&self, command: &str) -> String {
         let input = json!({ "command": command, "timeout": TIMEOUT_MS });
         self.runtime.block_on(Bash.call(input, &self.context)).text

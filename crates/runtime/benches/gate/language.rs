@@ -1,7 +1,8 @@
-//! Makes shell text by a seed: every construct there is, around commands that read what they may and what they may not, and
-//! around commands that leave a canary.
+//! Makes shell text from a seed. It uses every shell construct, around commands that read allowed
+//! and forbidden files, and around commands that leave a canary.
 //!
-//! Nothing that is made does harm wherever it runs: it reads, or it makes or removes files called `canary`.
+//! No generated command does harm, wherever it runs. It only reads, or creates or removes files
+//! called `canary`.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -102,14 +103,14 @@ const SHAPES: &[&str] = &[
     "for x in a b c; do echo $x; done | C",
 ];
 
-/// Letters that mean something to a shell.
+/// Characters with a meaning in a shell.
 const LETTERS: &[&str] = &[
     "'", "\"", "`", "$", "(", ")", "{", "}", "[", "]", ";", "&", "|", "<", ">", "\\", "#", "*",
     "?", "~", "!", "=", "\n", " ", "\t", "-", "$(", "${", "<(", "<<", "&&", "\\\n", "$ ", "=~",
     "#{", "''", "\"\"",
 ];
 
-/// Makes one command after the other.
+/// Generates one command after the other.
 #[derive(Debug)]
 pub(crate) struct Language {
     chance: StdRng,
@@ -117,16 +118,16 @@ pub(crate) struct Language {
 }
 
 impl Language {
-    /// The commands of a seed, for a project in a folder.
+    /// The commands of a seed, for a project in the folder `base`.
     pub(crate) fn new(seed: u64, base: &str) -> Self {
         Self { chance: StdRng::seed_from_u64(seed), base: base.to_owned() }
     }
 
-    /// The next command.
+    /// Generates the next command.
     pub(crate) fn command(&mut self) -> String {
         let shape = self.pick(SHAPES);
         let mut text = self.fill(shape, 0);
-        // Every third is damaged a little, as no grammar foresees.
+        // Every third command gets random damage, to test text that no grammar describes.
         if self.chance.random_range(0..3) == 0 {
             for _ in 0..self.chance.random_range(1..4) {
                 self.damage(&mut text);
@@ -143,7 +144,7 @@ impl Language {
         self.chance.random_range(0..many) == 0
     }
 
-    /// Puts something in for each capital letter that stands alone.
+    /// Replaces each capital letter that stands alone by a generated text.
     fn fill(&mut self, shape: &str, depth: usize) -> String {
         let letters: Vec<char> = shape.chars().collect();
         let mut text = String::new();
@@ -152,7 +153,7 @@ impl Language {
                 !place.is_some_and(|c| c.is_ascii_alphanumeric() || *c == '_')
             };
             let before = at.checked_sub(1).and_then(|at| letters.get(at));
-            // A path may be joined to an option.
+            // A path may directly follow an option.
             let is_joined = *letter == 'P'
                 && shape.contains("-")
                 && before.is_some_and(char::is_ascii_lowercase);
@@ -178,7 +179,7 @@ impl Language {
     }
 
     fn path(&mut self, depth: usize) -> String {
-        // Mostly what may be read, or else nothing would be let through.
+        // Half of the paths are readable files. Otherwise the gate would allow almost nothing.
         let path = if self.one_in(2) {
             self.pick(&["README", "src/main.rs", "src/a.txt", "sub", "src"])
         } else {

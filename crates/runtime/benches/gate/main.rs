@@ -1,9 +1,9 @@
-//! Gives the gate shell text made by a seed, and really runs what it lets through: nothing may be changed, and nothing read
-//! that a rule keeps. What the gate takes for a reader runs without a sandbox; what it leaves to the kernel runs in the profile
-//! *read*.
+//! Gives the gate shell text made from a seed, and really runs the commands that it allows. They
+//! must change nothing, and read no file that a rule protects. Commands that the gate judges to be
+//! readers run without a sandbox. Commands that it leaves to the kernel run in the profile *read*.
 //!
-//! `cargo bench -p pitcrew-runtime --bench gate -- --cases 100000 [--seed N] [--show]`, or `--file FILE` for the commands of a
-//! file, one a line, each plain or as a JSON string.
+//! `cargo bench -p pitcrew-runtime --bench gate -- --cases 100000 [--seed N] [--show]`, or `--file
+//! FILE` for the commands of a file, one a line, each plain or as a JSON string.
 
 #![expect(
     clippy::expect_used,
@@ -21,7 +21,7 @@ use std::time::Instant;
 use language::Language;
 use stage::{Stage, Unasked};
 
-/// How many faults are shown at most.
+/// Maximum number of faults that are printed.
 const SHOWN: usize = 40;
 
 fn main() {

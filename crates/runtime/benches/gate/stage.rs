@@ -1,4 +1,5 @@
-//! A project with things that must not be read or changed, in which what the gate lets through is really run.
+//! A project with files that no command may read or change. Commands that the gate allows really
+//! run in it.
 
 use pitcrew_protocol::PermissionMode;
 use std::collections::BTreeMap;
@@ -13,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::held::Held;
 
-/// How many commands run in one folder before it is looked at.
+/// Number of commands that run in one folder before its files are checked.
 const BATCH: usize = 100;
 
-/// What must not be in any output, as it is, in base64, and in hexadecimal and octal digits.
+/// Texts that no output may contain: plain, in base64, and in hexadecimal and octal digits.
 const SECRETS: [(&str, &[&str]); 4] = [
     ("denied", &["QQQQ", "UVFRUVFR", "51 51 51", "5151 5151", "121 121 121"]),
     ("asked", &["JJJJ", "SkpKSkpK", "4a 4a 4a", "4a4a 4a4a", "112 112 112"]),
@@ -24,39 +25,40 @@ const SECRETS: [(&str, &[&str]); 4] = [
     ("of the home", &["XXXX", "WFhYWFhY", "58 58 58", "5858 5858", "130 130 130"]),
 ];
 
-/// What files hold, by name.
+/// The content of files, by path.
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
-/// A folder with a project, what is beside it, and a copy of both.
+/// A folder with a project, the files beside it, and a copy of both.
 #[derive(Debug)]
 pub(crate) struct Stage {
     folder: tempfile::TempDir,
     gates: Vec<(&'static str, Gate)>,
-    /// The gate of an agent without ask rules, which leaves options that are not known to the kernel.
+    /// The gate of an agent without ask rules. It leaves commands with unknown options to the
+    /// kernel.
     without_asking: Gate,
     before: Tree,
 }
 
-/// How the gate lets a command run unasked.
+/// The reason why the gate allows a command without a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unasked {
-    /// It is known to only read.
+    /// The gate knows that the command only reads.
     Proven,
-    /// The profile *read* keeps it from all else.
+    /// The sandbox profile *read* keeps the command from everything else.
     Held,
 }
 
-/// Something that ran unasked and did what it may not.
+/// A command that ran without a question and did something forbidden.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// The command.
     pub(crate) command: String,
-    /// What it did.
+    /// A description of the forbidden effect.
     pub(crate) fault: String,
 }
 
 impl Stage {
-    /// Makes everything.
+    /// Makes the folder, the project and the gates.
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("gate-").tempdir().expect("a folder");
         let base = folder.path().canonicalize().expect("a path");
@@ -82,12 +84,13 @@ impl Stage {
         Self { folder, gates, without_asking, before }
     }
 
-    /// The folder that is watched.
+    /// The folder whose files are compared.
     pub(crate) fn base(&self) -> PathBuf {
         self.folder.path().canonicalize().expect("a path").join("stage")
     }
 
-    /// How the gate lets a command run unasked, if it does, in any way in which it may only read.
+    /// Returns why the gate allows a command without a question in a mode that only reads, or
+    /// nothing if it does not.
     pub(crate) fn lets_through(&self, command: &str) -> Option<Unasked> {
         let input = json!({ "command": command });
         let cwd = self.base().join("project");
@@ -96,12 +99,13 @@ impl Stage {
         let in_a_mode = |gate: &Gate| {
             [PermissionMode::Default, PermissionMode::Plan].iter().any(|mode| allows(gate, *mode))
         };
-        // With an ask rule nothing is left to the kernel, which knows none.
+        // The kernel cannot enforce ask rules. So a gate with an ask rule leaves no command to it.
         let proven = self.gates.iter().any(|(_, gate)| in_a_mode(gate)).then_some(Unasked::Proven);
         proven.or_else(|| in_a_mode(&self.without_asking).then_some(Unasked::Held))
     }
 
-    /// Runs commands in *read* and tells what they did that they may not; nothing where it is not held here.
+    /// Runs commands in the profile *read*, and returns their forbidden effects. Returns nothing
+    /// where this machine cannot enforce *read*.
     pub(crate) fn play_held(&self, commands: &[String]) -> Option<Vec<Found>> {
         let base = self.base();
         let held = Held::new(
@@ -113,7 +117,8 @@ impl Stage {
         let mut found = Vec::new();
         for command in commands {
             let output = held.run(command);
-            // No ask rule speaks of what is asked for, here.
+            // The gate of this agent has no ask rule, so its commands may read the files of that
+            // rule.
             let kept = SECRETS.iter().filter(|(whose, _)| *whose != "asked");
             for (whose, _) in kept.filter(|(_, marks)| shows(&output, command, marks)) {
                 found.push(Found {
@@ -129,7 +134,7 @@ impl Stage {
         Some(found)
     }
 
-    /// The first file that is not as it was; it is put back.
+    /// Returns the first changed file, and restores all files.
     fn changed(&self) -> Option<PathBuf> {
         let after = tree(&self.base());
         if after == self.before {
@@ -142,7 +147,7 @@ impl Stage {
         Some(name)
     }
 
-    /// Runs commands and tells what they did that they may not.
+    /// Runs commands, and returns their forbidden effects.
     pub(crate) fn play(&self, commands: &[String]) -> Vec<Found> {
         let mut found = Vec::new();
         for batch in commands.chunks(BATCH) {
@@ -151,7 +156,7 @@ impl Stage {
                 continue;
             }
             self.restore();
-            // One of them did it: each runs again, alone.
+            // One command of the batch changed a file. Each one runs again alone to find it.
             for command in batch {
                 self.run(std::slice::from_ref(command));
                 let changed = self.changed();
@@ -180,7 +185,8 @@ impl Stage {
         found
     }
 
-    /// Runs each command in a shell of its own, in the project, as unasked ones are run but for the sandbox.
+    /// Runs each command in its own shell in the project, like a command without a question but
+    /// without the sandbox.
     fn run(&self, commands: &[String]) -> Vec<String> {
         let work = self.folder.path().join("work");
         let _ = fs::remove_dir_all(&work);
@@ -234,7 +240,7 @@ impl Stage {
     }
 }
 
-/// Whether a secret is in the output, and was not in the command already.
+/// Whether the output contains a secret that was not already in the command.
 fn shows(output: &str, command: &str, marks: &[&str]) -> bool {
     marks.iter().any(|mark| output.contains(mark) && !command.contains(mark))
 }
@@ -267,7 +273,8 @@ fn make(base: &Path) {
     symlink("../outside", project.join("link")).expect("a link");
     symlink("../outside/file", project.join("alias")).expect("a link");
     let git = |args: &[&str]| run("git", args, &project);
-    // One of git's sample hooks has a row of the letters that mark the home's secret.
+    // One of git's sample hooks contains the letters that mark the home's secret, so the template
+    // is empty.
     git(&["init", "-q", "--template="]);
     let as_author = ["-c", "user.name=a", "-c", "user.email=a@b"];
     git(&["add", "README", "src", "secrets", "asked"]);
@@ -303,7 +310,8 @@ fn tree(base: &Path) -> Tree {
             if kind.is_dir() {
                 todo.push(path.clone());
             }
-            // `git diff` writes down what it saw of the files' times; in *read* the kernel refuses that.
+            // `git diff` updates the file times in the index. In the profile *read* the kernel
+            // refuses that.
             if path.ends_with(".git/index") {
                 continue;
             }

@@ -1,6 +1,6 @@
-//! The words that shell text is made of: files, commands that read, and commands that leave a canary.
+//! The parts of generated shell text: files, commands that read, and commands that leave a canary.
 
-/// Files to read: those that may be read, and ways to those that may not.
+/// Files to read: those that may be read, and paths to those that may not.
 pub(crate) const PATHS: &[&str] = &[
     "README",
     "src/main.rs",
@@ -118,7 +118,7 @@ pub(crate) const PAYLOADS: &[&str] = &[
     "split README canary",
 ];
 
-/// Commands that may read; `P` is a file, `C` another command, `S` a script in quotes, `W` a word.
+/// Commands that may read. `P` is a file, `C` another command, `S` a script in quotes, `W` a word.
 pub(crate) const READERS: &[&str] = &[
     "cat P",
     "cat P P",
@@ -429,7 +429,7 @@ pub(crate) const READERS: &[&str] = &[
     "LANG=C C",
     "GIT_DIR=P git log",
     "BASH_ENV=P bash -c ls",
-    // Options that the gate does not know: *read* holds these.
+    // Options that the gate does not know. The profile *read* restricts these commands.
     "cat --show-ends P",
     "cat -P P",
     "cat --frobnicate=P P",
@@ -466,7 +466,7 @@ pub(crate) const READERS: &[&str] = &[
     "git show --frobnicate HEAD",
 ];
 
-/// Words of text.
+/// Words for the text of commands.
 pub(crate) const WORDS: &[&str] = &[
     "a",
     "abc",

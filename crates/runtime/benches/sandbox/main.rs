@@ -1,5 +1,5 @@
-//! What it costs a command to be held to its profile: `true` in Bash, in the same run unconfined and in each profile, and in
-//! *read* with a `Read` deny rule over 50,000 files.
+//! Measures the cost of a sandbox profile: `true` in Bash, in the same run without a sandbox and in
+//! each profile, and in *read* with a `Read` deny rule over 50,000 files.
 
 #![expect(
     clippy::expect_used,
@@ -22,23 +22,25 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// How often each is measured, unless `--rounds` says it.
+/// Number of measurements of each case, unless `--rounds` sets it.
 const ROUNDS: usize = 200;
 
-/// How many commands run by one means before it is the next one's turn: what else the machine does then meets all alike.
+/// Number of commands that one case runs before the next case has its turn. So other load on the
+/// machine affects all cases alike.
 const AT_A_TIME: usize = 5;
 
-/// How long an agent thinks at least between two commands: models take longer for any answer.
+/// The shortest pause of an agent between two commands. Models take longer for any answer.
 const APART: Duration = Duration::from_millis(200);
 
-/// Folders of the large project, and files in each.
+/// Number of folders in the large project, and of files in each.
 const FOLDERS: usize = 500;
 const FILES: usize = 100;
 
-/// How many files there a rule names: each costs the other files of its folder a right of their own.
+/// Number of files in the large project that a rule denies. For each, the other files of its folder
+/// need separate rights.
 const DENIED: usize = 5;
 
-/// How this program is told that it runs inside of bubblewrap.
+/// The argument with which this program runs inside bubblewrap.
 const INSIDE: &str = "sandbox-exec";
 
 fn main() {
@@ -114,8 +116,8 @@ fn machine(home: &Path) -> Machine {
     }
 }
 
-/// How long the first command takes that looks for files with keys in a toolchain of 50,000 files, beside one in a home without,
-/// and beside listing these folders.
+/// Measures the first command that looks for key files in a toolchain of 50,000 files. For
+/// comparison it measures a home without such files, and listing these folders.
 fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
     let registry = home.join(".cargo/registry");
     for folder in 0..FOLDERS {
@@ -156,7 +158,7 @@ fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
     );
 }
 
-/// What the command line asks for: `--rounds N`, and one case by its name.
+/// The arguments: `--rounds N`, and `--only` with the name of one case.
 struct Wanted {
     rounds: usize,
     only: Option<String>,
@@ -171,14 +173,14 @@ impl Wanted {
     }
 }
 
-/// One way to run the command.
+/// One way to run the command, with its measurements.
 struct Case {
     name: &'static str,
     context: ToolContext,
-    /// How long nothing runs before each command.
+    /// The idle time before each command.
     pause: Duration,
     times: Vec<Duration>,
-    /// Time of processors, of this process and of all it started, in clock ticks.
+    /// Processor time of this process and of its children, in clock ticks.
     ticks: u64,
 }
 
@@ -187,7 +189,8 @@ impl Case {
         Self { name, context, pause: Duration::ZERO, times: Vec::new(), ticks: 0 }
     }
 
-    /// Runs the command a few times. The first time does not count: caches fill.
+    /// Runs the command a few times. Only calls with `counts` are recorded, because the first one
+    /// fills caches.
     fn measure(&mut self, runtime: &Runtime, counts: bool) {
         let before = ticks();
         for _ in 0..AT_A_TIME {
@@ -228,14 +231,14 @@ impl Case {
         times.get(times.len() * percent / 100).copied().unwrap_or_default()
     }
 
-    /// Milliseconds of processors for one command.
+    /// Milliseconds of processor time for one command.
     fn processors(&self) -> f64 {
         const TICKS_A_SECOND: f64 = 100.0;
         self.ticks as f64 * 1e3 / TICKS_A_SECOND / self.times.len().max(1) as f64
     }
 }
 
-/// The time that processors spent on this process and on all that it waited for.
+/// The processor time of this process and of the children that it waited for, in clock ticks.
 fn ticks() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("a process table");
     let fields = stat.rsplit(')').next().expect("fields").split_whitespace().skip(11).take(4);

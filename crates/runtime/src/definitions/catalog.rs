@@ -1,4 +1,5 @@
-//! All definitions there are: built in, the user's, the project's; the last of a name wins.
+//! All agent definitions: built-in ones, the user's and the project's. If two have the same name,
+//! the later source wins.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ use pitcrew_process::given_file::Given;
 
 use crate::prompts::Prompt;
 
-/// The tools of the built-in types that only read.
+/// The tools of the built-in agent types that are meant only for reading.
 const READING_TOOLS: [&str; 4] = [READ, GLOB, GREP, BASH];
 
 /// The agent types that can be spawned.
@@ -22,17 +23,18 @@ pub struct Definitions {
     warnings: Vec<DefinitionError>,
 }
 
-/// Says that there is no such agent type, and which there are.
+/// The error for an unknown agent type. It lists the types that exist.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown agent type `{name}`; there are: {}", valid.join(", "))]
 pub struct UnknownAgentType {
-    /// The name asked for.
+    /// The requested name.
     pub name: String,
-    /// The names there are, sorted.
+    /// The existing names, sorted.
     pub valid: Vec<String>,
 }
 
-/// A digest of the definitions below a root and of a project: what a member's kind says bounds it too.
+/// Returns a digest of the definitions of a root and a project. Definitions also limit what a
+/// member may do, so a change of them must be noticed.
 pub(crate) fn definitions_digest(root: &Path, project: &AgentFiles) -> String {
     let of_user = AgentFiles::read(Given::ByUser, &root.join("agents"), Origin::User);
     let digest = Sha256::digest(format!("{of_user:?} {project:?}"));
@@ -40,8 +42,8 @@ pub(crate) fn definitions_digest(root: &Path, project: &AgentFiles) -> String {
 }
 
 impl Definitions {
-    /// Reads `<root>/agents/*.md` over the built-in types, and puts a project's over both. A file that cannot be used becomes
-    /// a warning.
+    /// Loads all definitions: the built-in types, replaced by `<root>/agents/*.md`, replaced by the
+    /// project's files. A file that cannot be used becomes a warning.
     #[must_use]
     pub fn load(root: Option<&Path>, project: AgentFiles) -> Self {
         let mut definitions = Self { by_name: BTreeMap::new(), warnings: Vec::new() };
@@ -51,15 +53,16 @@ impl Definitions {
             definitions.add(found.agents);
             definitions.warnings.extend(found.warnings);
         }
+        // Add the project's definitions last, because they replace others of the same name.
         definitions.add(project.agents);
         definitions.warnings.extend(project.warnings);
         definitions
     }
 
-    /// Looks an agent type up.
+    /// Finds an agent type by name.
     ///
     /// # Errors
-    /// When there is none of this name; the error lists those there are.
+    /// If no type has this name. The error lists the existing types.
     pub fn get(&self, name: &str) -> Result<&AgentDefinition, UnknownAgentType> {
         self.by_name.get(name).ok_or_else(|| UnknownAgentType {
             name: name.to_owned(),
@@ -67,12 +70,12 @@ impl Definitions {
         })
     }
 
-    /// Every agent type, sorted by name.
+    /// Iterates over all agent types, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &AgentDefinition> {
         self.by_name.values()
     }
 
-    /// The files that could not be used.
+    /// Returns the files that could not be used.
     #[must_use]
     pub fn warnings(&self) -> &[DefinitionError] {
         &self.warnings

@@ -1,29 +1,30 @@
-//! What the user and the project tell every agent: `CLAUDE.md`, `AGENTS.md` and what they import.
+//! Instructions of the user and the project for every agent: `CLAUDE.md`, `AGENTS.md` and the files
+//! they import.
 
 use std::path::{Path, PathBuf};
 
 use crate::given_file::{Given, Refused};
 
-/// The names read in each folder, in this order.
+/// The file names read in each folder, in this order.
 const NAMES: [&str; 2] = ["CLAUDE.md", "AGENTS.md"];
 
-/// All texts together may be this long; they are sent with every turn.
+/// Maximum total size of all instruction texts. They are sent to the model with every turn.
 const TOTAL_LIMIT_BYTES: usize = 256 * 1024;
 
-/// No honest file of instructions is longer.
+/// Maximum size of one instruction file. Real ones are much smaller.
 const FILE_LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 
-/// An import may import, this often.
+/// Maximum depth of nested imports.
 const IMPORT_DEPTH: usize = 5;
 
-/// Where to look for instructions.
+/// The folders in which instructions are searched.
 #[derive(Clone, Copy, Debug)]
 pub struct InstructionSources<'a> {
     /// The agent's working folder.
     pub cwd: &'a Path,
-    /// The user's home, where the walk upwards ends.
+    /// The user's home folder. The search upwards stops there.
     pub home: Option<&'a Path>,
-    /// The root (`~/.claude` by default), which may hold the user's own `CLAUDE.md`.
+    /// The root (`~/.claude` by default). It may contain the user's own `CLAUDE.md`.
     pub root: Option<&'a Path>,
 }
 
@@ -36,18 +37,18 @@ pub struct Instruction {
     pub text: String,
 }
 
-/// The instructions found, the most general first.
+/// The instructions found, the most general ones first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
-    /// The files, each once, an import right after the file that asks for it.
+    /// The files, each listed once. An imported file follows the file that imports it.
     pub files: Vec<Instruction>,
-    /// What could not be read or was left out.
+    /// Files that could not be read or were left out, as messages.
     pub warnings: Vec<String>,
 }
 
 impl Instructions {
-    /// Reads the user's file, then those of every folder from the top of the repository (or, outside
-    /// of one, from below the home folder) down to the working folder.
+    /// Reads the user's file first. Then reads the files of each folder, from the repository's top
+    /// folder down to the working folder. Outside a repository, starts below the home folder.
     #[must_use]
     pub fn load(sources: &InstructionSources<'_>) -> Self {
         let mut reader = Reader::default();
@@ -68,19 +69,22 @@ impl Instructions {
     }
 }
 
-/// Whose files are read, and the folder that imports and links may not lead out of; the user's own file may be a link.
+/// The owner of the files, and the folder that imports and links must not leave. Only the user's
+/// own file may be a link.
 struct Place {
     top: PathBuf,
     is_user_s: bool,
 }
 
-/// The folders to read, outermost first, each with the folder that its files may lead to: the repository, or, outside of one
-/// and where the repository holds the user's whole home, only itself. Outside of a repository and of the home folder only
-/// the working folder counts: what lies above may be anybody's.
+/// Returns the folders to read, outermost first, each with the folder that its imports and links
+/// must not leave. That limit is the repository. Outside a repository, or if the repository
+/// contains the user's whole home, it is the folder itself. Outside both a repository and the home
+/// folder, only the working folder is read, because other users may own the folders above it.
 fn folders(sources: &InstructionSources<'_>) -> Vec<(PathBuf, PathBuf)> {
     let mut folders: Vec<&Path> = Vec::new();
     let alone = |folder: &Path| (folder.to_path_buf(), folder.to_path_buf());
     for folder in sources.cwd.ancestors() {
+        // Outside a repository, stop below the home folder.
         if sources.home == Some(folder) && !folders.is_empty() {
             return folders.into_iter().rev().map(alone).collect();
         }
@@ -104,19 +108,21 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads a file and what it imports; imports may not lead out of the place.
+    /// Reads a file and its imports. Imports must not leave `place`.
     fn add(&mut self, path: &Path, place: &Place, depth: usize) {
         let top = place.top.canonicalize().unwrap_or_else(|_| place.top.clone());
         let tops = [top];
         let given = if place.is_user_s && depth == 0 { Given::ByUser } else { Given::Below(&tops) };
         let real = match given.real(path) {
             Ok(real) => real,
+            // Most folders have no instruction file, so a missing one is no problem.
             Err(Refused::Io(_)) if depth == 0 => return,
             Err(Refused::Io(_)) => {
                 return self.warn(format!("the import {} does not exist", path.display()));
             }
             Err(refused) => return self.refuse(path, depth, &refused),
         };
+        // Files can import each other, so read each one only once.
         if self.seen.contains(&real) {
             return;
         }
@@ -137,7 +143,7 @@ impl Reader {
         }
     }
 
-    /// The text as far as there is room for it.
+    /// Returns as much of the text as the total limit still allows.
     fn fitted(&mut self, path: &Path, bytes: &[u8]) -> Option<String> {
         let room = TOTAL_LIMIT_BYTES.saturating_sub(self.total);
         let mut text = String::from_utf8_lossy(bytes).into_owned();
@@ -146,6 +152,7 @@ impl Reader {
                 "the instructions {} are cut: all together are too long",
                 path.display()
             ));
+            // `truncate` panics inside a character.
             let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             text.truncate(end);
         }
@@ -163,17 +170,19 @@ impl Reader {
     }
 }
 
-/// The relative paths of `@path` lines outside of code blocks.
+/// Finds the relative paths in `@path` lines, except inside code blocks.
 fn imports(text: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     text.lines().filter_map(move |line| {
         let line = line.trim();
+        // A line such as `@path` in a code block is an example and not an import.
         if line.starts_with("```") || line.starts_with("~~~") {
             in_code = !in_code;
         }
         let path = line
             .strip_prefix('@')
             .filter(|path| !path.is_empty() && !path.contains(char::is_whitespace))?;
+        // An import must stay in the project, so absolute paths are ignored.
         (!in_code && !path.starts_with(['/', '~'])).then_some(path)
     })
 }

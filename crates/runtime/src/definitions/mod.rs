@@ -1,7 +1,8 @@
-//! What kinds of agents there are, and what the project tells every one of them.
+//! The types of agents that exist, and the instructions that every agent receives from the user and
+//! the project.
 //!
-//! `agent` is one definition and its file form, `catalog` finds and looks them up, `instructions` reads
-//! `CLAUDE.md` and `AGENTS.md`. Spawning is done elsewhere.
+//! `agent` parses one definition file, `catalog` finds definitions and looks them up by name,
+//! `instructions` reads `CLAUDE.md` and `AGENTS.md`. Spawning happens in other modules.
 
 mod catalog;
 mod instructions;

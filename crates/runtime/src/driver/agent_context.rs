@@ -1,4 +1,4 @@
-//! What one agent works with, and how it reports.
+//! The fixed data of one agent, and its reports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::prompts::{PlanApprover, Prompt};
 use crate::tools::{ToolContext, Toolbox};
 use crate::transcript::{AnswerFault, Conversation, ToolCall};
 
-/// Everything an agent works with that does not change while it lives.
+/// Everything an agent uses that does not change during its life.
 pub(crate) struct AgentContext {
     pub(crate) name: AgentName,
     pub(crate) role: Role,
     pub(crate) agent_type: Option<String>,
-    /// The call a subagent works for.
+    /// The call for which a subagent works.
     pub(crate) parent_call: Option<String>,
     pub(crate) team: Team,
-    /// By what it knows its lead's word, where the lead's process is another one and may be followed by the next; absent
-    /// where the handle on the team knows it.
+    /// Keys that verify the lead's signatures, if the lead is another process and may be replaced
+    /// by a new one. `None` if the team handle knows the keys.
     pub(crate) trust: Option<watch::Receiver<Trust>>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Toolbox,
@@ -44,47 +44,49 @@ pub(crate) struct AgentContext {
 /// The system prompt, in parts that agents share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct System {
-    /// Who the agent is, its definition, the instructions of project and user, and where it works.
+    /// The agent's identity, its definition, the instructions of project and user, and its working
+    /// folder.
     pub(crate) parts: Vec<Arc<str>>,
-    /// Where the team's tasks are kept, for delegate mode.
+    /// The path of the team's tasks, for delegate mode.
     pub(crate) tasks: Arc<str>,
 }
 
-/// Something the crew is told by an agent.
+/// A report of an agent to the loop.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) agent: AgentName,
     pub(crate) kind: ReportKind,
 }
 
-/// What it is told.
+/// The content of a report.
 #[derive(Debug)]
 pub(crate) enum ReportKind {
     /// The agent's state changed.
     Announced(Announcement),
-    /// A model call waits before it is made, or made again.
+    /// A model call waits before its first or next try.
     WaitsForModel { reason: String, delay: Duration },
     /// A model call ended.
     Spent(Spending),
-    /// Mail that the crew acts on.
+    /// Mail that the loop must handle.
     Referred(Mail),
-    /// Somebody has to decide on a call. A teammate's lead is asked by mail already, and the first answer counts.
+    /// A call needs a permission. A teammate's lead has already been asked by mail, and the first
+    /// answer counts.
     Asks { call: ToolCall, question: Question, folder: PathBuf },
-    /// A teammate's question has its answer, with the reason of a refusal.
+    /// A teammate's question was answered. Contains the reason if it was refused.
     Settled { call: String, refused: Option<String> },
-    /// What a subagent that ends now knows, for whoever goes on with it.
+    /// The conversation of a subagent that is about to end, so that the subagent can be resumed.
     Remembers(Box<Conversation>),
     /// The agent has used all its turns.
     UsedUp,
-    /// The agent does nothing more in this run, as its model is unavailable; it can be resumed.
+    /// The agent stops for this run, because its model is unavailable. It can be resumed.
     Parked { reason: String, retry_after: Option<Duration> },
-    /// The agent was dropped where it stood; it can be resumed.
+    /// The agent was cancelled. It can be resumed.
     Dropped,
-    /// The agent is no more, since something under it failed: the disk, the system, or pitcrew itself.
+    /// The agent ended because of a failure below it: the disk, the system, or pitcrew itself.
     Broke { reason: String },
-    /// The agent is no more, since it made the same call again and again.
+    /// The agent ended because it repeated the same call again and again.
     Looped { reason: String, text: Option<String> },
-    /// The agent is no more.
+    /// The agent ended.
     Ended { status: Status, reason: Option<String>, text: Option<String> },
 }
 
@@ -92,25 +94,26 @@ pub(crate) enum ReportKind {
 #[derive(Debug)]
 pub(crate) struct Announcement {
     pub(crate) status: Status,
-    /// Why, where that is not plain.
+    /// The reason, if it is not obvious.
     pub(crate) detail: Option<String>,
-    /// What is wrong with the agent's last answer.
+    /// The fault of the agent's last answer, if any.
     pub(crate) fault: Option<AnswerFault>,
-    /// Held until the state is on record; the agent waits for that where it must be known before its next deed.
+    /// The receiver drops this once the state is in the journal. The agent waits for that if the
+    /// state must be recorded before its next effect.
     pub(crate) until_noted: Option<oneshot::Sender<()>>,
 }
 
-/// Where events for the face go. A face that hung up is no reason to stop.
+/// The sender of events for the user interface. If nobody receives them, the run continues.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink(pub(crate) mpsc::Sender<RunEvent>);
 
 impl Sink {
     pub(crate) async fn tell(&self, event: RunEvent) {
-        // The only error is that nobody listens.
+        // Sending fails only if nobody listens.
         let _closed = self.0.send(event).await;
     }
 
-    /// Tells from where nothing can wait.
+    /// Sends an event from code that cannot wait.
     pub(crate) fn tell_soon(&self, event: RunEvent) {
         let Err(mpsc::error::TrySendError::Full(event)) = self.0.try_send(event) else { return };
         let (sink, runtime) = (self.clone(), tokio::runtime::Handle::try_current());
@@ -121,21 +124,21 @@ impl Sink {
     }
 }
 
-/// Whether an agent's model is offered one of its tools in a mode.
+/// Whether a tool is offered to an agent's model in a mode.
 pub(crate) fn is_offered(role: Role, mode: PermissionMode, tool: &str) -> bool {
-    // A lead is in plan mode or not; a teammate may hand in a plan unasked.
+    // A lead gets ExitPlanMode only in plan mode. A teammate may submit a plan at any time.
     let submits_plan = ToolTraits::of(tool).effect == CallEffect::SubmitsPlan;
     let is_out_of_place = role == Role::Lead && submits_plan && mode != PermissionMode::Plan;
     offers(mode, tool) && !is_out_of_place
 }
 
 impl AgentContext {
-    /// Whether the agent's lead reads in the journal what this process notes there.
+    /// Whether the agent's lead runs in another process and reads this process's journal entries.
     pub(crate) fn has_lead_elsewhere(&self) -> bool {
         self.trust.is_some()
     }
 
-    /// The system prompt for a mode.
+    /// Returns the system prompt for a mode.
     pub(crate) fn system(&self, mode: PermissionMode) -> Vec<Arc<str>> {
         let mut blocks = self.system.parts.clone();
         let plan_file = self.plan_file.to_string_lossy();
@@ -163,7 +166,7 @@ impl AgentContext {
         blocks
     }
 
-    /// The tools as the model is told of them in a mode.
+    /// Returns the tools offered to the model in a mode.
     pub(crate) fn tool_specs(&self, mode: PermissionMode) -> Arc<[ToolSpec]> {
         let spec = |tool: &Arc<dyn crate::tools::Tool>| ToolSpec {
             name: tool.name().to_owned(),
@@ -177,7 +180,7 @@ impl AgentContext {
             .collect()
     }
 
-    /// An event for the hooks.
+    /// Creates an event for the hooks.
     pub(crate) fn hook_event(&self, mode: PermissionMode, kind: HookKind) -> HookEvent {
         let session = HookSession {
             session_id: self.session_id.clone(),
@@ -188,7 +191,7 @@ impl AgentContext {
         HookEvent { session, kind }
     }
 
-    /// The team, as its mail is read.
+    /// Returns the team handle that verifies incoming mail with the currently trusted keys.
     pub(super) fn as_reader(&self) -> Team {
         let trust = self.trust.as_ref().map(|trust| trust.borrow().clone());
         trust.map_or_else(|| self.team.clone(), |trust| self.team.clone().trusting(trust))

@@ -1,6 +1,6 @@
-//! What an agent must know whatever becomes of its conversation, read from the team's files: the team, who it is, what it
-//! is to do, its tasks, and the requests that wait for an answer. Nothing of it is summarised; what is too long is cut, and
-//! says so.
+//! Writes the briefing: the facts that an agent must know after a compaction, read from the team's
+//! files. It contains the team, the agent's identity, its prompt, its tasks, and the requests that
+//! wait for an answer. Nothing is summarised. A text that is too long is cut and says so.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use crate::agent::Role;
 use crate::prompts::Prompt;
 use crate::transcript::{Conversation, shortened};
 
-/// The characters that the parts of a briefing may have. A token is about four of them, so all parts together take less than
-/// a third of the window.
+/// Maximum number of characters for each part of a briefing. A token is about four characters, so
+/// all parts together take less than a third of the window.
 #[derive(Clone, Copy, Debug)]
 struct BriefingSize {
     window: usize,
@@ -44,7 +44,7 @@ impl BriefingSize {
     }
 }
 
-/// Writes the briefing. What cannot be read now is named instead.
+/// Writes the briefing. Parts that cannot be read now are named instead.
 pub(super) async fn write(
     agent_context: &AgentContext,
     conversation: &Conversation,
@@ -164,7 +164,7 @@ fn task_list(tasks: &[Task], me: &str, room: BriefingSize) -> String {
     )
 }
 
-/// What the agent was given to do, in the very form in which it was told.
+/// Returns the agent's prompt and later instructions, exactly as they were given.
 fn prompts(conversation: &Conversation, room: BriefingSize) -> Option<String> {
     let prompts = conversation.prompts();
     let each = room.prompts() / prompts.len().max(1);
@@ -173,7 +173,7 @@ fn prompts(conversation: &Conversation, room: BriefingSize) -> Option<String> {
         .then(|| format!("What you were given to do, word for word:\n\n{}", told.join("\n\n")))
 }
 
-/// The requests without an answer.
+/// The open requests to and from the agent.
 #[derive(Debug, Default)]
 struct Requests {
     asked_of_it: Option<String>,
@@ -203,8 +203,9 @@ impl Requests {
     }
 }
 
-/// What others asked and the agent has read and not answered, each message as it was delivered. What it has not read yet
-/// comes to it anyhow, and what lies with the crew, which are permissions, is not for its model.
+/// Returns the requests of others that the agent has read but not answered, each as it was
+/// delivered. Unread requests are left out, because they are delivered later anyway. Permission
+/// requests are left out, because the team's loop handles them, not the model.
 fn asked_of(
     mail: &[Mail],
     usage_totals: &BTreeMap<String, Request>,
@@ -215,7 +216,8 @@ fn asked_of(
     let is_open = |mail: &&Mail| {
         let Some(id) = mail.request_id() else { return false };
         let is_for_its_model = !matches!(mail.frame, Some(Frame::PermissionRequest(_)));
-        // A request of another client is in no ledger before it is answered; one of a member that is gone is void.
+        // A request of another client is not in the ledger before its answer. If its sender has
+        // left the team, it is void.
         let is_unanswered = usage_totals
             .get(id)
             .map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);
@@ -233,7 +235,7 @@ fn asked_of(
     })
 }
 
-/// What the agent asked and has no answer to.
+/// Returns the agent's own requests that have no answer.
 async fn asked_by(
     agent_context: &AgentContext,
     usage_totals: &BTreeMap<String, Request>,

@@ -1,4 +1,4 @@
-//! One call of a tool: hooks and gate before, the tool, hooks after.
+//! Runs one tool call: hooks and gate before it, the tool, and hooks after it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,13 +19,14 @@ use crate::team_tools::plan_of;
 use crate::tools::{ToolContext, ToolOutcome};
 use crate::transcript::ToolCall;
 
-/// A call about a file, with the real path that was judged: whoever allows the call allows it for this path.
+/// A call about a file, with the real path that the gate judged. A permission for the call applies
+/// to this path only.
 pub(super) struct JudgedCall {
     pub(super) call: ToolCall,
     pub(super) path: PathBuf,
 }
 
-/// Asks the hooks, then the gate. A tool the agent does not have is nobody's to decide on.
+/// Asks the hooks, then the gate. A call of an unknown tool is refused without asking either.
 pub(super) async fn judge(
     agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,
@@ -79,10 +80,10 @@ fn to_judge<'a>(agent_context: &'a AgentContext, call: &'a ToolCall) -> Call<'a>
     }
 }
 
-/// Refuses a call that would fail whatever the answer, so that nobody is asked about it.
+/// Refuses a call that would fail even if it was allowed, so that no person is asked about it.
 ///
-/// The reason tells something of the file. It is looked for only if the agent may read the file unasked: the very file that the
-/// question is about.
+/// The reason reveals something about the file. So this checks only files that the agent may read
+/// without asking, and only the very file that the question is about.
 async fn pointless(
     agent_context: &AgentContext,
     gate: &Gate,
@@ -106,7 +107,8 @@ async fn pointless(
     Some(Judgement::Deny { reason: outcome.text })
 }
 
-/// The lead's own plan is always the user's to approve, whatever rules and hooks allow.
+/// Judges the lead's own plan. The user always decides about it, even if rules and hooks allow the
+/// call.
 async fn own_plan(
     agent_context: &AgentContext,
     mode: PermissionMode,
@@ -131,7 +133,7 @@ async fn own_plan(
     }
 }
 
-/// Runs the hooks for an event; what went wrong with them is told to the face.
+/// Runs the hooks for an event, and shows their problems in the user interface.
 async fn run_hooks(
     agent_context: &AgentContext,
     mode: PermissionMode,
@@ -147,7 +149,8 @@ async fn run_hooks(
     said
 }
 
-/// A hook may spare an ask or demand one; what the gate denies stays denied.
+/// Combines the decisions of hook and gate. A hook may skip or demand a question. A denial by the
+/// gate always stays.
 fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
     match (verdict, decision) {
         (Verdict::Deny { reason }, _) | (_, Some(Decision::Deny { reason })) => {
@@ -156,7 +159,7 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
         (Verdict::Allow { profile }, None | Some(Decision::Allow { .. })) => {
             Judgement::Allow { input: None, profile }
         }
-        // The user's hook answers for the user.
+        // The user configured the hook, so its decision counts as the user's.
         (Verdict::Ask { .. }, Some(Decision::Allow { .. })) => {
             Judgement::Allow { input: None, profile: Profile::Free }
         }
@@ -169,8 +172,9 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
     }
 }
 
-/// The real path that a call works on: the judged one. A call without one, such as one that is made again after a crash, or
-/// with an input that was changed by whoever allowed it, is judged now, so that what is denied stays denied.
+/// Returns the real path that a call works on: the judged one, if there is one. Otherwise the gate
+/// judges the call now, so that denied calls stay denied. This concerns calls repeated after a
+/// crash, and calls whose input was changed by the person who allowed them.
 pub(super) fn judged_path(
     agent_context: &AgentContext,
     gate: &Gate,
@@ -192,7 +196,7 @@ pub(super) fn judged_path(
     }
 }
 
-/// Runs a call that may run.
+/// Runs a call that is allowed.
 pub(super) async fn run(
     agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,
@@ -251,12 +255,14 @@ pub(super) async fn run(
     Event::ToolFinished { call: call.id, ending }
 }
 
-/// The name of a call that no other call of the team has; the team knows by it what is done already.
+/// Returns a name for the call that is unique in the team. The team uses it to recognise calls that
+/// it has already carried out.
 pub(crate) fn call_name(agent: &AgentName, call: &ToolCall) -> String {
     format!("{agent}:{}", call.key)
 }
 
-/// Runs the hooks for a task that is about to be made or completed; what they object to does not happen.
+/// Runs the hooks before a task is created or completed. Returns their objection, which stops the
+/// call.
 async fn task_hooks(
     agent_context: &AgentContext,
     mode: PermissionMode,
@@ -312,7 +318,8 @@ pub(super) async fn end_turn(
     Event::HookAnswered { keep_going: keep_going.map(|text| reminder(&kind, &text)) }
 }
 
-/// What a lead is told of a message to another teammate: to whom, and its summary. Nothing of any other call.
+/// Returns the summary of a message to another teammate, for the lead's idle notice. Returns `None`
+/// for all other calls.
 pub(super) fn peer_mail(call: &ToolCall, ending: &Ending) -> Option<String> {
     const SHOWN_CHARS: usize = 80;
     let sends = ToolTraits::of(&call.tool).effect == CallEffect::SendsMessage;
@@ -327,7 +334,7 @@ pub(super) fn peer_mail(call: &ToolCall, ending: &Ending) -> Option<String> {
     (peer != LEAD_NAME).then(|| format!("[to {peer}] {about}"))
 }
 
-/// What people read of a call in the output file.
+/// Formats a call for people who read the output file.
 pub(super) fn in_words(call: &ToolCall, ending: &Ending) -> String {
     const SHOWN_CHARS: usize = 2_000;
     let input = match &call.input {

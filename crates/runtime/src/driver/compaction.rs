@@ -1,4 +1,4 @@
-//! The call in which a model sums its conversation up, and what is told of it.
+//! The model call that summarises a conversation, and the report about its result.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use crate::events::{Compacted, RunEvent};
 use crate::prompts::Prompt;
 use crate::transcript::Conversation;
 
-/// Tokens a summary may have: a tenth of the window, within these bounds.
+/// Limits for the length of a summary in tokens. Within them it may take a tenth of the window.
 const SUMMARY_TOKENS: std::ops::RangeInclusive<u32> = 1_000..=8_000;
 
-/// Has the model sum the conversation up, and then reads anew what the team's files say.
+/// Asks the model for a summary, then writes the briefing from the team's current files.
 pub(super) async fn compact(
     agent_context: Arc<AgentContext>,
     mode: PermissionMode,
@@ -42,11 +42,12 @@ pub(super) async fn compact(
     };
     let usage = response.usage;
     let cost_usd = spend(&agent_context, &response, started.elapsed()).await;
+    // Write the briefing after the model call, so that it shows the team's current state.
     let briefing = briefing::write(&agent_context, &conversation, window).await;
     Event::Summarised(Summary { briefing, text: text_of(&response), usage, cost_usd })
 }
 
-/// Puts the call for a summary at the end of what the user's side says.
+/// Adds the request for a summary to the end of the last user message.
 fn with_instruction(mut messages: Vec<Message>) -> Vec<Message> {
     let instruction = Block::text(Prompt::Compaction.text());
     match messages.last_mut().filter(|last| last.role == Role::User) {
@@ -56,7 +57,8 @@ fn with_instruction(mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
-/// The summary as the conversation is to hold it. Tags in it mean nothing: the model may have copied them from anywhere.
+/// Returns the summary in its stored form. Its tags are made harmless, because the model may have
+/// copied them from anywhere.
 fn text_of(response: &Response) -> Option<String> {
     if response.stop == StopReason::Refusal {
         return None;
@@ -67,6 +69,7 @@ fn text_of(response: &Response) -> Option<String> {
         return None;
     }
     if response.stop == StopReason::MaxTokens {
+        // A summary that was cut at its length limit is still used, with a note about it.
         text.push_str("\n[The summary became too long, and ends here.]");
     }
     match Prompt::Summary.render(&[("summary", neutralised(text.trim()).as_ref())]) {
@@ -78,7 +81,8 @@ fn text_of(response: &Response) -> Option<String> {
     }
 }
 
-/// Tells the face what came of it, and notes in the journal what changed.
+/// Shows the result in the user interface, and notes in the journal if the conversation became
+/// shorter.
 pub(super) async fn report(agent_context: &AgentContext, compaction: Compaction) {
     let Compaction { tokens_before, tokens_after, usage, cost_usd } = compaction;
     let agent = agent_context.name.clone();

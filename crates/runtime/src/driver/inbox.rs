@@ -1,4 +1,5 @@
-//! An agent's inbox as its machine takes it: read, verified by `team`, and put into the words a model reads.
+//! Reads an agent's inbox for its state machine. `team` verifies the mail, and this module formats
+//! it for the model.
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use super::agent_context::AgentContext;
 use super::log::output_file;
 use crate::agent::{Mail, Role};
 
-/// What was found in an inbox.
+/// The content of an inbox.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) mail: Vec<Mail>,
@@ -19,8 +20,8 @@ pub(super) struct Taken {
 }
 
 impl AgentContext {
-    /// Reads what is not marked read, and refuses what pretends to be a command of the lead, also one that is in
-    /// `obeyed`. An agent without an inbox has none.
+    /// Reads the unread mail. Refuses forged commands of the lead, and repeated ones whose id is in
+    /// `obeyed`. A subagent has no inbox, so it gets no mail.
     pub(super) async fn take_mail(&self, obeyed: &HashSet<MessageId>) -> Result<Taken, ApiError> {
         if self.role == Role::Subagent {
             return Ok(Taken::default());
@@ -38,7 +39,7 @@ impl AgentContext {
         Ok(Taken { mail, refused })
     }
 
-    /// A message as the agent's machine takes it.
+    /// Converts a message for the agent's state machine.
     pub(super) fn as_mail(&self, mail: pitcrew_team::Mail) -> Mail {
         let mut rendered = render(&[Injected::from(&mail.message)]);
         if let (Some(Frame::IdleNotification(idle)), Role::Lead) = (&mail.frame, self.role) {
@@ -48,7 +49,8 @@ impl AgentContext {
         Mail { id: mail.id, from: mail.message.from, rendered, frame: mail.frame }
     }
 
-    /// What stands behind an idle notice, so that the lead knows where to read on (founding guide section 10).
+    /// Returns the text after an idle notice that tells the lead where to read the result (founding
+    /// guide, section 10).
     fn notification(&self, idle: &IdleNotification) -> String {
         let name = AgentName::foreign(&idle.from);
         let (status, message) = match &idle.failure_reason {
@@ -59,7 +61,8 @@ impl AgentContext {
     }
 }
 
-/// The notification of founding guide section 10. Names and reasons come from outside, so the tags are guarded.
+/// Formats the notification of section 10 of the founding guide. Names and reasons come from
+/// outside, so their tags are made harmless.
 pub(crate) fn task_notification(
     id: &str,
     output_file: &str,

@@ -1,4 +1,4 @@
-//! What a Write or an Edit left behind that a crash interrupted.
+//! Checks the effects of a Write or Edit call that a crash interrupted.
 
 use pitcrew_protocol::{CallEffect, PermissionMode, ToolTraits};
 use std::path::Path;
@@ -14,11 +14,12 @@ use crate::given_file::{contents, open_real};
 use crate::tools::ReadLog;
 use crate::transcript::ToolCall;
 
-/// Looks at the file of an interrupted call: the one that the call would work on if it was made again. A call that would be
-/// refused is looked at no more than it would be made.
+/// Inspects the file that the interrupted call would work on if it was repeated. If the gate would
+/// refuse the call, the file is not inspected either.
 ///
-/// Both tools replace a file whole, by renaming, so a file is either as it was or as it was to be. That an Edit was done
-/// shows in its new text standing there and its old text being gone; where the file does not tell, the model is to look.
+/// Both tools replace a file as a whole by renaming, so it has either its old or its new content.
+/// An Edit was done if the new text is in the file and the old text is not. If the file does not
+/// show it, the model must check.
 pub(super) async fn inspect(
     agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,

@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Event;
 
-/// Events the crew may have sent that an agent has not taken yet. They are few: answers, notices, a stop. They are boxed,
-/// since a channel sets room aside for many, and an idle agent gets none.
+/// Capacity of an agent's event queue. Events are few: answers, notices, a stop. They are boxed,
+/// because a channel reserves space for many at once, and an idle agent receives none.
 const EVENTS_WAITING: usize = 64;
 
 /// The crew's end of an agent.
@@ -35,8 +35,8 @@ pub(crate) fn link(cancel: CancellationToken) -> (AgentSender, AgentReceiver) {
 }
 
 impl AgentSender {
-    /// Tells the agent something, without waiting: the crew must never wait for an agent. An agent that does not take its
-    /// events any more is stopped.
+    /// Sends an event to the agent without waiting, because the loop must never wait for an agent.
+    /// An agent whose queue is full is cancelled.
     pub(crate) fn tell(&self, event: Event) {
         match self.events.try_send(Box::new(event)) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
@@ -44,12 +44,12 @@ impl AgentSender {
         }
     }
 
-    /// Tells the agent that there may be mail. Many times is as good as once.
+    /// Notifies the agent that there may be mail. Repeated calls before it looks count as one.
     pub(crate) fn ring(&self) {
         self.mail.notify_one();
     }
 
-    /// Drops the agent and all it does.
+    /// Cancels the agent and all its work.
     pub(crate) fn cancel(&self) {
         self.cancel.cancel();
     }

@@ -1,4 +1,5 @@
-//! The two files of an agent: its transcript, from which it is resumed, and its output, for people and for the lead.
+//! The two files of an agent: the transcript, from which it resumes, and the output, for people and
+//! for the lead.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use pitcrew_team::store::{LogName, StoreError};
 
 use crate::transcript::{Conversation, Entry, NewerTranscript, Read, Step, read};
 
-/// Why a transcript could not be read or written.
+/// The error of reading or writing a transcript.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
     /// The store failed.
@@ -20,14 +21,14 @@ pub(crate) enum LogError {
         #[source]
         source: Box<StoreError>,
     },
-    /// A line is of a later version.
+    /// A line was written by a later version.
     #[error("the transcript {} cannot be used", path.display())]
     Newer {
         path: PathBuf,
         #[source]
         source: NewerTranscript,
     },
-    /// A step cannot be written as JSON.
+    /// A step cannot be converted to JSON.
     #[error("a step of {agent} cannot be written")]
     Json {
         agent: AgentName,
@@ -36,29 +37,32 @@ pub(crate) enum LogError {
     },
 }
 
-/// The files of one agent. A subagent has none: it is not resumed.
+/// The files of one agent. A subagent has none, because it is not resumed from disk.
 pub(crate) struct Log {
     team: Team,
     agent: AgentName,
     seq: u64,
     is_kept: bool,
-    /// Lines that are to be written, of the transcript and of the output.
+    /// Lines waiting to be written: for the transcript, then for the output.
     steps: Vec<String>,
     output: Vec<String>,
-    /// The write of the lines before those.
+    /// The running write of earlier lines.
     writing: Option<BoxFuture<'static, Written>>,
-    /// The team was not there at the last write: what waits is written with what comes next, if there is a team again by then.
+    /// Whether the team did not exist at the last write. Waiting lines are then written together
+    /// with later ones, if a team exists by then.
     has_no_team: bool,
 }
 
-/// What came of a write: for each file the lines that are not in it, with the reason.
+/// The result of a write. For each file, an error contains the lines that were not written and the
+/// reason.
 struct Written {
     steps: Result<(), (Vec<String>, StoreError)>,
     output: Result<(), (Vec<String>, StoreError)>,
 }
 
 impl Log {
-    /// Opens the files, with what the transcript holds, and which lines of it were passed over.
+    /// Opens the files. Returns the conversation from the transcript, and the numbers of unreadable
+    /// lines.
     pub(crate) async fn open(
         team: &Team,
         agent: &AgentName,
@@ -75,7 +79,7 @@ impl Log {
         Ok((Self { seq, is_kept: true, ..Self::unkept(team, agent) }, conversation, unread))
     }
 
-    /// The log of an agent that nobody resumes.
+    /// Creates the log of an agent that is never resumed. It writes nothing.
     pub(crate) fn unkept(team: &Team, agent: &AgentName) -> Self {
         let (team, agent) = (team.clone(), agent.clone());
         Self {
@@ -90,7 +94,7 @@ impl Log {
         }
     }
 
-    /// Takes steps, to be written after all that came before.
+    /// Queues steps to be written after all earlier ones.
     pub(crate) fn add(&mut self, steps: Vec<Step>) -> Result<(), LogError> {
         if !self.is_kept {
             return Ok(());
@@ -105,7 +109,7 @@ impl Log {
         Ok(())
     }
 
-    /// Takes something for people, to be written with the steps.
+    /// Queues text for the output file, to be written with the steps.
     pub(crate) fn note(&mut self, text: &str) {
         if self.is_kept {
             self.has_no_team = false;
@@ -113,16 +117,19 @@ impl Log {
         }
     }
 
-    /// Whether something is not written yet.
+    /// Whether any lines are not written yet.
     pub(crate) fn is_behind(&self) -> bool {
         !self.has_no_team
             && (self.writing.is_some() || !self.steps.is_empty() || !self.output.is_empty())
     }
 
-    /// Writes what was added, by one write to each file; when it returns the steps are on disk. Who stops waiting for it
-    /// may come back. Lines of a team that is not there wait, in their order, until there is one again.
+    /// Writes all queued lines, with one write per file. The steps are on disk when it returns. The
+    /// caller may drop this future and call again later without losing lines. If the team does not
+    /// exist, lines wait in order until there is one again.
     pub(crate) async fn catch_up(&mut self) -> Result<(), LogError> {
         while self.is_behind() {
+            // The write is stored in `self`, so that a dropped caller neither cancels nor repeats
+            // it.
             let writing = self.writing.get_or_insert_with(|| {
                 let (steps, output) =
                     (std::mem::take(&mut self.steps), std::mem::take(&mut self.output));
@@ -150,7 +157,7 @@ async fn write(team: Team, agent: AgentName, steps: Vec<String>, output: Vec<Str
             return Ok(());
         }
         if team.is_deleted() {
-            // Somebody else may have made a team of that name since.
+            // Another process may have created a team of the same name since.
             return Err((lines, StoreError::NoTeam { team: team.dir().clone() }));
         }
         team.append_log(&log, &lines).await.map_err(|error| (lines, error))
@@ -160,20 +167,20 @@ async fn write(team: Team, agent: AgentName, steps: Vec<String>, output: Vec<Str
     Written { steps, output }
 }
 
-/// Puts lines that were not written before those that wait.
+/// Puts lines that were not written before the waiting ones.
 fn put_back(
     written: Result<(), (Vec<String>, StoreError)>,
     waiting: &mut Vec<String>,
 ) -> Result<(), StoreError> {
     let Err((lines, error)) = written else { return Ok(()) };
-    // Of others nobody knows how much of them is there; their agent ends.
+    // After any other error it is unknown how much was written. The agent then ends.
     if matches!(error, StoreError::NoTeam { .. }) {
         waiting.splice(..0, lines);
     }
     Err(error)
 }
 
-/// The output file of an agent, where people find it.
+/// Returns the path of an agent's output file.
 pub(crate) fn output_file(team: &Team, agent: &AgentName) -> Arc<str> {
     team.log_file(&LogName::Output(agent.clone())).to_string_lossy().into()
 }

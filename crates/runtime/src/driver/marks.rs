@@ -1,7 +1,7 @@
-//! Marking mail as read, beside whatever the agent does next.
+//! Marks mail as read while the agent continues.
 //!
-//! The mail stands in the transcript when it comes here. One marking is on its way at a time; what is delivered meanwhile
-//! is marked by the next one.
+//! The mail is already in the transcript at that time. Only one marking runs at a time. Mail
+//! delivered meanwhile is marked by the next one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,16 +11,17 @@ use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
 
 use super::agent_context::AgentContext;
 
-/// The mail of one agent that was delivered.
+/// The delivered mail of one agent that is to be marked as read.
 #[derive(Default)]
 pub(super) struct Marks {
     waiting: Vec<Delivered>,
     marking: Option<Marking>,
-    /// The frames that were marked read: one that is unread once more was put there by hand.
+    /// Frames that were marked as read. If one of them is unread again, somebody put it there by
+    /// hand.
     obeyed: HashSet<MessageId>,
 }
 
-/// A message that stands in the transcript.
+/// A message that is in the transcript.
 pub(super) struct Delivered {
     pub(super) id: MessageId,
     pub(super) is_frame: bool,
@@ -32,33 +33,36 @@ struct Marking {
 }
 
 impl Marks {
-    /// Takes mail that is to be marked read.
+    /// Adds mail to mark as read.
     pub(super) fn add(&mut self, mail: impl IntoIterator<Item = Delivered>) {
         self.waiting.extend(mail);
     }
 
-    /// Whether mail that was delivered may be unread.
+    /// Whether delivered mail may still be unread.
     pub(super) fn is_behind(&self) -> bool {
         self.marking.is_some() || !self.waiting.is_empty()
     }
 
-    /// The mail that was delivered and may be unread.
+    /// Returns the delivered mail that may still be unread.
     pub(super) fn pending(&self) -> HashSet<MessageId> {
         let marking = self.marking.iter().flat_map(|marking| &marking.mail);
         marking.chain(&self.waiting).map(|delivered| delivered.id.clone()).collect()
     }
 
-    /// The frames that were marked read.
+    /// Returns the frames that were marked as read.
     pub(super) fn obeyed(&self) -> &HashSet<MessageId> {
         &self.obeyed
     }
 
-    /// Marks what was delivered; when it returns, all of it is read. Who stops waiting for it may come back.
+    /// Marks all delivered mail as read before it returns. The caller may drop this future and call
+    /// again later without losing marks.
     pub(super) async fn catch_up(
         &mut self,
         agent_context: &Arc<AgentContext>,
     ) -> Result<(), ApiError> {
         while self.is_behind() {
+            // The marking is stored in `self`, so that a dropped caller neither cancels nor repeats
+            // it.
             let marking = self.marking.get_or_insert_with(|| {
                 let mail = std::mem::take(&mut self.waiting);
                 let ids = mail.iter().map(|delivered| delivered.id.clone()).collect();
@@ -75,7 +79,8 @@ impl Marks {
     }
 }
 
-/// Notes in the journal that mail was delivered, then marks it read. Of a team that is gone, nothing is left to mark.
+/// Notes in the journal that mail was delivered, then marks it as read. If the team is gone, there
+/// is nothing to mark.
 async fn mark(agent_context: Arc<AgentContext>, ids: Vec<MessageId>) -> Result<(), ApiError> {
     agent_context.team.injected(&agent_context.name, &ids).await;
     match agent_context.team.acknowledge(&agent_context.name, &ids).await {

@@ -1,9 +1,11 @@
-//! The loop of one agent: it feeds its state machine with events and carries out the effects, in order.
+//! The loop of one agent. It passes events to the agent's state machine and carries out the effects
+//! in order.
 //!
-//! Short effects are awaited one after the other; long ones (the model, tools, hooks) are futures that this loop polls
-//! beside its events, so that an agent is one task and dropping it drops all it does. What is to be on disk, steps and
-//! marks, is gathered and gets there while the loop waits, or before an effect that must not come first.
-//! Nothing is decided here: that is `agent`'s. Who lives, and who is told what, is `crew`'s.
+//! Short effects are awaited one by one. Long ones (model calls, tools, hooks) are futures that the
+//! loop polls together with its event channels. So an agent is one task, and dropping it cancels
+//! all its work. Steps and read marks are collected. They reach the disk while the loop waits, or
+//! before an effect that must come after them. This module decides nothing. `agent` decides what an
+//! agent does, and the team's loop tracks the agents and passes messages to them.
 
 mod agent_context;
 mod briefing;

@@ -1,4 +1,4 @@
-//! One call of the model: the request, the stream, and what the face sees of it.
+//! Makes one model call: the request, the stream, and its display in the user interface.
 
 use pitcrew_protocol::{PermissionMode, chain};
 use std::sync::Arc;
@@ -29,16 +29,16 @@ pub(super) async fn call(
     }
 }
 
-/// Who reads along while a model writes.
+/// The reader of the text while a model writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// The face of the run.
+    /// The user interface of the run.
     Face,
-    /// Nobody: it is no answer of the agent.
+    /// Nobody, because the text is not an answer of the agent.
     Nobody,
 }
 
-/// Puts a request together.
+/// Builds a request.
 pub(super) fn request(
     agent_context: &AgentContext,
     mode: PermissionMode,
@@ -53,10 +53,10 @@ pub(super) fn request(
     Request { agent, system: agent_context.system(mode), messages, tools, max_output_tokens }
 }
 
-/// Makes a call and reads its answer to the end.
+/// Makes a call and reads the whole answer.
 ///
 /// # Errors
-/// The event to give the agent instead.
+/// Returns the failure event for the agent.
 pub(super) async fn respond(
     agent_context: &AgentContext,
     request: Request,
@@ -102,12 +102,13 @@ pub(super) async fn respond(
             }
         }
     }
+    // The stream ended without its `Finished` event.
     let reason =
         format!("the model {} ended its answer without finishing it", agent_context.model.id());
     Err(Event::ModelFailed { reason, failure: ModelFailure::Other })
 }
 
-/// Sorts an error by what the agent can do about it.
+/// Classifies an error by the agent's possible reaction.
 fn sorted(error: &ModelError) -> ModelFailure {
     match error {
         ModelError::ContextTooLong { .. } => ModelFailure::TooLong,
@@ -133,7 +134,7 @@ fn sorted(error: &ModelError) -> ModelFailure {
     }
 }
 
-/// Lets the crew count a call; returns what it cost, where that is known.
+/// Reports a call's usage to the loop, and returns its cost if known.
 pub(super) async fn spend(
     agent_context: &AgentContext,
     response: &Response,
@@ -149,7 +150,7 @@ pub(super) async fn spend(
         tool_calls: u32::try_from(calls).unwrap_or(u32::MAX),
         took,
     });
-    // The crew outlives its agents; when it does not, this agent is being dropped too.
+    // The loop outlives its agents. If it is gone, this agent is being dropped too.
     let _closed = agent_context.reports.send(agent_context.report(spent)).await;
     cost_usd
 }

@@ -1,4 +1,5 @@
-//! The loop itself: it waits for what happens, and keeps the order in which effects are carried out.
+//! The loop itself: it waits for what happens, and keeps the order in which effects are carried
+//! out.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,11 +22,11 @@ use crate::gate::Gate;
 mod asking;
 mod effects;
 
-/// How an agent begins.
+/// How an agent starts.
 pub(crate) enum Start {
     /// With a prompt.
     New(String),
-    /// With its transcript; without one, with what is in its inbox.
+    /// With its transcript, or without one, with its inbox.
     Resumed,
 }
 
@@ -37,27 +38,28 @@ pub(crate) struct Driver {
     log: Log,
     wire: AgentReceiver,
     running: FuturesUnordered<BoxFuture<'static, (Event, Option<JudgedCall>)>>,
-    /// The calls about files that were judged and have not run yet, by their ids.
+    /// Judged calls about files that have not run yet, by call id.
     judged: HashMap<String, JudgedCall>,
-    /// Who sent the mail that was read and not delivered yet, and whether it is a frame.
+    /// Sender of each message that was read but not delivered yet, and whether it is a frame.
     senders: HashMap<MessageId, (String, bool)>,
     marks: Marks,
     /// The task completed last in this turn, for the idle notice.
     completed: Option<String>,
-    /// What was written last in this turn to another teammate, for the idle notice.
+    /// The summary of the last message to another teammate in this turn, for the idle notice.
     peer_mail: Option<String>,
     was_kept_going: bool,
-    /// Why the agent cannot go on, from its idle notice until its next state is told.
+    /// Why the agent cannot continue. It is set with the idle notice and kept until the next state
+    /// is reported.
     trouble: Option<String>,
-    /// An effect could not be carried out, so that the agent ends.
+    /// Whether an effect failed, so that the agent ends.
     is_broken: bool,
 }
 
-/// What an effect came to.
+/// The result of an effect.
 enum Outcome {
     Done,
     Happened(Event),
-    /// One after the other.
+    /// Several events, in order.
     AllHappened(Vec<Event>),
     Ended(ReportKind),
 }
@@ -71,7 +73,8 @@ impl Driver {
         wire: AgentReceiver,
     ) -> Self {
         for update in agent.conversation().updates() {
-            // What was granted before a crash stays granted; a mode is in the config.
+            // Permissions granted before a crash stay granted. A granted mode is in the config
+            // already.
             if let Err(error) = Arc::make_mut(&mut gate).apply(update) {
                 tracing::warn!(agent = %agent_context.name, %error, "a granted permission cannot be applied again");
             }
@@ -95,12 +98,13 @@ impl Driver {
         }
     }
 
-    /// Where it reports, for whoever sees it end without a report.
+    /// Returns the report channel, so that the task's starter can report an end without a report,
+    /// such as a panic.
     pub(crate) fn reports(&self) -> mpsc::Sender<Report> {
         self.agent_context.reports.clone()
     }
 
-    /// Lives until the agent ends or is cancelled; the crew is told of the end in either case.
+    /// Runs until the agent ends or is cancelled. The loop gets a report in both cases.
     pub(crate) async fn run(mut self, start: Start) {
         let first = match start {
             Start::New(prompt) => Event::Started { prompt },
@@ -123,8 +127,10 @@ impl Driver {
         };
         self.running.clear();
         self.agent_context.context.cancel.cancel();
+        // Background commands must not outlive their agent.
         self.agent_context.context.shells.stop_all(&self.agent_context.context.limits).await;
-        // Mail that was not marked yet is found in the transcript when it comes again.
+        // Delivered mail that is not yet marked is recognised from the transcript when it is read
+        // again.
         let written = self.log.catch_up().await;
         if let Err(error) = self.go_on_without_team(written) {
             tracing::warn!(agent = %self.agent_context.name, error, "the transcript is not complete");
@@ -135,12 +141,13 @@ impl Driver {
             let knows = ReportKind::Remembers(Box::new(self.agent.conversation().clone()));
             let _closed = self.agent_context.reports.send(self.agent_context.report(knows)).await;
         }
-        // The crew reads reports until its last agent ended.
+        // The loop reads reports until its last agent has ended.
         let _closed = self.agent_context.reports.send(self.agent_context.report(end)).await;
     }
 
     async fn live(&mut self, first: Event) -> ReportKind {
-        // What it was told before it was started it knows when it starts: that nobody leads it, for one.
+        // Process events sent before the start first. For example, a parked agent must not begin
+        // its turn.
         let mut happened: VecDeque<Event> =
             std::iter::from_fn(|| self.wire.events.try_recv().ok().map(|e| *e)).collect();
         happened.push_back(first);
@@ -160,7 +167,8 @@ impl Driver {
                         Ok(Outcome::Happened(event)) => happened.push_back(event),
                         Ok(Outcome::AllHappened(events)) => happened.extend(events),
                         Ok(Outcome::Ended(end)) => return end,
-                        // It hears nothing more, so that nothing but this would tell of its end.
+                        // The agent has ended and ignores further events, so this report is the
+                        // only one about the failure.
                         Err(reason) if self.agent.is_over() => {
                             self.is_broken = true;
                             let reason = cause.unwrap_or(reason);
@@ -172,6 +180,8 @@ impl Driver {
                             };
                         }
                         Err(reason) => {
+                            // The failure comes before all queued events, because the effects after
+                            // it were not carried out.
                             happened.push_front(Event::Broken { reason });
                             break;
                         }
@@ -182,11 +192,12 @@ impl Driver {
         }
     }
 
-    /// Waits until something happens; what is to be on disk gets there meanwhile.
+    /// Waits for the next event. Meanwhile steps and read marks are written to disk.
     async fn next(&mut self) -> Event {
         loop {
             let settled = tokio::select! {
-                // What the crew said before it answered a call is heard before the answer.
+                // Events that the loop sent before it answered a call must be processed before that
+                // answer.
                 biased;
                 Some(event) = self.wire.events.recv() => return *event,
                 () = self.wire.mail.notified() => return Event::MailWaiting,
@@ -203,7 +214,7 @@ impl Driver {
         }
     }
 
-    /// Sees to it that on disk is what an effect waits for.
+    /// Writes the data to disk that an effect waits for.
     async fn catch_up(&mut self, wait: Wait) -> Result<(), String> {
         if wait >= Wait::Written {
             let written = self.log.catch_up().await;
@@ -215,7 +226,8 @@ impl Driver {
         Ok(())
     }
 
-    /// A lead that deleted its team goes on; what it says waits for another team, if it makes one.
+    /// Ignores a missing team for a lead that deleted it. Its steps wait for another team, if it
+    /// creates one.
     fn go_on_without_team(&self, written: Result<(), LogError>) -> Result<(), String> {
         match written {
             Err(LogError::Store { source, .. })

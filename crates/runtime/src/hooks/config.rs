@@ -1,4 +1,4 @@
-//! The `hooks` section of the settings, and the run of all commands that match an event.
+//! Reads the `hooks` section of the settings and runs all commands that match an event.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::outcome::HookOutcome;
 use super::process;
 use crate::settings::Settings;
 
-/// A hook that names no deadline gets this one.
+/// The deadline of a hook that sets none.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// No hook gets longer, whatever it asks for.
+/// The longest deadline a hook can have, whatever its settings say.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(3_600);
 
-/// The events pitcrew runs hooks for.
+/// The events for which pitcrew runs hooks.
 const EVENTS: [&str; 10] = [
     "PreToolUse",
     "PostToolUse",
@@ -34,7 +34,7 @@ const EVENTS: [&str; 10] = [
     "TaskCompleted",
 ];
 
-/// The hooks of the settings, ready to run.
+/// The hooks from the settings, ready to run.
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
     by_event: BTreeMap<String, Vec<Hook>>,
@@ -69,13 +69,13 @@ struct Entry {
     kind: String,
     #[serde(default)]
     command: String,
-    /// In seconds.
+    /// The timeout in seconds.
     #[serde(default)]
     timeout: Option<f64>,
 }
 
 impl Hooks {
-    /// Reads the hooks of the settings. What cannot be used becomes a warning, and the rest works.
+    /// Reads the hooks from the settings. An invalid part becomes a warning, and the rest is used.
     #[must_use]
     pub fn from_settings(settings: &Settings) -> Self {
         let mut hooks = Self { env: settings.env(), ..Self::default() };
@@ -98,17 +98,19 @@ impl Hooks {
         hooks
     }
 
-    /// What was wrong with the section.
+    /// Returns the problems found in the `hooks` section.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Runs every hook that matches the event, all at once and the same command once, and joins
-    /// their answers in the order of the settings. Cancelling kills them with their children.
+    /// Runs all hooks that match the event at the same time and joins their answers in the order of
+    /// the settings. A command that occurs twice runs once. Cancelling kills the hooks and their
+    /// children.
     pub async fn run(&self, event: &HookEvent, cancel: &CancellationToken) -> HookOutcome {
         let mut hooks: Vec<&Hook> = Vec::new();
         for hook in self.matching(&event.kind) {
+            // A command that several matchers select runs only once for an event.
             if !hooks.iter().any(|known| known.command == hook.command) {
                 hooks.push(hook);
             }
@@ -185,15 +187,19 @@ fn deadline(timeout_s: Option<f64>) -> Duration {
     let asked = timeout_s
         .filter(|seconds| *seconds > 0.0)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    // An invalid timeout, such as a negative one, counts as none.
     asked.unwrap_or(DEFAULT_DEADLINE).min(LONGEST_DEADLINE)
 }
 
 impl Matcher {
-    /// A name, names with `|` between them, or a regular expression found anywhere in the subject.
+    /// Parses a matcher: a name, several names separated by `|`, or a regular expression that may
+    /// match any part of the subject.
     fn parse(text: &str) -> Result<Self, regex::Error> {
         if text.is_empty() || text == "*" {
             return Ok(Self::Everything);
         }
+        // A plain name must match the whole subject. As a regular expression, `Edit` would also
+        // match `NotebookEdit`.
         if text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '|' | '-')) {
             return Ok(Self::OneOf(text.split('|').map(str::to_owned).collect()));
         }

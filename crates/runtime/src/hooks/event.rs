@@ -1,4 +1,5 @@
-//! The payloads hooks get, field for field as recorded (`fixtures/claude-2.1.39/hooks.ndjson`).
+//! The JSON payloads that hooks receive. Each field is as recorded in
+//! `fixtures/claude-2.1.39/hooks.ndjson`.
 
 use pitcrew_protocol::PermissionMode;
 use std::path::PathBuf;
@@ -7,29 +8,29 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::Value;
 
-/// The session an event happens in.
+/// The session in which an event happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookSession {
     /// The session's id.
     pub session_id: String,
-    /// The file its conversation is kept in.
+    /// The path of the session's transcript.
     pub transcript_path: PathBuf,
-    /// The agent's working folder; the hook runs there.
+    /// The agent's working folder. The hook runs in it.
     pub cwd: PathBuf,
-    /// The agent's mode; left out of the events that never carry it.
+    /// The agent's permission mode. Events that never contain a mode leave it out.
     pub permission_mode: PermissionMode,
 }
 
-/// An event as a hook gets it on its standard input.
+/// An event, as written to a hook's standard input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookEvent {
-    /// Where it happens.
+    /// The session in which it happens.
     pub session: HookSession,
-    /// What happens.
+    /// The kind of event, with its data.
     pub kind: HookKind,
 }
 
-/// What can happen, with the fields of each event in their recorded order.
+/// The kinds of events. The fields of each are in the recorded order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "hook_event_name")]
 #[expect(
@@ -39,15 +40,16 @@ pub struct HookEvent {
 pub enum HookKind {
     /// A tool is about to run.
     PreToolUse { tool_name: String, tool_input: Value, tool_use_id: String },
-    /// A tool has run; `tool_response` is what it returned as data.
+    /// A tool has run. `tool_response` is its result as data.
     PostToolUse { tool_name: String, tool_input: Value, tool_response: Value, tool_use_id: String },
-    /// A prompt is about to be taken.
+    /// A prompt is about to be accepted.
     UserPromptSubmit { prompt: String },
-    /// A session begins; `source` is `startup`, `resume` or `clear`.
+    /// A session begins. `source` is `startup`, `resume` or `clear`.
     SessionStart { source: String },
-    /// A session ends; `reason` is `other`, `clear` or `prompt_input_exit`.
+    /// A session ends. `reason` is `other`, `clear` or `prompt_input_exit`.
     SessionEnd { reason: String },
-    /// The lead is about to stop; `stop_hook_active` when a stop hook kept it going before.
+    /// The lead is about to stop. `stop_hook_active` is true if a stop hook has already made it
+    /// continue.
     Stop { stop_hook_active: bool },
     /// A subagent or teammate is about to end its turn.
     SubagentStop {
@@ -58,13 +60,13 @@ pub enum HookKind {
     },
     /// A teammate is about to go idle.
     TeammateIdle { teammate_name: String, team_name: String },
-    /// A task is about to be made.
+    /// A task is about to be created.
     TaskCreated(TaskFields),
     /// A task is about to be completed.
     TaskCompleted(TaskFields),
 }
 
-/// The fields of the two task events; the last two are absent outside a team.
+/// The fields of the two task events. The last two fields are absent outside a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are the wire's own words")]
 pub struct TaskFields {
@@ -77,19 +79,19 @@ pub struct TaskFields {
     pub team_name: Option<String>,
 }
 
-/// What exit code 2, or a decision to block, means for an event.
+/// The effect of exit code 2, or of a decision to block, on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// What was about to happen does not.
+    /// The action is prevented.
     Blocks,
-    /// It has happened; the agent is told.
+    /// The action has already happened. The agent receives the hook's text.
     Tells,
-    /// Nothing can be refused.
+    /// The event cannot be prevented. The text becomes a warning.
     Warns,
 }
 
 impl HookKind {
-    /// The event's name in the settings and on the wire.
+    /// Returns the event's name as used in the settings and in the JSON.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -106,7 +108,7 @@ impl HookKind {
         }
     }
 
-    /// The event's name with its tool, as injected context names it.
+    /// Returns the event's name with its tool, in the form used in injected context.
     #[must_use]
     pub fn label(&self) -> String {
         match self.subject().filter(|_| self.is_about_a_tool()) {
@@ -115,7 +117,8 @@ impl HookKind {
         }
     }
 
-    /// What a matcher is held against; events without it match every matcher.
+    /// Returns the text that a matcher is compared with. Events without such a text match every
+    /// matcher.
     pub(super) fn subject(&self) -> Option<&str> {
         match self {
             Self::PreToolUse { tool_name, .. } | Self::PostToolUse { tool_name, .. } => {
@@ -146,7 +149,7 @@ impl HookKind {
         }
     }
 
-    /// Whether plain text on the hook's output is context too.
+    /// Returns true if plain text on the hook's standard output is added to the context too.
     pub(super) fn takes_plain_text(&self) -> bool {
         matches!(self, Self::UserPromptSubmit { .. } | Self::SessionStart { .. })
     }

@@ -1,8 +1,8 @@
-//! Hooks: a user's own commands, run at fixed points of an agent's life (wire format, "Hooks of the
-//! reference").
+//! Hooks: the user's own commands, run at fixed points of an agent's life (wire format, "Hooks of
+//! the reference").
 //!
-//! `event` holds the payloads, `config` finds the commands that match, `process` runs one, `outcome`
-//! makes sense of its answer. What follows from an outcome is the agent's business.
+//! `event` defines the payloads, `config` finds the matching commands, `process` runs one,
+//! `outcome` interprets its answer. The agent code acts on the outcome.
 
 mod config;
 mod event;

@@ -1,4 +1,4 @@
-//! What a hook's exit code and output mean for the event it was run for.
+//! Interprets the exit code and the output of a hook for the event it ran for.
 
 use pitcrew_protocol::neutralised;
 use serde::Deserialize;
@@ -6,46 +6,47 @@ use serde::Deserialize;
 use super::event::{HookKind, Refusal};
 use super::process::{Finished, RunError};
 
-/// What the hooks of an event said, joined.
+/// The joined answers of all hooks of one event.
 #[must_use]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookOutcome {
-    /// Text for the model: why it was refused, or is kept going.
+    /// Text for the model: why the action was refused, or why the agent must continue.
     pub feedback: Option<String>,
-    /// Texts to inject into the conversation.
+    /// Texts to insert into the conversation.
     pub additional_context: Vec<String>,
-    /// What was decided; of several the strictest.
+    /// The decision of the hooks. If they differ, the strictest one.
     pub decision: Option<Decision>,
-    /// The reason given with `continue: false`: the agent is to stop altogether.
+    /// The reason given with `continue: false`. The agent must stop completely.
     pub stop: Option<String>,
-    /// What went wrong or is meant for the user, not the model.
+    /// Problems, and messages meant for the user rather than the model.
     pub warnings: Vec<String>,
 }
 
-/// A hook's decision about what is going to happen; the later the stricter.
+/// A hook's decision about a planned action. Later variants are stricter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
-    /// It happens without asking.
+    /// The action happens and nobody is asked.
     Allow {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The user is asked.
+    /// The user is asked whether the action may happen.
     Ask {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It does not happen.
+    /// The action does not happen.
     Deny {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Puts a hook's context into the form the reference injects.
+/// Wraps a hook's context in the form that the reference client inserts.
 #[must_use]
 pub fn reminder(kind: &HookKind, text: &str) -> String {
-    // A hook may pass on text from anywhere, and that text must neither end the reminder nor begin anything else.
+    // The text may come from any source. It must not be able to close the reminder or open another
+    // tag.
     let text = neutralised(text);
     format!(
         "<system-reminder>\n{} hook additional context: {text}\n</system-reminder>",
@@ -53,7 +54,7 @@ pub fn reminder(kind: &HookKind, text: &str) -> String {
     )
 }
 
-/// A hook's JSON answer; fields of other clients are ignored.
+/// A hook's JSON answer. Fields meant for other clients are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Answer {
@@ -80,7 +81,7 @@ impl HookOutcome {
         Self { warnings: vec![text], ..Self::default() }
     }
 
-    /// Makes sense of one hook's end.
+    /// Interprets the result of one hook.
     pub(super) fn of(kind: &HookKind, command: &str, run: Result<Finished, RunError>) -> Self {
         let finished = match run {
             Ok(finished) => finished,
@@ -107,6 +108,7 @@ impl HookOutcome {
     }
 
     fn of_output(kind: &HookKind, command: &str, stdout: &str) -> Self {
+        // Output that is not a JSON object is plain text.
         if !stdout.starts_with('{') {
             let is_context = kind.takes_plain_text() && !stdout.is_empty();
             return Self {
@@ -129,6 +131,7 @@ impl HookOutcome {
     fn of_answer(kind: &HookKind, answer: Answer) -> Self {
         let specific = answer.hook_specific_output;
         let reason = specific.permission_decision_reason.or(answer.reason).unwrap_or_default();
+        // Hooks may use any of three fields. The most specific one wins.
         let word = specific.permission_decision.or(answer.permission_decision).or(answer.decision);
         let mut outcome = match word.as_deref() {
             Some("block" | "deny") => {
@@ -167,13 +170,14 @@ impl HookOutcome {
         }
     }
 
-    /// Joins two outcomes: texts in order, the stricter decision.
+    /// Joins two outcomes: keeps all texts in order and the stricter decision.
     pub(super) fn join(mut self, other: Self) -> Self {
         self.feedback = match (self.feedback, other.feedback) {
             (Some(first), Some(second)) => Some(format!("{first}\n{second}")),
             (first, second) => first.or(second),
         };
         self.additional_context.extend(other.additional_context);
+        // The variants are ordered by strictness, so the maximum is the strictest decision.
         self.decision = self.decision.max(other.decision);
         self.stop = self.stop.or(other.stop);
         self.warnings.extend(other.warnings);

@@ -1,4 +1,4 @@
-//! Runs one hook: `sh -c` in a process group of its own, with a deadline and bounded output.
+//! Runs one hook with `sh -c` in its own process group, with a deadline and limited output.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,16 +14,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::process::{Reaped, outlives_variable, owner_variable};
 
-/// More output than this is read and dropped, so that a chatty hook neither blocks nor fills memory.
+/// Maximum number of output bytes kept. Further output is read and dropped, so that the hook never
+/// blocks on a full pipe and memory stays limited.
 const OUTPUT_LIMIT_BYTES: usize = 1024 * 1024;
 
-/// How long output may still come after the hook itself has ended: a grandchild may hold the pipe.
+/// Time to wait for more output after the hook has ended. A grandchild may still hold the pipe
+/// open.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
-/// How a hook ended.
+/// The exit code and output of a hook that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finished {
-    /// None when a signal ended it.
+    /// The exit code. `None` if a signal ended the hook.
     pub(super) code: Option<i32>,
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -40,8 +42,8 @@ pub(super) enum RunError {
     Cancelled,
 }
 
-/// Runs a hook to its end. At the deadline, on cancellation, and when the future is dropped, it is
-/// killed with its whole group.
+/// Runs a hook to its end. Kills it with its whole process group at the deadline, on cancellation,
+/// or if the future is dropped.
 pub(super) async fn run(
     command: &str,
     payload: &str,
@@ -63,10 +65,12 @@ pub(super) async fn run(
         .kill_on_drop(true)
         .spawn()
         .map_err(RunError::Start)?;
+    // Write the input while reading the output. Otherwise both sides could block on full pipes.
     let feeding = feed(child.stdin.take(), payload);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    // The group stands second: it is dropped first, while its leader's number is still taken.
+    // Declare the group after the child, so that it is dropped first. The group's number is still
+    // reserved then, because the child is not reaped yet.
     let (id, mut child) = (child.id(), Reaped::new(child));
     let group = Group::of(id);
     let reading = async {
@@ -77,6 +81,8 @@ pub(super) async fn run(
         tokio::select! {
             status = child.wait() => {
                 let status = status.map_err(RunError::Start)?;
+                // The hook ended, but a grandchild may hold the pipes open, so wait only a limited
+                // time.
                 let quiet = timeout(LAST_OUTPUT, &mut reading).await.is_ok();
                 Ok((status, quiet))
             }
@@ -89,7 +95,8 @@ pub(super) async fn run(
     };
     let (status, quiet) = ended?;
     if quiet {
-        // The leader is reaped and nobody holds its pipes: the group's number may soon be another's.
+        // The leader is reaped and no process holds its pipes. Its number may soon belong to
+        // another group, so never signal it again.
         group.forget();
     }
     Ok(Finished {
@@ -99,7 +106,7 @@ pub(super) async fn run(
     })
 }
 
-/// Writes the payload. A hook that does not read it, or ends first, is no failure.
+/// Writes the payload to the hook. It is not an error if the hook does not read it or ends early.
 async fn feed(stdin: Option<ChildStdin>, payload: &str) {
     if let Some(mut stdin) = stdin
         && let Err(error) = async {
@@ -119,12 +126,13 @@ async fn drain(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
     };
     let mut buffer = [0; 8 * 1024];
     while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+        // Continue reading after the limit, so that the hook does not block on a full pipe.
         let room = OUTPUT_LIMIT_BYTES.saturating_sub(kept.len());
         kept.extend_from_slice(buffer.get(..read.min(room)).unwrap_or_default());
     }
 }
 
-/// The hook's process group, killed when this is dropped.
+/// The hook's process group. Dropping it kills the group.
 struct Group(Option<Pid>);
 
 impl Group {

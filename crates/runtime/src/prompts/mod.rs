@@ -1,6 +1,7 @@
-//! What agents are told about their part, one Markdown file each, in this folder.
+//! The prompts for agents. Each is one Markdown file in this folder.
 //!
-//! A file may hold `{{name}}` placeholders; `prompt` says which file is which and fills them in.
+//! A file may contain `{{name}}` placeholders. The module `prompt` names the files and fills the
+//! placeholders.
 
 mod prompt;
 

@@ -1,58 +1,61 @@
-//! The prompts by name, and the filling in of their placeholders.
+//! All prompts by name, and the code that fills their placeholders.
 
-/// One of the texts agents are given.
+/// One of the prompts that agents receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Prompt {
-    /// To the lead of a team. Takes `team`.
+    /// For the lead of a team. Takes `team`.
     Lead,
-    /// To a teammate. Takes `name`, `team` and `lead`.
+    /// For a teammate. Takes `name`, `team` and `lead`.
     Teammate,
-    /// To a teammate that has joined a team by itself. Takes `name`, `team` and `lead`.
+    /// For a teammate that joined a team by itself. Takes `name`, `team` and `lead`.
     Joined,
-    /// To a lead in delegate mode. Takes `team` and `tasks`, the folder of the task list.
+    /// For a lead in delegate mode. Takes `team` and `tasks`, the folder of the task list.
     Delegate,
-    /// To a lead that wants to end a run nobody watches. Takes `members`, those still there.
+    /// For a lead that wants to end a run without a user. Takes `members`, the members that are
+    /// still in the team.
     HeadlessShutdown,
-    /// To the same when work is open. Takes `open`, what it is, one line each.
+    /// For a lead that wants to end a run without a user while work is open. Takes `open`, a list
+    /// with one line for each item.
     OpenWork,
-    /// To the same when its last answer was cut off.
+    /// For a lead that wants to end a run without a user after its last answer was cut off.
     AnswerCutOff,
-    /// To the same when its last answer has no text.
+    /// For a lead that wants to end a run without a user after its last answer had no text.
     AnswerEmpty,
-    /// To a member that has become the lead. Takes `name`, the one it had, `team`, `cwd`, where the lead works, `members`,
-    /// the others, and `tasks`.
+    /// For a member that has become the lead. Takes `name`, its name until now, `team`, `cwd`, the
+    /// lead's working folder, `members`, the other members, and `tasks`.
     TookOver,
-    /// To an agent in plan mode. Takes `plan_file`, and `approval`, which is how to ask for it.
+    /// For an agent in plan mode. Takes `plan_file`, and `approval`, which says how to ask for
+    /// approval.
     PlanMode,
-    /// To an agent of the built-in type Explore.
+    /// For an agent of the built-in type Explore.
     Explore,
-    /// To an agent of the built-in type Plan.
+    /// For an agent of the built-in type Plan.
     PlanAgent,
-    /// To an agent of the built-in type general-purpose.
+    /// For an agent of the built-in type general-purpose.
     GeneralPurpose,
-    /// To any subagent that is no teammate.
+    /// For any subagent that is not a teammate.
     Subagent,
-    /// To an agent that is to sum its conversation up.
+    /// For an agent that must summarize its conversation.
     Compaction,
-    /// To an agent that has done so. Takes `facts`.
+    /// For an agent that has summarized its conversation. Takes `facts`.
     Briefing,
-    /// To the same. Takes `summary`, what it wrote.
+    /// For an agent that has summarized its conversation. Takes `summary`, the text it wrote.
     Summary,
 }
 
-/// Who approves a plan, as an agent in plan mode learns it.
+/// The approver of a plan, as described to an agent in plan mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlanApprover {
-    /// By the lead, by mail.
+    /// The lead approves the plan by mail.
     Lead,
-    /// By the user, who is asked while the call waits.
+    /// The user approves the plan. The tool call waits for the answer.
     User,
-    /// By whoever sent the agent out; its last word is the plan.
+    /// The caller of the agent approves the plan. The plan is the agent's last message.
     Caller,
 }
 
 impl PlanApprover {
-    /// The step of the prompt.
+    /// Returns the text of this step in the prompt.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Lead => {
@@ -68,10 +71,10 @@ impl PlanApprover {
     }
 }
 
-/// Says why a prompt could not be filled in.
+/// Why a prompt could not be filled.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// The text has a placeholder that no value was given for.
+    /// The text has a placeholder without a value.
     #[error("the prompt {prompt:?} needs a value for `{name}`")]
     Missing {
         /// The prompt.
@@ -79,7 +82,7 @@ pub enum RenderError {
         /// The placeholder.
         name: String,
     },
-    /// A value was given that the text has no place for.
+    /// A value has no placeholder in the text.
     #[error("the prompt {prompt:?} has no place for `{name}`")]
     Unused {
         /// The prompt.
@@ -90,10 +93,11 @@ pub enum RenderError {
 }
 
 impl Prompt {
-    /// Fills the placeholders in. A value is put in as it is: placeholders in it mean nothing.
+    /// Fills the placeholders. A value is inserted unchanged, so placeholders inside it are not
+    /// filled.
     ///
     /// # Errors
-    /// When a placeholder has no value, or a value no placeholder.
+    /// If a placeholder has no value, or a value has no placeholder.
     pub fn render(self, values: &[(&str, &str)]) -> Result<String, RenderError> {
         let text = self.text();
         let missing = |name: &str| RenderError::Missing { prompt: self, name: name.to_owned() };
@@ -115,7 +119,7 @@ impl Prompt {
         Ok(rendered)
     }
 
-    /// The text as written, placeholders and all.
+    /// Returns the text with its unfilled placeholders.
     #[must_use]
     pub fn text(self) -> &'static str {
         let text = match self {
@@ -160,7 +164,7 @@ fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
 mod tests {
     use super::*;
 
-    /// Every prompt with exactly the placeholders its documentation names.
+    /// All prompts, each with exactly the placeholders that its documentation names.
     const ALL: [(Prompt, &[&str]); 14] = [
         (Prompt::Lead, &["team"]),
         (Prompt::Teammate, &["name", "team", "lead"]),

@@ -1,4 +1,5 @@
-//! A call as lines to read: all of its input, in the form that suits the tool.
+//! Shows a tool call as readable lines. They contain the whole input, in a form that suits the
+//! tool.
 
 use pitcrew_protocol::{CallView, ToolTraits};
 use serde_json::{Map, Value};
@@ -7,32 +8,33 @@ use super::diff;
 use super::model::AskedFile;
 use super::visible::{visible, visible_text};
 
-/// A line of what is asked about. What could not be seen of it is written out.
+/// One line of the text shown with a question. Invisible characters are written out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What it is.
+    /// The kind of this line or row.
     pub kind: Kind,
     /// Its text, without a line break.
     pub text: String,
 }
 
-/// What a line is; a face gives each a style of its own.
+/// The kind of a line. Each user interface gives each kind its own style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Text of the call.
     Text,
     /// A line that a change adds.
     Added,
-    /// A line that a change takes away.
+    /// A line that a change removes.
     Removed,
-    /// What is said about the text, by us.
+    /// A remark by pitcrew about the text.
     Note,
-    /// What stands for rows that are left out.
+    /// A mark in place of rows that are left out.
     Mark,
 }
 
-/// Makes lines of a call. For a change of a file it reads the file as it is now, and so may block.
+/// Creates the lines of a call. For a file change it reads the current file, so it may block.
 pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec<Line> {
+    // A model may send any JSON value as input. Show it as it is.
     let Value::Object(fields) = input else { return texts(&input.to_string()) };
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     match (ToolTraits::of(tool).view, text("command"), text("file_path"), text("plan")) {
@@ -65,9 +67,11 @@ pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec
     }
 }
 
-/// What else is set comes before the command, where no length of it hides that.
+/// Returns the lines of a command. The other fields come first, so that a long command cannot hide
+/// them.
 fn command_lines(command: &str, fields: &Map<String, Value>) -> Vec<Line> {
-    // The description is not of the call: it is shown below it, as the asker's words.
+    // The description is not part of the call. It is shown below the call, as the agent's own
+    // words.
     let mut lines = notes(fields, &["command", "description"]);
     lines.extend(texts(command));
     lines
@@ -83,7 +87,8 @@ fn notes(fields: &Map<String, Value>, shown: &[&str]) -> Vec<Line> {
     field_lines(fields, shown).into_iter().map(|line| Line { kind: Kind::Note, ..line }).collect()
 }
 
-/// The fields that are not shown otherwise, each by its name; a long text in lines of its own.
+/// Returns the fields that are not shown in another way, each with its name. A long text gets its
+/// own lines.
 fn field_lines(fields: &Map<String, Value>, shown: &[&str]) -> Vec<Line> {
     let rest = fields.iter().filter(|(name, _)| !shown.contains(&name.as_str()));
     rest.flat_map(|(name, value)| field(name, value)).collect()
@@ -105,18 +110,18 @@ fn field(name: &str, value: &Value) -> Vec<Line> {
     lines
 }
 
-/// The lines of a command or the like, with all that could not be seen written out.
+/// Returns the lines of a command or similar text, with all invisible characters written out.
 pub(super) fn texts(text: &str) -> Vec<Line> {
     lines_of(text, visible)
 }
 
-/// The same of a text for people.
+/// Returns the lines of a text for people. Right-to-left letters stay as they are.
 fn prose(text: &str) -> Vec<Line> {
     lines_of(text, visible_text)
 }
 
 fn lines_of(text: &str, shown: fn(&str) -> String) -> Vec<Line> {
-    // Not `lines`, which would drop a carriage return.
+    // Do not use `lines`, because it would drop a carriage return.
     let text = text.strip_suffix('\n').unwrap_or(text);
     text.split('\n').map(|line| Line { kind: Kind::Text, text: shown(line) }).collect()
 }

@@ -1,4 +1,5 @@
-//! A change of a file as a diff against the file as it is: the one whose path was judged, and no other.
+//! Shows a file change as a diff against the current file. Only the file whose path the gate has
+//! judged is read.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -12,31 +13,32 @@ use crate::given_file::{Refused, contents, open_real};
 use crate::handle::is_link_in_the_way;
 use crate::tools::edited;
 
-/// The largest file that is compared; of a larger one only the change itself is shown, which is whole all the same.
+/// Maximum size in bytes of a file that is compared. For a larger file, only the change itself is
+/// shown, but in full.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// How long the shortest diff is looked for; after that a longer one will do.
+/// Time limit for finding the shortest diff. After that, a longer diff is used.
 const EFFORT: Duration = Duration::from_millis(500);
 
-/// Unchanged lines around a change.
+/// Number of unchanged lines shown around a change.
 const CONTEXT_LINES: usize = 3;
 
-/// What an Edit replaces.
+/// The replacement that an Edit call makes.
 pub(super) struct Edit<'a> {
     pub(super) old: Option<&'a str>,
     pub(super) new: Option<&'a str>,
     pub(super) everywhere: bool,
 }
 
-/// A file as it is now.
+/// The current content of a file.
 enum Now {
     Text(String),
     Missing,
-    /// It cannot be compared, and why.
+    /// The file cannot be compared. Contains the reason.
     Unread(String),
 }
 
-/// The lines of a file that is written anew.
+/// Returns the lines for a call that writes a whole file.
 pub(super) fn of_write(file: &str, asked: Option<&AskedFile>, content: Option<&str>) -> Vec<Line> {
     let content = content.unwrap_or_default();
     let mut lines = named(file, asked);
@@ -57,7 +59,7 @@ pub(super) fn of_write(file: &str, asked: Option<&AskedFile>, content: Option<&s
     lines
 }
 
-/// The lines of an edited file.
+/// Returns the lines for a call that edits a file.
 pub(super) fn of_edit(file: &str, asked: Option<&AskedFile>, edit: &Edit<'_>) -> Vec<Line> {
     let (old, new) = (edit.old.unwrap_or_default(), edit.new.unwrap_or_default());
     let mut lines = named(file, asked);
@@ -66,6 +68,7 @@ pub(super) fn of_edit(file: &str, asked: Option<&AskedFile>, edit: &Edit<'_>) ->
         Now::Missing => Ok(None),
         Now::Unread(why) => Err(why),
     };
+    // Apply the edit in memory, so that the diff shows its real effect.
     let after = before
         .and_then(|before| Ok((edited(before.as_deref(), old, new, edit.everywhere)?, before)));
     match after {
@@ -78,7 +81,7 @@ pub(super) fn of_edit(file: &str, asked: Option<&AskedFile>, edit: &Edit<'_>) ->
     lines
 }
 
-/// The name of the file, and where a link in its path leads to.
+/// Returns the file's name and, if its path contains a link, the link's target.
 fn named(file: &str, asked: Option<&AskedFile>) -> Vec<Line> {
     let mut lines = vec![note(&format!("file {file}"))];
     if let Some(AskedFile { real, is_by_link: true }) = asked {
@@ -87,7 +90,8 @@ fn named(file: &str, asked: Option<&AskedFile>) -> Vec<Line> {
     lines
 }
 
-/// Reads the file of the judged path, if it is a plain one of bounded size and no link has come into the path.
+/// Reads the file at the path that the gate has judged. Reads only a plain file of limited size,
+/// and only if no link is in its path now.
 fn read(asked: Option<&AskedFile>) -> Now {
     let Some(AskedFile { real, .. }) = asked else {
         return Now::Unread("its path leads nowhere".to_owned());
@@ -120,7 +124,8 @@ fn compared(before: &str, after: &str) -> Vec<Line> {
                 ChangeTag::Insert => Kind::Added,
             };
             let value: &str = change.value();
-            // A bare carriage return ends a line for the diff; to a reader it would be nothing at all.
+            // The diff treats a lone carriage return as the end of a line. It is written out,
+            // because a reader would not see it.
             lines
                 .push(Line { kind, text: visible_text(value.strip_suffix('\n').unwrap_or(value)) });
             if change.missing_newline() {
@@ -138,6 +143,6 @@ fn whole(kind: Kind, text: &str) -> impl Iterator<Item = Line> {
 }
 
 fn note(text: &str) -> Line {
-    // Its parts may come from outside: one line, and nothing hidden.
+    // Parts of the note may come from outside, so keep it on one line and show every character.
     Line { kind: Kind::Note, text: visible(&text.replace('\n', "<U+000A>")) }
 }

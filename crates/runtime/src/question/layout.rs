@@ -1,62 +1,65 @@
-//! Lines in a width and a height: wrapped and never cut, whole where they fit, else their head and tail with the number of
-//! rows between, or page by page.
+//! Fits lines into a given width and height. Lines are wrapped and never cut. If not all rows fit,
+//! shows the first and last rows with the number of rows left out, or one page at a time.
 
 use unicode_width::UnicodeWidthChar as _;
 
 use super::content::{Kind, Line};
 
-/// The narrowest width that is laid out for: a mark in the margin, a blank, and one wide character.
+/// Minimum width of a layout: a margin mark, a blank and one wide character.
 const LEAST_COLUMNS: usize = 4;
 
-/// How much room there is.
+/// The available room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Columns.
+    /// Number of columns.
     pub columns: usize,
-    /// Rows; one at least is used.
+    /// Number of rows. At least one is used.
     pub rows: usize,
 }
 
-/// Which part is to be seen of lines that do not fit.
+/// The part to show of lines that do not all fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Section {
-    /// The head and the tail.
+    /// The first and the last rows.
     #[default]
     Ends,
-    /// A page; the first is 0, and one behind the last is the last.
+    /// One page, counted from 0. A number after the last page means the last page.
     Page(usize),
 }
 
-/// A row as it is shown.
+/// One row on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What it is.
+    /// The kind of this line or row.
     pub kind: Kind,
-    /// Its text, with the margin: `│` where a line begins, `┊` where one goes on, and a blank at a note.
+    /// Its text with the margin: `│` where a line begins, `┊` where a line continues, and a blank
+    /// for a note.
     pub text: String,
 }
 
-/// What is to be seen.
+/// The rows to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// The rows, no more than there is room for.
+    /// The rows, at most as many as there is room for.
     pub rows: Vec<Row>,
-    /// How many pages there are; 1 when everything is to be seen at once.
+    /// Number of pages. 1 if everything fits at once.
     pub pages: usize,
-    /// Where each page begins.
+    /// The position at which each page begins.
     pub starts: Vec<Place>,
 }
 
-/// A place in lines, whatever their width: by it a page is found again in another layout.
+/// A position in the lines that does not depend on the width. With it, a page is found again in
+/// another layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The line, from 0.
+    /// The line's number, from 0.
     pub line: usize,
-    /// The characters of it before the place.
+    /// Number of characters of the line before the position.
     pub chars: usize,
 }
 
-/// Lays lines out. `turn` names the key that turns to the next page, for the row that says what is left out.
+/// Lays out lines. `turn` names the key that shows the next page. It appears in the row that
+/// reports the omitted rows.
 #[must_use]
 pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
     let columns = size.columns.max(LEAST_COLUMNS);
@@ -65,6 +68,7 @@ pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
     if all.len() <= height {
         return Shown { rows: all, pages: 1, starts: vec![Place::default()] };
     }
+    // One row of each page is for the mark.
     let of_page = height.saturating_sub(1).max(1);
     let pages = all.len().div_ceil(of_page);
     let starts = places(lines, columns).into_iter().step_by(of_page).collect();
@@ -79,14 +83,15 @@ pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
                 columns,
                 [long, format!("page {number} of {pages}"), format!("{number}/{pages}")],
             );
-            // A single row has no room for the mark, and the face shows the number of the page anyway.
+            // A single row has no room for this mark. The user interface shows the page number
+            // anyway.
             shown.chain((height > 1).then_some(mark)).collect()
         }
     };
     Shown { rows, pages, starts }
 }
 
-/// The place at which each row begins.
+/// Returns the position at which each row begins.
 fn places(lines: &[Line], columns: usize) -> Vec<Place> {
     let of_line = |(line, text): (usize, &Line)| {
         let rows = wrap(&text.text, columns - 2);
@@ -101,6 +106,7 @@ fn places(lines: &[Line], columns: usize) -> Vec<Place> {
 
 fn ends(all: &[Row], height: usize, columns: usize, turn: &str) -> Vec<Row> {
     let kept = height - 1;
+    // If the number of rows is odd, the first part gets one more.
     let tail = kept / 2;
     let head = kept - tail;
     let between = all.len() - kept;
@@ -111,7 +117,7 @@ fn ends(all: &[Row], height: usize, columns: usize, turn: &str) -> Vec<Row> {
     first.cloned().chain(std::iter::once(marked)).chain(last.cloned()).collect()
 }
 
-/// The first of the texts that fits into the columns; the last one fits anywhere, or nothing does.
+/// Returns the first of the texts that fits into the columns. If none fits, returns the last one.
 fn mark<const N: usize>(columns: usize, texts: [String; N]) -> Row {
     let fits = |text: &&String| width(text) <= columns;
     let text = texts.iter().find(fits).or(texts.last()).cloned().unwrap_or_default();
@@ -125,7 +131,7 @@ fn rows_of(line: &Line, columns: usize) -> Vec<Row> {
         Kind::Text | Kind::Note | Kind::Mark => ' ',
     };
     let wrapped = wrap(&line.text, columns - 2);
-    // A note has no margin of the call's: no text of a call can pass for one.
+    // A note has no margin mark, so text of a call cannot look like a note.
     let (first, next) = if line.kind == Kind::Note { (' ', ' ') } else { ('│', '┊') };
     let margins = std::iter::once(first).chain(std::iter::repeat(next));
     let row = |(text, margin): (String, char)| Row {
@@ -135,8 +141,8 @@ fn rows_of(line: &Line, columns: usize) -> Vec<Row> {
     wrapped.into_iter().zip(margins).map(row).collect()
 }
 
-/// Breaks one line into rows of at most so many columns, after a blank where there is one in the second half of a row. The
-/// rows one after the other are the line: nothing is lost and nothing added.
+/// Wraps one line into rows of at most `columns` columns. Breaks after a blank if the second half
+/// of a row contains one. The rows joined together are exactly the line.
 #[must_use]
 pub fn wrap(line: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(2);
@@ -150,7 +156,7 @@ pub fn wrap(line: &str, columns: usize) -> Vec<String> {
         }
         let (row, _) = rest.split_at(fits);
         let blank = row.rfind(' ').map(|at| at + 1).filter(|at| *at > fits / 2);
-        // A blank right behind the row ends it as well as one in it.
+        // A blank directly after the row is also a good place to break.
         let at = if rest.get(fits..).is_some_and(|next| next.starts_with(' ')) {
             fits
         } else {
@@ -162,7 +168,8 @@ pub fn wrap(line: &str, columns: usize) -> Vec<String> {
     }
 }
 
-/// How many bytes of a text fit into the columns: one character at least.
+/// Returns the number of bytes of a text that fit into the columns. At least one character always
+/// counts as fitting.
 fn fitting(text: &str, columns: usize) -> usize {
     let mut used = 0;
     for (at, c) in text.char_indices() {

@@ -1,9 +1,11 @@
-//! A permission that somebody is asked for, as every face shows it. Nothing here knows a terminal.
+//! The questions for permission, in a form that every user interface can show. This module does not
+//! depend on a terminal.
 //!
-//! [`PermissionQuestion`] is the model: who asks, the call whole, the answers on offer, and a digest of all that is shown.
-//! `body` makes readable lines of a call, `diff` those of a change of a file, `visible` writes out what could not be seen,
-//! and [`lay_out`] fits lines into a width and a height without losing any. Who is asked, and what becomes of the answer,
-//! is the crew's. [`TrustQuestion`] is the question whether a project is trusted, in the same lines.
+//! [`PermissionQuestion`] is the model: the asking agent, the whole call, the possible answers, and
+//! a digest of all that is shown. `body` creates readable lines of a call, `diff` those of a file
+//! change, `visible` writes out invisible characters, and [`lay_out`] fits lines into a width and a
+//! height without losing any. The team's run decides who is asked and applies the answer.
+//! [`TrustQuestion`] asks whether a project is trusted, with the same kind of lines.
 
 mod content;
 mod diff;

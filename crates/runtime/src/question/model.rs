@@ -1,4 +1,4 @@
-//! A question and its answers.
+//! A question for permission and its possible answers.
 
 use std::path::{Path, PathBuf};
 
@@ -10,43 +10,45 @@ use super::content::{self, Kind, Line};
 use super::visible::visible;
 use crate::gate::AllowingRules;
 
-/// The most that is shown of what an asker says of its call.
+/// Maximum number of characters shown of the agent's own description of its call.
 const SAYS_CHARS: usize = 160;
 
-/// A permission that somebody is asked for.
+/// A question for permission to make a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionQuestion {
-    /// Who wants to make the call.
+    /// The agent that wants to make the call.
     pub asker: AgentName,
     /// The tool.
     pub tool: String,
-    /// The folder that the call is made in.
+    /// The folder in which the call is made.
     pub folder: String,
-    /// Why it is asked, in words; empty where the call says all.
+    /// The reason for asking, as text. Empty if the call alone explains it.
     pub reason: String,
-    /// The call, whole.
+    /// The whole call, as lines.
     pub lines: Vec<Line>,
-    /// What may be allowed from now on.
+    /// The permissions that the user can give for later calls too.
     pub offers: Vec<Offer>,
     digest: Digest,
 }
 
-/// What may be allowed from now on, for this run.
+/// A permission for later calls too, at least for this run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Offer {
-    /// This very call, in this folder.
+    /// Exactly this call, in this folder.
     Exactly {
-        /// The rule that says so, where a rule can; only such an answer can be saved.
+        /// The rule for exactly this call, if a rule can express it. Only then can the answer be
+        /// saved.
         rule: Option<String>,
     },
-    /// All calls that a rule speaks of, such as `Bash(npm test:*)`.
+    /// All calls that a rule matches, such as `Bash(npm test:*)`.
     Rule(String),
-    /// All edits of files in the working folder, by this agent.
+    /// All edits of files in the working folder by this agent.
     Edits,
 }
 
 impl Offer {
-    /// What it allows, for those who do not see the question: its rule, or words with the tool where there is none.
+    /// Describes the permission for a reader who does not see the question: its rule, or a text
+    /// with the tool if there is no rule.
     #[must_use]
     pub fn allows(&self, tool: &str) -> String {
         match self {
@@ -56,7 +58,8 @@ impl Offer {
         }
     }
 
-    /// Whether the agent keeps it in its conversation, and so when it is resumed.
+    /// Returns true if the agent stores the permission in its conversation, so that it is still
+    /// valid after a resume.
     #[must_use]
     pub fn lasts(&self) -> bool {
         match self {
@@ -65,7 +68,8 @@ impl Offer {
         }
     }
 
-    /// The rule that is written into the settings when the answer is saved; none for one that holds for the run only.
+    /// Returns the rule that is written to the settings when the answer is saved. Returns `None` if
+    /// the permission is valid only for this run.
     #[must_use]
     pub fn rule(&self) -> Option<&str> {
         match self {
@@ -76,70 +80,74 @@ impl Offer {
     }
 }
 
-/// What a person chooses.
+/// A person's answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Go ahead, this once.
+    /// Allows this one call.
     Once,
-    /// Go ahead, and from now on.
+    /// Allows this call and later ones.
     Always {
-        /// With what; one of the question's offers.
+        /// The permission for later calls. It is one of the question's offers.
         offer: Offer,
-        /// For how long.
+        /// How long the permission is valid.
         keep: Keep,
     },
-    /// No.
+    /// Denies the call.
     No {
-        /// Why, for the model.
+        /// The reason, for the model.
         reason: Option<String>,
     },
 }
 
-/// How long an answer holds that is for more than one call.
+/// How long a permission for more than one call is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// For this run.
+    /// For this run only.
     Run,
-    /// For this run, and by the user's settings for those to come.
+    /// For this run, and through the user's settings for later runs.
     Saved,
 }
 
-/// A call to ask about.
+/// A call that needs a question.
 #[derive(Clone, Debug)]
 pub struct AskedCall<'a> {
-    /// Who wants to make it.
+    /// The agent that wants to make the call.
     pub asker: &'a AgentName,
     /// Its tool.
     pub tool: &'a str,
     /// Its input.
     pub input: &'a Value,
-    /// The folder it is made in, absolute.
+    /// The folder in which the call is made, as an absolute path.
     pub folder: &'a Path,
-    /// The file that it would change, as its path was judged; none for a call that is about none.
+    /// The file that the call would change, with the path that the gate has judged. `None` if the
+    /// call changes no file.
     pub file: Option<AskedFile>,
-    /// Why it is asked about; what of it are the asker's own words is left out.
+    /// The reason for asking. The agent's own words in it are left out.
     pub reason: &'a str,
-    /// What the asker says of the call, where that is not in its input.
+    /// The agent's description of the call, if it is not part of the input.
     pub says: Option<&'a str>,
-    /// The rules that would allow it.
+    /// The rules that would allow the call.
     pub rules: AllowingRules,
 }
 
-/// The file of a call that is asked about.
+/// The file that a call would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedFile {
-    /// Its path with links resolved. Only what is there, without a link in its path, is shown.
+    /// Its path with all links resolved. The file is shown only if it exists and its path contains
+    /// no link now.
     pub real: PathBuf,
-    /// Whether a link is part of the path in the call.
+    /// Whether the path in the call contains a link.
     pub is_by_link: bool,
 }
 
 impl PermissionQuestion {
-    /// Makes the question. For a change of a file it reads the file as it is now, and so may block.
+    /// Creates the question. For a file change it reads the current file, so it may block.
     #[must_use]
     pub fn of(call: AskedCall<'_>) -> Self {
         let AskedCall { asker, tool, input, folder, file, reason, says, rules } = call;
         let one_line = |text: &str| visible(text.trim()).replace('\n', " ");
+        // The agent's words go on one line, so that they cannot imitate other parts of the
+        // question.
         let says = says.or_else(|| described(input)).map(&one_line).filter(|says| !says.is_empty());
         let mut lines = content::lines(tool, input, file.as_ref());
         lines.extend(
@@ -157,23 +165,26 @@ impl PermissionQuestion {
             offers: offers(tool, rules),
             digest: Digest::of_call(tool, input),
         };
+        // Include the shown text too: if the file changes meanwhile, an answer to the old text is
+        // rejected.
         question.digest = question.digest_of_all();
         question
     }
 
-    /// The digest of all that is shown and of the call itself. An answer that carries another one is to another question.
+    /// Returns the digest of all shown text and of the call itself. An answer with another digest
+    /// belongs to another question.
     #[must_use]
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
 
-    /// Whether a plan is to be approved.
+    /// Returns true if the question is about approving a plan.
     #[must_use]
     pub fn is_plan(&self) -> bool {
         ToolTraits::of(&self.tool).view == CallView::Plan
     }
 
-    /// Who asks for what, in a line.
+    /// Returns one line that names the asking agent and its request.
     #[must_use]
     pub fn heading(&self) -> String {
         let asker = visible(self.asker.as_str());
@@ -183,7 +194,7 @@ impl PermissionQuestion {
         format!("{asker} asks permission for {}", self.tool)
     }
 
-    /// Where the call is made, and why it is asked about: to be shown before its lines.
+    /// Returns the folder of the call and the reason for asking, as lines to show before the call.
     #[must_use]
     pub fn notes(&self) -> Vec<Line> {
         let note = |text: String| Line { kind: Kind::Note, text };
@@ -202,13 +213,14 @@ impl PermissionQuestion {
     }
 }
 
-/// What the model says of its command.
+/// Returns the model's own description of its command.
 fn described(input: &Value) -> Option<&str> {
     input.get("command")?;
     input.get("description").and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// What of a reason is not the asker's own words, and not what the call says anyway.
+/// Returns the part of a reason that is neither the agent's own words nor already visible in the
+/// call.
 fn own_reason<'a>(tool: &str, input: &Value, reason: &'a str) -> &'a str {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     let words = described(input).or(text("command"));
@@ -224,7 +236,7 @@ fn own_reason<'a>(tool: &str, input: &Value, reason: &'a str) -> &'a str {
     if reason.split_once(' ').is_some_and(is_call) { "" } else { reason }
 }
 
-/// The asker's words, in one line of bounded length.
+/// Shortens the agent's words to a limited length.
 fn shortened(says: &str) -> String {
     if says.chars().count() <= SAYS_CHARS {
         return says.to_owned();
@@ -234,7 +246,8 @@ fn shortened(says: &str) -> String {
 
 fn offers(tool: &str, rules: AllowingRules) -> Vec<Offer> {
     let first = match ToolTraits::of(tool).view {
-        // The same edit is hardly ever made twice, and a plan is approved each on its own.
+        // The same edit is rarely repeated, and each plan is approved on its own, so no exact
+        // permission is offered.
         CallView::Replacement | CallView::WholeFile | CallView::Plan if rules.accept_edits => {
             Some(Offer::Edits)
         }

@@ -1,4 +1,5 @@
-//! The question whether a project is trusted: everything that its files would do, as lines like those of a call.
+//! The question whether a project is trusted. It lists all effects of the project's files, in the
+//! same kind of lines as a call.
 
 use std::path::Path;
 
@@ -6,28 +7,28 @@ use super::content::{Kind, Line, texts};
 use super::visible::visible;
 use crate::trust::{Item, LeftOut, Project};
 
-/// Whether a project is trusted, as it is asked.
+/// The question whether a project is trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustQuestion {
-    /// Which project it is about.
+    /// The line that names the project.
     pub heading: String,
-    /// What its files would do, whole, and what of them counts in no case.
+    /// All effects of the project's files, and the parts that are never applied.
     pub lines: Vec<Line>,
-    /// What is to be answered.
+    /// The question to answer.
     pub asks: String,
 }
 
-/// Whether a project was trusted before, when its files would have done less.
+/// Whether the user has trusted this project before, when its files had fewer effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedBefore {
-    /// It was not.
+    /// The project was never trusted.
     Never,
-    /// It was, and its list has grown.
+    /// The project was trusted, and its list of effects has grown since.
     Less,
 }
 
 impl TrustQuestion {
-    /// Makes the question about a project as it was read.
+    /// Creates the question about a project.
     #[must_use]
     pub fn of(project: &Project, before: TrustedBefore) -> Self {
         let top = project.top().map(shown).unwrap_or_default();
@@ -51,7 +52,7 @@ impl TrustQuestion {
         }
     }
 
-    /// What a project's files would do, whole, and what of them counts in no case.
+    /// Lists all effects of a project's files, and the parts that are never applied.
     #[must_use]
     pub fn list(project: &Project) -> Vec<Line> {
         let items = (1..).zip(project.items()).flat_map(item);
@@ -59,7 +60,7 @@ impl TrustQuestion {
     }
 }
 
-/// The lines of one thing with its number; its file is named behind the last one.
+/// Returns the numbered lines of one effect. The file's name follows the last line.
 fn item((number, item): (usize, &Item)) -> Vec<Line> {
     let mut lines = texts(&format!("{number}. {}", item.does));
     for line in lines.iter_mut().skip(1) {

@@ -1,4 +1,4 @@
-//! Text from outside with everything written out that a person could not see.
+//! Makes text from outside safe to show: writes out all characters that a person could not see.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -7,20 +7,23 @@ use pitcrew_protocol::is_unseen;
 use regex::Regex;
 use unicode_width::UnicodeWidthChar as _;
 
-/// What a tab is shown as.
+/// The text shown for a tab.
 const TAB: &str = "→   ";
 
-/// How many combining marks a character keeps: more of them cover the lines around it.
+/// Maximum number of combining marks on one character. More of them would cover the neighboring
+/// lines.
 const MOST_MARKS: usize = 3;
 
-/// Characters that have no form of their own: unassigned ones, which the noncharacters are among, and private ones.
+/// Characters without a defined shape: unassigned ones, including noncharacters, and those for
+/// private use.
 static FORMLESS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{Cn}\p{Co}]$").ok());
 
 /// Combining marks.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\p{M}$").ok());
 
-/// Characters of which nothing is seen, though Unicode has them among letters and marks: blanks, and marks that only join
-/// their neighbours (`Indic_Syllabic_Category` `Invisible_Stacker` and `Number_Joiner`, and the Tifinagh joiner).
+/// Characters that are invisible although Unicode counts them as letters or marks: blanks, and
+/// marks that only join their neighbors (`Indic_Syllabic_Category` `Invisible_Stacker` and
+/// `Number_Joiner`, and the Tifinagh joiner).
 const BLANK: &[char] = &[
     '\u{1039}',
     '\u{17D2}',
@@ -43,7 +46,8 @@ const BLANK: &[char] = &[
     '\u{13442}',
 ];
 
-/// The blocks of scripts that are written from right to left. A terminal may show a line with them in another order.
+/// The Unicode blocks of right-to-left scripts. A terminal may show a line with such letters in
+/// another order.
 const RIGHT_TO_LEFT: &[RangeInclusive<char>] = &[
     '\u{590}'..='\u{8FF}',
     '\u{FB1D}'..='\u{FDFF}',
@@ -52,21 +56,23 @@ const RIGHT_TO_LEFT: &[RangeInclusive<char>] = &[
     '\u{1E800}'..='\u{1EFFF}',
 ];
 
-/// What becomes of letters that are written from right to left.
+/// How right-to-left letters are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RightToLeft {
     WrittenOut,
     Kept,
 }
 
-/// A command, a path or a name with each character written out as `<U+202E>` of which nothing is seen, that looks like a
-/// blank, steers a terminal, or turns the direction of writing. Line breaks stay; a tab is shown as an arrow.
+/// Returns a command, path or name with dangerous characters written out, such as `<U+202E>`. These
+/// are characters that are invisible, look like a blank, control a terminal, or change the writing
+/// direction. Line breaks stay. A tab is shown as an arrow.
 #[must_use]
 pub fn visible(text: &str) -> String {
     shown(text, RightToLeft::WrittenOut)
 }
 
-/// The same for text that people read, such as a plan or a file: letters that are written from right to left stay.
+/// Returns text for people, such as a plan or a file, with dangerous characters written out.
+/// Right-to-left letters stay.
 #[must_use]
 pub(super) fn visible_text(text: &str) -> String {
     shown(text, RightToLeft::Kept)
@@ -74,7 +80,7 @@ pub(super) fn visible_text(text: &str) -> String {
 
 fn shown(text: &str, right_to_left: RightToLeft) -> String {
     let mut shown = String::with_capacity(text.len());
-    // How many marks the last character that can have some still may have.
+    // How many more combining marks the last character may have.
     let mut marks_left = 0;
     for c in text.chars() {
         match c {
@@ -94,6 +100,7 @@ fn shown(text: &str, right_to_left: RightToLeft) -> String {
                 marks_left = 0;
                 write_out(&mut shown, c);
             }
+            // Too many marks on one character, or a mark without a character before it.
             c if is_among(&MARKS, c) && marks_left == 0 => write_out(&mut shown, c),
             c if is_among(&MARKS, c) => {
                 marks_left -= 1;
@@ -119,7 +126,7 @@ fn is_hidden(c: char, right_to_left: RightToLeft) -> bool {
     turns || is_unseen(c) || BLANK.contains(&c) || is_among(&FORMLESS, c) || has_no_width()
 }
 
-/// Whether a character is one of a class.
+/// Returns true if the character belongs to the class.
 fn is_among(class: &LazyLock<Option<Regex>>, c: char) -> bool {
     class.as_ref().is_some_and(|class| class.is_match(c.encode_utf8(&mut [0; 4])))
 }

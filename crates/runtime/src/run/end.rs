@@ -1,4 +1,4 @@
-//! The ways a run ends, and what is open when one ends that did not do all its work.
+//! The ways in which a run can end, and the work that is still open if a run ends early.
 
 use std::time::Duration;
 
@@ -6,52 +6,54 @@ use pitcrew_protocol::{AgentName, Task, TaskId, TaskStatus, counted_is};
 
 use crate::transcript::AnswerFault;
 
-/// The ways a run ends.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnd {
-    /// The agent that the run was about said its last word, and nothing is open.
+    /// The main agent of the run gave its final answer, and no work is open.
     Success {
-        /// That word.
+        /// The final answer.
         text: String,
     },
-    /// Nobody had anything left to do, and the work is not whole; `pitcrew run --resume` goes on from here, unless the lead
-    /// deleted the team.
+    /// No agent had anything left to do, but the work is not complete. `pitcrew run --resume`
+    /// continues it, unless the lead deleted the team.
     Unfinished {
-        /// Why.
+        /// The reason.
         shortfall: Shortfall,
-        /// What is open.
+        /// The open work.
         open: OpenWork,
-        /// The lead's last word.
+        /// The lead's last answer.
         text: Option<String>,
     },
-    /// It could not go on.
+    /// The run could not continue.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Something under it failed: the disk, the system, or pitcrew itself; `pitcrew run --resume` goes on from here.
+    /// A disk error, a system error or an error in pitcrew stopped the run. `pitcrew run --resume`
+    /// continues it.
     Broken {
-        /// What.
+        /// The error.
         reason: String,
     },
-    /// Its model was unavailable for longer than a call may wait; `pitcrew run --resume` goes on from here.
+    /// The model was unavailable for longer than a call may wait. `pitcrew run --resume` continues
+    /// the run.
     Parked {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How long the model's vendor asks to wait.
+        /// The waiting time that the model's provider asks for.
         retry_after: Option<Duration>,
     },
-    /// The user stopped it; `pitcrew run --resume` goes on from here.
+    /// The user stopped the run. `pitcrew run --resume` continues it.
     Interrupted,
     /// The user ended the team.
     ShutDown,
-    /// A limit was reached.
+    /// The run reached a limit.
     LimitReached {
-        /// Which.
+        /// The limit.
         limit: Limit,
-        /// The same in words.
+        /// The same in words, for people.
         reason: String,
-        /// What the agent said last.
+        /// The agent's last text.
         text: Option<String>,
     },
 }
@@ -59,14 +61,14 @@ pub enum RunEnd {
 /// A limit at which a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Of model calls.
+    /// The limit on the number of model calls.
     Turns,
-    /// Of money.
+    /// The limit on the cost.
     Cost,
 }
 
 impl Limit {
-    /// The flag of the command line that sets it.
+    /// Returns the command-line flag that sets the limit.
     #[must_use]
     pub fn flag(self) -> &'static str {
         match self {
@@ -76,27 +78,28 @@ impl Limit {
     }
 }
 
-/// Why a run ended that did not do all its work. Where several hold, the first of this list is named.
+/// Why a run ended before all its work was done. If several reasons apply, the first one in this
+/// list is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shortfall {
-    /// The lead's model, or a filter of its vendor, refused the last answer.
+    /// The lead's model, or a filter of its provider, refused the last answer.
     Refused,
-    /// The lead's last answer was cut off at its greatest length.
+    /// The lead's last answer was cut off at the maximum length.
     Truncated,
-    /// An agent made the same call with the same result again and again.
+    /// An agent repeated the same call with the same result many times.
     Looping,
     /// A teammate never started to work.
     FailedToStart,
-    /// The lead's plan waits for the user, whom nobody could ask.
+    /// The lead's plan waits for the user's approval, but no user was there to ask.
     PlanUnapproved,
-    /// Tasks are open, or a plan waits for its answer, and nobody works on it.
+    /// Tasks are open, or a plan waits for an answer, but no agent works on them.
     Stalled,
     /// The lead's last answer has no text, and nothing else is open.
     Empty,
 }
 
 impl Shortfall {
-    /// The name that programs read.
+    /// Returns the name used in output for programs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -110,7 +113,7 @@ impl Shortfall {
         }
     }
 
-    /// The same in words.
+    /// The same in words, for people.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -125,14 +128,14 @@ impl Shortfall {
     }
 }
 
-/// A task, as a run leaves it.
+/// The state of a task at the end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSummary {
     /// Its id.
     pub id: TaskId,
     /// Its title.
     pub subject: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
     /// The member that works on it.
     pub owner: Option<String>,
@@ -146,7 +149,7 @@ impl From<&Task> for TaskSummary {
 }
 
 impl TaskSummary {
-    /// The task in one line.
+    /// Describes the task in one line.
     #[must_use]
     pub fn in_words(&self) -> String {
         let owner = self
@@ -157,56 +160,56 @@ impl TaskSummary {
     }
 }
 
-/// Work that is not done.
+/// Work that is not done at the end of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenWork {
     /// The tasks that are not completed.
     pub tasks: Vec<TaskSummary>,
-    /// The teammates whose plans wait for an answer of the lead.
+    /// The teammates whose plans wait for an answer from the lead.
     pub plans: Vec<AgentName>,
-    /// The tasks that were open, and of which no file can be read: it was taken away, or is torn.
+    /// The tasks that were open but whose file is missing or damaged.
     pub lost: Vec<TaskId>,
     /// The teammates that could not be started, or failed before their model answered.
     pub never_started: Vec<AgentName>,
-    /// The teammates that worked in an earlier run, and could not go on in this one.
+    /// The teammates that worked in an earlier run and could not continue in this one.
     pub left_behind: Vec<AgentName>,
-    /// Why teammates failed in this run. It is no open work by itself.
+    /// Why teammates failed in this run. A failure alone does not count as open work.
     pub failures: Vec<(AgentName, String)>,
 }
 
 impl OpenWork {
-    /// The tasks among these that are not completed.
+    /// Collects those of these tasks that are not completed.
     #[must_use]
     pub fn of_tasks(tasks: &[TaskSummary]) -> Self {
         let open = tasks.iter().filter(|task| task.status != TaskStatus::Completed);
         Self { tasks: open.cloned().collect(), ..Self::default() }
     }
 
-    /// Whether there is none.
+    /// Returns true if no work is open.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.has_no_tasks() && self.plans.is_empty() && self.has_all_teammates()
     }
 
-    /// Whether no task is open, and none is lost.
+    /// Returns true if no task is open and no task is lost.
     #[must_use]
     pub fn has_no_tasks(&self) -> bool {
         self.tasks.is_empty() && self.lost.is_empty()
     }
 
-    /// Whether every teammate could work.
+    /// Returns true if every teammate was able to work.
     #[must_use]
     pub fn has_all_teammates(&self) -> bool {
         self.never_started.is_empty() && self.left_behind.is_empty()
     }
 
-    /// Why teammates failed in this run, one line each.
+    /// Returns why teammates failed in this run, one line for each.
     #[must_use]
     pub fn causes(&self) -> Vec<String> {
         self.failures.iter().map(|(name, reason)| format!("{name} failed: {reason}")).collect()
     }
 
-    /// What is open, one line each.
+    /// Describes the open work, one line for each item.
     #[must_use]
     pub fn in_words(&self) -> Vec<String> {
         let mut lines = Vec::new();

@@ -1,4 +1,5 @@
-//! A model that is opened by its first call, so that a member that waits costs neither connections nor certificates.
+//! A model that is opened at its first call, so that a waiting member needs no connections and no
+//! certificates.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +9,7 @@ use pitcrew_model::{Model, Request, ResponseStream};
 
 use crate::run::OpenModel;
 
-/// A model by its name, until it is needed.
+/// A model name, and the model once it is opened.
 pub(super) struct Deferred {
     name: String,
     open: OpenModel,
@@ -35,7 +36,7 @@ impl Model for Deferred {
             return model.respond(request);
         }
         match (self.open)(&self.name) {
-            // An agent makes one call at a time, so nobody else has opened it meanwhile.
+            // An agent makes one call at a time, so no other call has opened the model meanwhile.
             Ok(model) => self.model.get_or_init(|| model).respond(request),
             Err(error) => stream::once(async { Err(error) }).boxed(),
         }

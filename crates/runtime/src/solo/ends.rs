@@ -1,4 +1,4 @@
-//! How a member that runs alone ends, and what it leaves behind.
+//! Handles the end of a member that runs alone, and cleans up after it.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::options::Entry;
 use super::solo_loop::SoloLoop;
 use crate::run::{Limit, OpenWork, RunEnd, RunOutcome, TaskSummary};
 
-/// How long a lead has to take a member out of its team that has shut down; the reference client takes a second.
+/// Time for the lead to remove a member that has shut down. The reference client needs a second.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Why the agent was dropped where it stood.
+/// The reason why the agent was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DropReason {
-    /// The user said so; it can go on later.
+    /// The user stopped it. It can be resumed later.
     Interrupted,
     /// A limit was reached.
     Limit(Limit, String),
@@ -24,7 +24,8 @@ pub(super) enum DropReason {
 }
 
 impl SoloLoop {
-    /// Drops the agent where it stands, with all it does, and starts the grace. The first reason counts.
+    /// Cancels the agent and its subagents, and starts the time limit. Only the first reason is
+    /// kept.
     pub(super) fn drop_agent(&mut self, why: DropReason) {
         if self.why.is_none() {
             self.why = Some(why);
@@ -51,7 +52,7 @@ impl SoloLoop {
         }
     }
 
-    /// Takes note of the agent's end.
+    /// Handles the agent's end.
     pub(super) async fn ended(
         &mut self,
         status: Status,
@@ -75,7 +76,7 @@ impl SoloLoop {
         });
     }
 
-    /// Sees to the member's entry, and turns the end into the outcome.
+    /// Updates or removes the member's config entry, and turns the end into the outcome.
     pub(super) async fn close(mut self, end: RunEnd) -> RunOutcome {
         self.drop_subagents();
         let is_gone = self.why == Some(DropReason::Gone);
@@ -92,7 +93,7 @@ impl SoloLoop {
             | RunEnd::LimitReached { .. }
                 if is_gone => {}
             RunEnd::LimitReached { reason, .. } => {
-                // The lead reads it, and knows why the process ends.
+                // The lead reads this in the journal and learns why the process ends.
                 self.run_context
                     .note_state(&self.member, Status::Failed, Some(reason.clone()))
                     .await;
@@ -127,19 +128,22 @@ impl SoloLoop {
         }
     }
 
-    /// Leaves the team it came into by itself. Who was placed is taken out by its lead, which learns of the end by the
-    /// goodbye it was sent, or else by the end of this process.
+    /// Removes the member from the team if it joined by itself. A member that its lead placed is
+    /// removed by the lead. The lead learns of the end from the member's shutdown approval, or from
+    /// the end of this process.
     async fn depart(&mut self, said_goodbye: bool) {
         match self.entry {
             Entry::Joins => self.leave().await,
-            // The lead is about to write the config, and it may be a client that holds no lock: then one of two is lost.
+            // Do not write now. The lead is about to write the config, and if it is a client that
+            // uses no lock, one of the two writes is lost.
             Entry::Placed if said_goodbye => {}
             Entry::Placed => self.set_active(false).await,
         }
     }
 
-    /// Leaves the team it joined. A lead that was told of the end takes the member out by itself, and is given the time for
-    /// that: two who write the config at once is one too many for some clients.
+    /// Leaves the team that the member joined. A lead that knows of the end removes the member by
+    /// itself, so it gets time for that first. Some clients lose a change when two processes write
+    /// the config at once.
     async fn leave(&mut self) {
         let _either_way =
             tokio::time::timeout(FAREWELL.min(self.grace), self.until_taken_out()).await;

@@ -1,4 +1,5 @@
-//! The process that leads the team: whether there is one, its end, and by what its word is known.
+//! Tracks the process that leads the team: whether it exists, when it ends, and which keys verify
+//! its signatures.
 
 use std::time::Duration;
 
@@ -9,41 +10,47 @@ use tokio::sync::watch;
 
 use crate::identity::ProcessIdentity;
 
-/// The pause before the next look at a lease whose recorded holder is dead: a new lead locks it before it writes its name.
+/// Pause before checking again a lease whose recorded holder is dead. A new lead locks the lease
+/// before it writes its name.
 const NAME_FOLLOWS: Duration = Duration::from_millis(20);
 
-/// How often such a lease is looked at; a holder that is never seen alive runs in another process namespace.
+/// Maximum number of such checks. A holder that never appears alive runs in another process
+/// namespace.
 const NAME_LOOKS: u32 = 100;
 
-/// The lead's process, as the lease of the run names it. A lead of another client holds none, and is not watched.
+/// The lead's process, as named in the run's lease. A lead of another client holds no lease and is
+/// not watched.
 pub(super) struct Lead {
-    /// The last one that was followed, which may have ended; before the first look, the one that started this member.
+    /// The last lead that this member followed, even if it has ended. Before the first check, the
+    /// lead that started this member.
     followed: Option<LeaseHolder>,
     is_there: bool,
-    /// The lease is between two leads: the next look may find another answer, though nobody changes the lease.
+    /// Whether the lease is changing from one lead to the next. The next check may then give
+    /// another result although the lease file does not change.
     is_changing: bool,
-    /// How many looks in a row have found a dead holder.
+    /// How many checks in a row have found a dead holder.
     dead_holders: u32,
-    /// Resolves when the lease is to be looked at again: when the lead's process ends, which the kernel tells, or while the
-    /// lead is changing.
+    /// Completes when the lease must be checked again: when the lead's process ends, as the kernel
+    /// reports, or while the lead is changing.
     look_due: Option<BoxFuture<'static, ()>>,
     trust: watch::Sender<Trust>,
 }
 
-/// What a look at the lead found.
+/// The result of checking for a lead.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Somebody leads who may.
+    /// An accepted lead holds the lease.
     Led,
-    /// Nobody leads.
+    /// The team has no lead.
     Nobody,
-    /// Somebody holds the lease who is not taken for the lead.
+    /// A process that is not accepted as the lead holds the lease.
     Refused(NotRenewed),
 }
 
 impl Lead {
-    /// A lead whose word is known by `key`, or by what its process shows when it is first seen. `process` is the one that
-    /// has that key: only after its end another key is accepted.
+    /// Creates the state for a lead whose signatures `key` verifies, or without `key`, the key
+    /// shown by the first process seen as lead. `process` is the process that owns the key. Another
+    /// key is accepted only after that process has ended.
     ///
     /// # Errors
     /// When the lease cannot be read.
@@ -67,12 +74,13 @@ impl Lead {
             }
             None => {
                 let leads = team.lease_holder(&LeaseName::Run).await?;
-                // While nobody leads, the word of the lead that was is the only one there can be: a name proves nothing.
+                // While the team has no lead, only the former lead's signatures can be accepted. A
+                // name alone proves nothing.
                 let shown = match leads {
                     None => team.last_holder(&LeaseName::Run).await?,
                     leads => leads,
                 };
-                // What is shown and is no key is met again, and refused, at the first look.
+                // An invalid key is refused at the first check, so ignore it here.
                 let key =
                     shown.as_ref().and_then(|holder| holder.verify_key.as_deref()?.parse().ok());
                 (key, shown)
@@ -88,31 +96,34 @@ impl Lead {
         })
     }
 
-    /// Whether somebody led the team when it was looked at last.
+    /// Whether the team had a lead at the latest check.
     pub(super) fn is_known(&self) -> bool {
         self.is_there
     }
 
-    /// Whether the lease is between two leads, so that what a new one has signed cannot be judged yet.
+    /// Whether the lease is changing from one lead to the next. Signatures of a new lead cannot be
+    /// judged until that is over.
     pub(super) fn is_changing(&self) -> bool {
         self.is_changing
     }
 
-    /// Where the trust of the moment can be read.
+    /// Returns a receiver of the currently trusted keys.
     pub(super) fn trust(&self) -> watch::Receiver<Trust> {
         self.trust.subscribe()
     }
 
-    /// Looks who leads the team now.
+    /// Checks who leads the team now.
     ///
     /// # Errors
-    /// When the lease cannot be read; then what was known stays.
+    /// When the lease cannot be read. The known state then stays unchanged.
     pub(super) async fn look(&mut self, team: &Team) -> Result<Look, StoreError> {
         let Some(holder) = team.lease_holder(&LeaseName::Run).await? else {
             (self.is_there, self.is_changing, self.look_due) = (false, false, None);
             return Ok(Look::Nobody);
         };
         let process = identity(&holder);
+        // A new lead locks the lease before it writes its name, so a dead name may be outdated.
+        // Check again soon.
         if !process.is_alive() && self.dead_holders < NAME_LOOKS {
             self.dead_holders += 1;
             let pause: BoxFuture<'static, ()> = Box::pin(tokio::time::sleep(NAME_FOLLOWS));
@@ -121,7 +132,7 @@ impl Lead {
         }
         self.dead_holders = 0;
         if holder.prepares {
-            // It says so in the lease when it leads, or ends before that.
+            // The new lead updates the lease when it is ready, or its process ends before that.
             let ended: BoxFuture<'static, ()> = Box::pin(async move { process.ended().await });
             (self.is_there, self.is_changing, self.look_due) = (false, true, Some(ended));
             return Ok(Look::Nobody);
@@ -148,7 +159,7 @@ impl Lead {
                 Ok(Look::Led)
             }
             Err(refused) => {
-                // A process lets go of its lease a moment before it has ended.
+                // A process releases its lease a moment before it ends.
                 let is_ending = old_is_alive && old != process;
                 (self.is_there, self.is_changing) = (false, is_ending);
                 self.look_due = is_ending.then(|| -> BoxFuture<'static, ()> {
@@ -159,7 +170,8 @@ impl Lead {
         }
     }
 
-    /// Waits until the lead is to be looked at again; for ever when only a change of the lease can tell more.
+    /// Waits until the lead must be checked again. Waits forever if only a change of the lease file
+    /// can bring news.
     pub(super) async fn next_look(&mut self) {
         match &mut self.look_due {
             Some(due) => due.await,
@@ -169,8 +181,8 @@ impl Lead {
     }
 }
 
-/// Adds to the trust in a new lead the keys of the leads between it and the one that was followed: what they signed may still
-/// be unread. The new lead itself accepts them from the same record.
+/// Adds the keys of leads between the followed one and the new one, because mail they signed may
+/// still be unread. The new lead accepts the same keys from the same record.
 async fn with_keys_of_former_leads(team: &Team, trust: Trust) -> Trust {
     match team.keys_of_leads().await {
         Ok(keys) => trust.knowing(keys),

@@ -1,8 +1,11 @@
-//! One member of a team in a process of its own: placed in a pane by our lead, or come by itself into any team.
+//! One member of a team in its own process: placed in a pane by a pitcrew lead, or joined by itself
+//! to any team.
 //!
-//! [`options`] is what it is started with, [`mod@start`] takes it from there to a running agent, [`solo_loop`] keeps that: what
-//! wakes it is one closed enum, as in a crew. The agent and all it works with are a crew's own; the lead is met in the
-//! team's files, in its lease, and as a process that can end ([`lead`]). Panes are none of this room's business.
+//! [`options`] holds its start options, [`mod@start`] turns them into a running agent, and
+//! [`solo_loop`] runs the agent. One closed enum lists all events that wake the loop, as in a
+//! team's run. The agent and its parts are the same as in a team's run. The member observes its
+//! lead through the team's files, the lead's lease and the end of its process ([`lead`]). This
+//! module does not handle panes.
 
 mod deferred;
 mod ends;

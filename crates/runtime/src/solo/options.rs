@@ -1,4 +1,4 @@
-//! What a member that runs alone is started with.
+//! The start options of a member that runs alone.
 
 use std::fmt;
 
@@ -7,37 +7,38 @@ use pitcrew_team::{LeadKeys, Teams};
 use crate::identity::ProcessIdentity;
 use crate::run::AgentOptions;
 
-/// What a member that runs alone is started with.
+/// The start options of a member that runs alone.
 pub struct SoloOptions {
-    /// The team room, with its backend, limits and clock.
+    /// The handle on all teams, with its backend, limits and clock.
     pub teams: Teams,
     /// The team's name or folder.
     pub team: String,
     /// The member's name.
     pub name: String,
-    /// How it comes into the team.
+    /// How the member enters the team.
     pub entry: Entry,
-    /// What it works with.
+    /// Settings, models and other resources for the agent.
     pub agent_options: AgentOptions,
-    /// Its model; absent for the one that the config names.
+    /// The agent's model, or `None` for the one in the config.
     pub model: Option<String>,
-    /// Its type, where the config names none.
+    /// The agent type, used if the config has none.
     pub agent_type: Option<String>,
-    /// Its color, where the config names none.
+    /// The color, used if the config has none.
     pub color: Option<String>,
-    /// The keys by which its lead's frames are told from forged ones; absent for the one that the lead's process shows, if it
-    /// shows any.
+    /// The keys that verify the lead's signatures, or `None` for the key that the lead's process
+    /// shows, if it shows one.
     pub lead_key: Option<LeadKeys>,
-    /// The lead's process that has this key; absent where it is not known.
+    /// The lead's process that owns this key, if known.
     pub lead_process: Option<ProcessIdentity>,
 }
 
-/// How a member comes into its team.
+/// How a member enters its team.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
-    /// Its lead has put it into the config, and what it is to do into its inbox.
+    /// The lead has added it to the config and put its prompt into its inbox.
     Placed,
-    /// It adds itself to the config, and leaves it again when it has shut down. One that did so before goes on.
+    /// It adds itself to the config, and removes itself after its shutdown. If it is already in the
+    /// config from before, it resumes.
     Joins,
 }
 

@@ -1,4 +1,4 @@
-//! The loop of a member that runs alone: what wakes it, and what it does about it.
+//! The loop of a member that runs alone: the events that wake it, and how it handles them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -28,18 +28,20 @@ use crate::team_run::{
 };
 use crate::transcript::{Grant, ToolCall};
 
-/// A member that another client removes again within this time of its being put back is meant to go.
+/// If another client removes a member again within this time after it was restored, the removal is
+/// intended.
 const MEANT_WITHIN: Duration = Duration::from_secs(10);
 
-/// The loop of one member, and all that it owns.
+/// The loop of one member, with all the state that it owns.
 pub(super) struct SoloLoop {
     pub(super) run_context: RunContext,
     pub(super) member: AgentName,
-    /// Its entry in the config, as it was seen last, and when another program dropped that.
+    /// The member's latest config entry, and the time of its last restoration.
     pub(super) entry_seen: EntrySeen,
     pub(super) inbox: InboxFile,
     pub(super) entry: Entry,
-    /// Whether a lead of ours put it into the team: without such a lead's process nobody leads it.
+    /// Whether a pitcrew lead placed the member. Such a member has no lead when that lead's process
+    /// is gone.
     pub(super) is_placed_by_us: bool,
     pub(super) link: AgentSender,
     pub(super) here: InProcess,
@@ -50,59 +52,61 @@ pub(super) struct SoloLoop {
     pub(super) grace: Duration,
     pub(super) began: Instant,
     pub(super) turns: u32,
-    /// Its mode, as far as the config may decide that.
+    /// The member's mode, as far as the config may decide it.
     pub(super) known_mode: KnownMode,
-    /// What the config said of it at the start, and was not taken.
+    /// A mode that the config had at the start and that was refused.
     pub(super) refused_mode: Option<RefusedMode>,
-    /// What the config says of its being in a turn.
+    /// The config's latest value for whether the member is in a turn.
     pub(super) is_active: Option<bool>,
-    /// Whether nobody leads who did, or who should.
+    /// Whether the agent must wait, because a former or expected lead is gone.
     pub(super) parks: bool,
-    /// Whether the agent was told to wait for a lead.
+    /// Whether the agent has been parked until there is a lead.
     pub(super) is_parked: bool,
-    /// The calls that somebody beside the lead is asked about.
+    /// The calls about which a person here is being asked, in addition to the lead.
     pub(super) asked: HashMap<String, AbortHandle>,
-    /// Its subagents: those at work, and all that there were.
+    /// The running subagents.
     pub(super) at_work: BTreeMap<AgentName, (AgentSender, SubagentRun)>,
     pub(super) subagents: SubagentRuns,
     pub(super) loop_handle: LoopHandle,
-    /// Why it was dropped, once it is.
+    /// Why the agent was cancelled, once it is.
     pub(super) why: Option<DropReason>,
     pub(super) end: Option<RunEnd>,
     pub(super) sources: EventSources,
-    /// Held for its drop: while we have it, no other process runs the member.
+    /// The lease that keeps other processes from running the member. It is held until it is
+    /// dropped.
     pub(super) _lease: Lease,
 }
 
-/// The member's own entry in the config.
+/// The member's own config entry.
 #[derive(Debug)]
 pub(super) struct EntrySeen {
     pub(super) member: Member,
-    /// When it was put back last.
+    /// When the entry was last restored.
     pub(super) put_back_at: Option<Instant>,
 }
 
-/// The agent, ready to be started, and what the face is told of it.
+/// The agent that is ready to start, and its start events for the user interface.
 pub(super) struct Beginning {
     pub(super) run: RunStarted,
     pub(super) joins: AgentStarted,
     pub(super) driver: Driver,
     pub(super) start: Start,
-    /// What is to be said of lines of its transcript that cannot be read.
+    /// A warning about transcript lines that cannot be read.
     pub(super) passed_over: Option<String>,
 }
 
-/// What the person beside the member answered.
+/// The answer of the person at the member's terminal.
 pub(super) struct SaidHere {
     grant: Grant,
-    /// What they allowed from now on, in words, and whether the member keeps it when it is resumed.
+    /// The permission that the person granted from now on, as text, and whether it stays after a
+    /// resume.
     always: Option<(String, bool)>,
 }
 
-/// A local answer to a call; nothing from somebody who leaves it to the lead.
+/// A call and the local answer to it. `None` means that the person leaves the answer to the lead.
 type LocalAnswer = (String, Option<SaidHere>);
 
-/// Everything the loop waits for.
+/// All event sources of the loop.
 pub(super) struct EventSources {
     stopper: Stopper,
     reports: mpsc::Receiver<Report>,
@@ -110,34 +114,34 @@ pub(super) struct EventSources {
     pub(super) watch: Option<Watch>,
     lead: Lead,
     answers: FuturesUnordered<BoxFuture<'static, Result<LocalAnswer, Aborted>>>,
-    /// A look at what does not hold on this machine, until it is done.
+    /// A running check of this machine's capabilities, until it has finished.
     machine: Option<JoinHandle<Vec<String>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
     was_stopped: bool,
     was_killed: bool,
 }
 
-/// What woke the loop.
+/// The event that woke the loop.
 enum Wake {
-    /// The agent, or a subagent of its, reports.
+    /// The agent or one of its subagents reports.
     Reported(Box<Report>),
-    /// The agent sends a subagent out.
+    /// The agent requests a subagent.
     Requested(Request),
-    /// Something changed in the team's files.
+    /// The team's files changed.
     Changed(Change),
     /// The lead's process has ended, or another process is becoming the lead.
     LeadLookDue,
-    /// The machine was looked at.
+    /// The check of the machine has finished.
     MachineKnown(Vec<String>),
-    /// Somebody beside the lead answered, or was told that the lead did.
+    /// The person here answered, or was told that the lead has answered.
     Answered(Result<LocalAnswer, Aborted>),
-    /// The user cuts the turn off.
+    /// The user interrupts the turn.
     Interrupted,
-    /// The user wants an orderly end.
+    /// The user asks for an orderly end.
     StopAsked,
-    /// The user wants an end.
+    /// The user ends the run at once.
     Killed,
-    /// The time for that is over.
+    /// The time limit for the end has passed.
     GraceOver,
 }
 
@@ -171,7 +175,7 @@ impl EventSources {
             Some(report) = self.reports.recv() => Wake::Reported(Box::new(report)),
             Some(request) = self.requests.recv() => Wake::Requested(request),
             Some(answer) = self.answers.next() => Wake::Answered(answer),
-            // What is not there wakes nobody.
+            // A source that is `None` never wakes the loop.
             Some(change) = OptionFuture::from(self.watch.as_mut().map(StreamExt::next)) => Wake::Changed(change.unwrap_or(Change::Gone)),
             () = self.lead.next_look() => Wake::LeadLookDue,
             Some(known) = OptionFuture::from(self.machine.as_mut()) => Wake::MachineKnown(known.unwrap_or_default()),
@@ -197,6 +201,7 @@ impl SoloLoop {
     async fn begin(&mut self, beginning: Beginning) {
         let Beginning { run, joins, driver, start, passed_over } = beginning;
         self.run_context.sink.tell(RunEvent::Started(run)).await;
+        // Check the machine in the background, because the agent need not wait for the result.
         self.sources.machine = Some(self.run_context.look_at_machine());
         for text in self.run_context.warnings().into_iter().chain(passed_over) {
             self.warn(text).await;
@@ -250,8 +255,9 @@ impl SoloLoop {
         self.run_context.sink.tell(RunEvent::Warning { text }).await;
     }
 
-    /// Looks who leads the team. What a new lead signed before it was known is looked at again, and before the agent goes on:
-    /// it may take away what the lead before allowed.
+    /// Checks who leads the team. Mail and modes that a new lead signed before it was known are
+    /// checked again before the agent continues, because the new lead may revoke what the former
+    /// one allowed.
     async fn lead_changed(&mut self) {
         if self.look_for_lead().await {
             self.link.ring();
@@ -265,7 +271,8 @@ impl SoloLoop {
         self.tell_refused_mode().await;
     }
 
-    /// Lets the agent wait while nobody leads who did, or who should, and go on when somebody does.
+    /// Parks the agent while a former or expected lead is gone, and unparks it when there is a
+    /// lead.
     fn park_or_go_on(&mut self) {
         if self.parks != self.is_parked {
             self.is_parked = self.parks;
@@ -273,7 +280,8 @@ impl SoloLoop {
         }
     }
 
-    /// Tells of a mode in the config that was not taken at the start, unless that is not decided yet.
+    /// Reports a mode in the config that was refused at the start, unless the decision is still
+    /// open.
     async fn tell_refused_mode(&mut self) {
         if self.sources.lead.is_changing() {
             return;
@@ -283,12 +291,13 @@ impl SoloLoop {
         }
     }
 
-    /// The team, as what its lead signed is verified.
+    /// Returns the team handle that verifies signatures with the currently trusted keys.
     fn as_reader(&self) -> Team {
         self.run_context.team.clone().trusting(self.sources.lead.trust().borrow().clone())
     }
 
-    /// Looks who leads the team, and so whether the agent is to wait; says whether other keys are known now.
+    /// Checks who leads the team and whether the agent must wait. Returns true if the trusted keys
+    /// changed.
     async fn look_for_lead(&mut self) -> bool {
         let trust = self.sources.lead.trust();
         let before = trust.borrow().clone();
@@ -333,14 +342,16 @@ impl SoloLoop {
         }
     }
 
-    /// Lets the agent know of a mode that was set from outside, and ends it when it was taken out of the team.
+    /// Informs the agent of mode changes made from outside, and ends it if it was removed from the
+    /// team.
     async fn config_changed(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
         let Some(member) = config.member(self.member.as_str()) else {
             return self.is_missing().await;
         };
         self.entry_seen.member = member.clone();
-        // A new lead takes the lease before it signs anything, so the lease read now tells whose signature this may be.
+        // A new lead takes the lease before it signs anything. So the lease, read now, tells whose
+        // signature this may be.
         if !self.as_reader().vouches_for_mode(member) {
             if self.look_for_lead().await {
                 self.link.ring();
@@ -354,8 +365,9 @@ impl SoloLoop {
         self.park_or_go_on();
     }
 
-    /// Puts the member's entry back that a stale config dropped. A lead of another client has its reasons, which it notes
-    /// nowhere: a member that has agreed to leave, or that it removes once more at once, ends.
+    /// Restores the member's config entry after an outdated config dropped it. Another client
+    /// records no reason for a removal. So the member ends instead if it has approved its shutdown,
+    /// or if such a lead removes it again soon after a restoration.
     async fn is_missing(&mut self) {
         let is_leaving = self.account.summary.state == Status::ShutdownRequested;
         let is_meant = self.entry_seen.put_back_at.is_some_and(|at| at.elapsed() < MEANT_WITHIN)
@@ -372,7 +384,7 @@ impl SoloLoop {
                     return self.warn(format!("who is in the team cannot be seen: {error}")).await;
                 }
             }
-            // The lead may have been faster.
+            // The lead may have restored the entry first.
             let config = self.run_context.team.config().await;
             if config.is_ok_and(|config| config.member(self.member.as_str()).is_some()) {
                 return;
@@ -398,7 +410,7 @@ impl SoloLoop {
         }
     }
 
-    /// Tells that a mode in the config was not taken.
+    /// Reports that a mode in the config was refused.
     async fn refuse_mode(&mut self, refused: &RefusedMode) {
         self.run_context.team.note_refused_mode(&self.member, refused).await;
         self.warn(refused.to_string()).await;
@@ -408,7 +420,7 @@ impl SoloLoop {
         match kind {
             ReportKind::Announced(announcement) => self.announced(announcement).await,
             ReportKind::WaitsForModel { reason, delay } => {
-                // The lead's process reads it in the journal.
+                // The lead's process reads this in the journal.
                 let detail = waiting_for_model(&reason, delay);
                 self.run_context.note_state(&self.member, Status::Active, Some(detail)).await;
             }
@@ -416,10 +428,10 @@ impl SoloLoop {
                 self.turns += 1;
                 self.spent(&spending).await;
             }
-            // No frame that a teammate may be sent is referred.
+            // A teammate receives no frame that must be referred, so just settle it.
             ReportKind::Referred(mail) => self.link.tell(Event::Settled(vec![mail.id])),
             ReportKind::Asks { call, question, folder } => self.ask_here(call, question, folder),
-            // Only a subagent is gone on with.
+            // Only subagents are resumed from memory.
             ReportKind::Remembers(_) => {}
             ReportKind::Settled { call, refused } => {
                 if let Some(question) = self.asked.remove(&call) {
@@ -448,7 +460,8 @@ impl SoloLoop {
         }
     }
 
-    /// Counts a model call of the member, or of a subagent of its: its lead reads the member's cost in the journal.
+    /// Counts a model call of the member or of its subagent. The lead reads the member's cost in
+    /// the journal.
     pub(super) async fn spent(&mut self, spending: &Spending) {
         self.run_context.note_turn(&self.member, spending).await;
         self.account.spend(spending, &mut self.usage_totals);
@@ -462,7 +475,8 @@ impl SoloLoop {
     async fn announced(&mut self, announcement: Announcement) {
         let Announcement { status, detail, fault: _, until_noted } = announcement;
         self.account.note_state(status, detail.clone());
-        // One that may not go on is at rest, but its lead is not to take that for the end of its work: why it ends follows.
+        // A member at its limit is idle, but its lead must not take that for finished work. The
+        // real reason is reported at its end.
         if matches!(self.why, Some(DropReason::Limit(..))) {
             return;
         }
@@ -477,7 +491,7 @@ impl SoloLoop {
         }
     }
 
-    /// Says in the config whether the member is in a turn, as other clients read it there.
+    /// Records in the config whether the member is in a turn, because other clients read it there.
     pub(super) async fn set_active(&mut self, is_active: bool) {
         if self.is_active == Some(is_active) {
             return;
@@ -490,11 +504,13 @@ impl SoloLoop {
         }
     }
 
-    /// Takes an answer of who is here. What they allow from now on counts for this member alone, and its lead learns of it.
+    /// Handles the answer of the person here. A lasting permission applies to this member only, and
+    /// the lead learns of it from the journal.
     async fn answered_here(&mut self, call: String, SaidHere { grant, always }: SaidHere) {
         if let Some((what, lasts)) = always {
             let member = self.member.clone();
-            // Before the answer itself: with that the lead may have nothing more to read in the journal.
+            // Note it before the answer. After the answer the lead may have no reason to read the
+            // journal again.
             self.run_context
                 .team
                 .note([Noted::AllowedAlways { member: member.clone(), what: what.clone(), lasts }])
@@ -504,7 +520,7 @@ impl SoloLoop {
         self.link.tell(Event::Answered { call, grant });
     }
 
-    /// Asks who is here as well; the lead was asked by mail.
+    /// Asks the person here too. The lead has already been asked by mail.
     fn ask_here(&mut self, call: ToolCall, question: Question, folder: PathBuf) {
         let pending = Pending::of_ours(self.member.clone(), &call, question, folder);
         let id = call.id.clone();

@@ -1,4 +1,4 @@
-//! From options to a running member.
+//! Starts a member that runs alone from its options.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -29,8 +29,8 @@ use crate::team_run::{
     RunContext, SubagentRuns, UsageTotals, holder_of_ours, says_mode, store_error,
 };
 
-/// Starts a member: takes its lease, sees to its entry in the config, and lets its agent go on from its transcript, or
-/// begin.
+/// Starts a member: takes its lease, updates its config entry, and starts its agent anew or from
+/// its transcript.
 pub(crate) async fn start(options: SoloOptions) -> Result<RunHandle, RunError> {
     let arrival = Arrival::of(&options).await?;
     let team = arrival.team.name().to_string();
@@ -39,13 +39,13 @@ pub(crate) async fn start(options: SoloOptions) -> Result<RunHandle, RunError> {
     let (solo, beginning) = arrival.move_in(options, Sink(events), stopper.clone()).await?;
     let (sender, outcome) = oneshot::channel();
     let task = tokio::spawn(async move {
-        // The only error is that nobody waits for the outcome.
+        // Sending fails only if nobody waits for the outcome.
         let _not_waited_for = sender.send(solo.live(beginning).await);
     });
     Ok(RunHandle { team, events: received, stopper, outcome, task: Some(task) })
 }
 
-/// A member that is this process's to run.
+/// A member that this process is going to run.
 struct Arrival {
     team: Team,
     member: Member,
@@ -55,7 +55,8 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Takes the lease first: whoever has it may change the member's entry, and nobody else runs it.
+    /// Takes the lease first. Its holder may change the member's entry, and no other process can
+    /// run the member.
     async fn of(options: &SoloOptions) -> Result<Self, RunError> {
         let team = options.teams.open(&options.team).await?;
         let config = team.config().await?;
@@ -69,14 +70,15 @@ impl Arrival {
             Entry::Placed => placed(&team, &name).await?,
             Entry::Joins => joined(&team, &name, options).await?,
         };
-        // Whoever signed what the config says of the member had taken the lease before. What is refused is told at the start.
+        // Check the lease now: the lead that signed the member's entry had taken the lease before.
+        // A refused lead is reported at the start.
         let _told_later = lead.look(&team).await.map_err(|error| store_error(&team, error))?;
         member.agent_type = member.agent_type.or_else(|| options.agent_type.clone());
         member.color = member.color.or_else(|| options.color.clone());
         Ok(Self { team, member, watch, lease, lead })
     }
 
-    /// Puts the agent together, with all it works with.
+    /// Builds the agent and everything that it uses.
     async fn move_in(
         self,
         options: SoloOptions,
@@ -162,7 +164,7 @@ async fn lease_of(team: &Team, name: &AgentName) -> Result<Lease, RunError> {
     }
 }
 
-/// Adds what the member took before; refuses to go on with one that has cost all that it may cost.
+/// Adds the member's earlier usage. Refuses to continue if the member has reached its cost limit.
 async fn carry_over(
     team: &Team,
     account: &mut Account,
@@ -182,7 +184,7 @@ async fn carry_over(
     }
 }
 
-/// The entry that a lead made for the member.
+/// Returns the config entry that a lead created for the member.
 async fn placed(team: &Team, name: &AgentName) -> Result<Member, RunError> {
     let member = team.member(name.as_str()).await?;
     if member.is_called(LEAD_NAME) {
@@ -191,6 +193,7 @@ async fn placed(team: &Team, name: &AgentName) -> Result<Member, RunError> {
             .with("name", LEAD_NAME)
             .into());
     }
+    // The lead's process runs an in-process member itself, as long as that process lives.
     if member.backend_type.as_deref() == Some(BACKEND_IN_PROCESS) {
         let lead = team.lease_holder(&LeaseName::Run).await;
         if let Some(lead) = lead.map_err(|error| store_error(team, error))? {
@@ -200,7 +203,7 @@ async fn placed(team: &Team, name: &AgentName) -> Result<Member, RunError> {
     Ok(member)
 }
 
-/// The entry that the member makes for itself, or made before.
+/// Returns the member's own config entry, and creates it at the first start.
 async fn joined(team: &Team, name: &AgentName, options: &SoloOptions) -> Result<Member, RunError> {
     let config = team.config().await?;
     if let Some(member) = config.member(name.as_str()).filter(|member| has_joined(member)) {
@@ -217,12 +220,13 @@ async fn joined(team: &Team, name: &AgentName, options: &SoloOptions) -> Result<
     Ok(team.join(join).await?)
 }
 
-/// Whether a member came by itself: who was spawned has a prompt, and the lead came with the team.
+/// Whether a member joined by itself. A spawned member has a prompt, and the lead was created with
+/// the team.
 fn has_joined(member: &Member) -> bool {
     SpawnRecord::of(member).is_some() && member.prompt.is_none() && !member.is_called(LEAD_NAME)
 }
 
-/// The model that was asked for, else the config's.
+/// Returns the requested model, or the one in the config.
 fn model_name(member: &Member, asked: Option<&str>) -> Result<String, RunError> {
     let named = asked.or(member.model.as_deref()).filter(|name| !name.is_empty());
     named.map(str::to_owned).ok_or_else(|| RunError::Model {
@@ -231,7 +235,7 @@ fn model_name(member: &Member, asked: Option<&str>) -> Result<String, RunError> 
     })
 }
 
-/// The agent as it is hired; its definition is the quarters' to find.
+/// Returns the agent's specification without its definition, which is added later.
 fn spec(
     team: &Team,
     member: &Member,
@@ -269,7 +273,7 @@ fn spec(
     }
 }
 
-/// What the face is told first: of the run, and of its one agent.
+/// Returns the first events for the user interface: about the run and its only agent.
 fn started(
     run_context: &RunContext,
     member: &Member,

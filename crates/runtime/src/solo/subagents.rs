@@ -1,4 +1,4 @@
-//! The subagents of a member that runs alone: they live in its process, and end with it.
+//! The subagents of a member that runs alone. They run in its process and end with it.
 
 use pitcrew_protocol::{AgentName, PermissionMode, Status};
 
@@ -12,7 +12,7 @@ use crate::tools::ToolOutcome;
 use crate::transcript::Grant;
 
 impl SoloLoop {
-    /// Does what a tool of the member asks for.
+    /// Handles a request from a tool of the member.
     pub(super) async fn requested(&mut self, request: Request) {
         let Request { lead_request, answer } = request;
         let refused = match lead_request {
@@ -32,7 +32,7 @@ impl SoloLoop {
                 ToolOutcome::refused("Only the lead makes and ends teams and teammates")
             }
         };
-        // The only error is that the call is not waited for any more.
+        // Sending fails only if the call no longer waits for the answer.
         let _not_waited_for = answer.send(refused);
     }
 
@@ -53,7 +53,7 @@ impl SoloLoop {
         Ok(name)
     }
 
-    /// Hears of a subagent.
+    /// Handles a report of a subagent.
     pub(super) async fn subagent_reported(&mut self, agent: AgentName, kind: ReportKind) {
         match kind {
             ReportKind::Spent(spending) => self.spent(&spending).await,
@@ -87,8 +87,9 @@ impl SoloLoop {
         }
     }
 
-    /// Answers a question of a subagent. It has no inbox for an answer of the lead's, and the pane may have nobody beside it: a
-    /// question put there alone could wait for ever. The member itself asks both.
+    /// Answers a permission question of a subagent without asking anybody. A subagent has no inbox
+    /// for the lead's answer, and perhaps no person looks at the pane, so a question shown only
+    /// there might wait forever. The member itself asks both.
     fn asked(&self, agent: &AgentName, call: String) {
         let grant = match self.run_context.asking.asks() {
             Asks::Allow => Grant::Allowed { input: None, updates: Vec::new() },
@@ -114,12 +115,12 @@ impl SoloLoop {
         let answer = std::mem::replace(&mut subagent.answer, SubagentAnswer::Notice);
         self.subagents.keep(agent, subagent);
         if let SubagentAnswer::Call(answer) = answer {
-            // The only error is that the call is not waited for any more.
+            // Sending fails only if the call no longer waits for the answer.
             let _not_waited_for = answer.send(outcome(agent, status, reason, text));
         }
     }
 
-    /// Lets the subagents do no more than the member in its new mode.
+    /// Restricts the subagents to what the member may do in its new mode.
     pub(super) fn narrow_subagents(&mut self, mode: PermissionMode) {
         for (link, subagent) in self.at_work.values_mut() {
             if let Some(mode) = subagent.narrowed(mode) {
@@ -128,7 +129,7 @@ impl SoloLoop {
         }
     }
 
-    /// Drops all subagents: whoever sent them out does not wait for them any more.
+    /// Cancels all subagents. Their callers no longer wait for them.
     pub(super) fn drop_subagents(&self) {
         self.at_work.values().for_each(|(link, _)| link.cancel());
     }

@@ -1,7 +1,8 @@
-//! Records of what commands left running, for the day on which their agent's process is killed.
+//! Records processes that commands left running, for the case that their agent's process is killed.
 //!
-//! A process that dropped our tags has this process as its parent (see `strays`), and ends with it in order. After
-//! `kill -9` its parent is init, and only the record tells that an agent started it. It is reported then, never signalled.
+//! A process that removed pitcrew's tags becomes a child of pitcrew's process (see `strays`), which
+//! stops it at a normal end. After `kill -9` its parent is init, and only the record shows that an
+//! agent started it. It is then reported but never signalled.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,27 +15,27 @@ use crate::process::left_by;
 use crate::tools::LeftRunningLog;
 use pitcrew_process::strays::untagged_strays;
 
-/// How many characters of a command are recorded or shown.
+/// Maximum number of characters of a command that are recorded or shown.
 const COMMAND_CHARS: usize = 80;
 
-/// Records what commands of one member left running.
+/// Records the processes that one member's commands left running.
 #[derive(Clone, Debug)]
 pub(crate) struct EscapeLog {
     team: Team,
     member: AgentName,
 }
 
-/// A process that runs on.
+/// A process that is still running after its command has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftRunning {
     /// Its record.
     pub record: Escaped,
-    /// The beginning of its own command line.
+    /// The first part of its own command line.
     pub line: String,
 }
 
 impl EscapeLog {
-    /// For commands of `member`.
+    /// Creates the log for commands of `member`.
     pub(crate) fn new(team: Team, member: AgentName) -> Self {
         Self { team, member }
     }
@@ -52,8 +53,8 @@ impl EscapeLog {
         })
     }
 
-    /// Records what runs on after a command: `tagged`, which is known by our tags, and what has none. Answers with what of
-    /// the latter was not recorded before.
+    /// Records the processes that still run after a command: those in `tagged`, and those without
+    /// pitcrew's tags. Returns the untagged ones that were not recorded before.
     pub(crate) async fn after(
         &self,
         command: &str,
@@ -62,7 +63,8 @@ impl EscapeLog {
         let untagged = tokio::task::spawn_blocking(untagged_strays).await.unwrap_or_default();
         let untagged: Vec<ProcessIdentity> =
             untagged.into_iter().filter(|it| !tagged.contains(it)).collect();
-        // Tagged ones are recorded too: the next program that such a process executes may drop the tags.
+        // Record tagged processes too. The next program that such a process executes may remove the
+        // tags.
         let found: Vec<Escaped> =
             tagged.iter().chain(&untagged).map(|it| self.record(command, *it)).collect();
         if found.is_empty() {
@@ -70,6 +72,7 @@ impl EscapeLog {
         }
         let new = match self.team.note_escaped(found.clone()).await {
             Ok(new) => new,
+            // If the record cannot be written, still report the processes to the caller.
             Err(error) => {
                 tracing::warn!(member = %self.member, %error, "what a command left running is not recorded");
                 found
@@ -91,12 +94,13 @@ impl EscapeLog {
 }
 
 impl LeftRunning {
-    /// `None` when the process has ended.
+    /// Returns `None` if the process has ended.
     fn of(record: Escaped) -> Option<Self> {
         let entry = Entry::read(record.process.pid)
             .filter(|entry| record.process == entry.identity.into())?;
         let words = entry.words().join(" ");
-        // What it was called with is read first: a process that ends in between has no program any more.
+        // Read the arguments first. If the process ends in between, it has no program any more and
+        // is left out.
         if !entry.has_program() {
             return None;
         }
@@ -104,35 +108,38 @@ impl LeftRunning {
         Some(Self { line: beginning(&line), record })
     }
 
-    /// `process PID (COMMAND LINE)`.
+    /// Describes the process as `process PID (COMMAND LINE)`.
     #[must_use]
     pub fn in_words(&self) -> String {
         format!("process {} ({})", self.record.process.pid, self.line)
     }
 }
 
-/// The recorded processes of a team that run on although the process that was to end them is dead, but for those that still
-/// carry our tags: these are found and stopped without a record.
+/// Returns the recorded processes of a team that still run although the process responsible for
+/// ending them is dead. Processes that still carry pitcrew's tags are left out, because they are
+/// found and stopped without a record.
 ///
 /// # Errors
-/// When the record cannot be read.
+/// If the record cannot be read.
 pub async fn escaped(team: &Team) -> Result<Vec<LeftRunning>, ApiError> {
     let mut left: Vec<LeftRunning> =
         team.escaped().await?.into_iter().filter_map(LeftRunning::of).collect();
+    // A living owner stops these processes itself when it ends.
     left.retain(|left| !ProcessIdentity::from(left.record.owner).is_alive());
     let owners: BTreeSet<ProcessIdentity> =
         left.iter().map(|left| left.record.owner.into()).collect();
     for owner in owners {
+        // Processes with tags are stopped by the normal cleanup and need no report.
         let tagged = left_by(owner).await;
         left.retain(|left| !tagged.contains(&left.record.process.into()));
     }
     Ok(left)
 }
 
-/// Takes out the records of processes that have ended.
+/// Removes the records of processes that have ended.
 ///
 /// # Errors
-/// When the record cannot be read or written.
+/// If the record cannot be read or written.
 pub async fn forget_ended(team: &Team) -> Result<(), ApiError> {
     let processes = team.escaped().await?.into_iter().map(|record| record.process);
     let ended: Vec<ProcessRef> =
@@ -140,7 +147,7 @@ pub async fn forget_ended(team: &Team) -> Result<(), ApiError> {
     if ended.is_empty() { Ok(()) } else { team.forget_escaped(ended).await }
 }
 
-/// The beginning of a command, in one line.
+/// Returns the first part of a command, in one line.
 fn beginning(command: &str) -> String {
     let line = command.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(COMMAND_CHARS) {

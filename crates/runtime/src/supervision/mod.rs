@@ -1,6 +1,8 @@
-//! Ending what was started to run members: in what order it is tried, and what a dead process left behind.
+//! Stops the processes that run members, step by step, and finds the processes that a dead process
+//! left behind.
 //!
-//! What was started is recorded by the team; how one process is stopped is `identity`'s, and a pane its backend's.
+//! The team records which processes were started. The module `identity` stops a single process, and
+//! the pane backends close panes.
 
 mod escapes;
 mod recorded;

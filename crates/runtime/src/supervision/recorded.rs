@@ -1,4 +1,4 @@
-//! Closing panes that another process opened, by what the team recorded of them.
+//! Closes panes that another process opened. Finds them through the team's records.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,60 +11,62 @@ use crate::panes::{
     ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, PaneTag, Panes, Tmux, TmuxOptions,
 };
 
-/// The panes of the teams below one root, as they are recorded.
+/// The recorded panes of the teams below one root.
 #[derive(Clone, Debug)]
 pub struct RecordedPanes {
     root: PathBuf,
     programs: Programs,
 }
 
-/// Whether the programs of the pane protocol that teams have recorded are run: a record is a file, and running what stands
-/// in it is for a user to ask, by naming the team.
+/// Which recorded pane programs may be run. A record is only a file, so its programs are run only
+/// if the user asks for it by naming the team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Programs {
     Left,
-    /// Those only that the user names elsewhere too.
+    /// Only the programs that the user also names elsewhere.
     Named(Vec<Vec<String>>),
 }
 
-/// What came of closing a pane.
+/// The result of closing a pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaneClosed {
-    /// It is gone.
+    /// The pane is gone.
     Closed,
-    /// It is still there.
+    /// The pane still exists.
     Left {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Whether it is there is not known: what shows it cannot be asked.
+    /// It is unknown whether the pane still exists, because its terminal could not be asked.
     NotAsked {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl RecordedPanes {
-    /// The panes of the teams below `root`, but for those that a recorded program shows.
+    /// Selects the panes of the teams below `root`, except those that a recorded pane program
+    /// manages.
     #[must_use]
     pub fn below(root: &Path) -> Self {
         Self { root: root.to_owned(), programs: Programs::Left }
     }
 
-    /// Those of `named` programs too, and of no other one: a record can name any program.
+    /// Also selects panes that one of the `named` programs manages. No other program is run,
+    /// because a record can name any program.
     #[must_use]
     pub fn with_named_programs(self, named: Vec<Vec<String>>) -> Self {
         Self { programs: Programs::Named(named), ..self }
     }
 
-    /// The tag of a member's panes, or of all of a team.
+    /// Returns the tag of a member's panes, or of all panes of the team.
     #[must_use]
     pub fn tag(&self, team: &Team, member: Option<&AgentName>) -> PaneTag {
         PaneTag { root: root_word(&self.root), team: team.dir().clone(), agent: member.cloned() }
     }
 
-    /// Closes the pane of a member when it is there and carries our tag. A pane that is another's by now is left alone: ours
-    /// is gone then.
+    /// Closes a member's pane if it exists and has pitcrew's tag. If the pane now belongs to
+    /// someone else, it is left alone, because the member's pane is gone then.
     pub async fn close(&self, team: &Team, member: &AgentName, pane: &PanePlace) -> PaneClosed {
         let Some(panes) = self.open(&pane.host) else {
             return match self.programs {
@@ -86,11 +88,11 @@ impl RecordedPanes {
         }
     }
 
-    /// Finds every pane that carries the team's tag, wherever its panes were made: also one that its lead died over before
-    /// it was recorded. A terminal that is gone has none.
+    /// Finds all panes with the team's tag in every terminal that the team has used. Also finds a
+    /// pane whose lead died before it was recorded. A terminal that has ended has no panes.
     ///
     /// # Errors
-    /// When it cannot be read where they were made.
+    /// If the record of the terminals cannot be read.
     pub async fn of_team(&self, team: &Team) -> Result<Vec<TaggedPane>, ApiError> {
         let mut found = Vec::new();
         for host in team.pane_hosts().await? {
@@ -109,7 +111,8 @@ impl RecordedPanes {
         Ok(found)
     }
 
-    /// Panes that can be looked for and closed, but not made; none of a kind that is not known, or left alone.
+    /// Opens a pane backend for finding and closing panes, not for creating them. Returns `None`
+    /// for an unknown backend and for a program that may not be run.
     fn open(&self, host: &PaneHost) -> Option<Arc<dyn Panes>> {
         let (launcher, temporary) = (Vec::new(), PathBuf::new());
         match host.backend.as_str() {
@@ -148,7 +151,7 @@ impl Programs {
     }
 }
 
-/// Why what shows a pane is not asked.
+/// Explains why the terminal of a pane is not asked.
 fn not_opened(host: &PaneHost) -> String {
     match host.command.is_empty() {
         true => format!("panes of the kind {:?} are not known", host.backend),
@@ -159,18 +162,18 @@ fn not_opened(host: &PaneHost) -> String {
     }
 }
 
-/// A pane that carries a team's tag.
+/// A pane that has a team's tag.
 #[derive(Clone, Debug)]
 pub struct TaggedPane {
     /// Where it is.
     pub place: PanePlace,
-    /// Whose it is.
+    /// The tag of the pane's owner.
     pub tag: PaneTag,
     panes: Arc<dyn Panes>,
 }
 
 impl TaggedPane {
-    /// Closes it, with what runs in it.
+    /// Closes the pane and ends the program in it.
     pub async fn close(&self) -> PaneClosed {
         stop(&*self.panes, &PaneId(self.place.id.clone()), &self.tag).await
     }

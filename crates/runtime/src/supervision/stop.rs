@@ -1,4 +1,4 @@
-//! Stopping what was started for the members of a team, and what dead processes of it left running.
+//! Stops the processes of a team's members, and the processes that dead ones left running.
 
 use std::time::Duration;
 
@@ -11,35 +11,37 @@ use super::{PaneClosed, RecordedPanes};
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::process::{left_by, left_by_member, runs_member, stop_member_process};
 
-/// What came of stopping one member.
+/// The result of stopping one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoppedMember {
-    /// The member; it may have left the team before.
+    /// The member. It may have left the team earlier.
     pub name: AgentName,
-    /// What was started for it.
+    /// The record of the process and the pane that were started for it.
     pub started: Started,
     /// What became of its process; a member without one was gone.
     pub end: Stopped,
-    /// Why its pane is still there.
+    /// The reason if its pane still exists.
     pub pane_left: Option<String>,
-    /// Why nobody knows whether its pane is still there. It keeps nobody from forgetting the member.
+    /// The reason if it is unknown whether its pane still exists. The member's record is removed
+    /// anyway.
     pub pane_not_asked: Option<String>,
 }
 
 impl StoppedMember {
-    /// Whether nothing of it is left.
+    /// Returns true if nothing is left of the member.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.end != Stopped::StillRunning && self.pane_left.is_none()
     }
 }
 
-/// Stops everything that is recorded as started for the team's members, all at once and without asking: TERM, `term`, KILL,
-/// and the pane. What is gone then is forgotten. Only the very processes that were recorded, and that carry the member's
-/// own tag, are signalled: a record is a file, and can name any process.
+/// Stops all processes and panes recorded for the team's members, at the same time and without
+/// asking: TERM, `term`, KILL, then the pane. Removes the record of each member that is gone.
+/// Signals only the recorded processes that carry the member's own tag, because a record is a file
+/// and can name any process.
 ///
 /// # Errors
-/// When the record cannot be read or written.
+/// If the record cannot be read or written.
 pub async fn stop_members(
     team: &Team,
     panes: &RecordedPanes,
@@ -50,10 +52,10 @@ pub async fn stop_members(
     join_all(stops).await.into_iter().collect()
 }
 
-/// Stops what is recorded as started for one member, as [`stop_members`] does.
+/// Stops the processes and the pane recorded for one member, in the same way as [`stop_members`].
 ///
 /// # Errors
-/// When the record cannot be written.
+/// If the record cannot be written.
 pub async fn stop_member(
     team: &Team,
     panes: &RecordedPanes,
@@ -83,7 +85,7 @@ pub async fn stop_member(
     Ok(stopped)
 }
 
-/// The process that runs a member by its record, while it is alive and carries the member's tag.
+/// Returns the recorded process of a member if it is alive and carries the member's tag.
 #[must_use]
 pub fn own_process(
     panes: &RecordedPanes,
@@ -95,7 +97,7 @@ pub fn own_process(
     runs_member(process, &panes.tag(team, Some(name))).then_some(process)
 }
 
-/// What the dead process of a member left running, without touching it.
+/// Returns the processes that a member's dead process left running. Does not signal them.
 pub async fn left_by_started(
     panes: &RecordedPanes,
     team: &Team,
@@ -106,15 +108,16 @@ pub async fn left_by_started(
     left_by_member(process, program_of(started), &panes.tag(team, Some(name))).await
 }
 
-/// The program that was started for a member. One that is not known to us is another client.
+/// Returns the program that was started for a member. An unknown program counts as another client.
 pub(crate) fn program_of(started: &Started) -> Program {
     started.program.known().unwrap_or(Program::Claude)
 }
 
-/// What dead holders of the team's leases left running, by whom, without touching it.
+/// Returns the processes that dead holders of the team's leases left running, grouped by holder.
+/// Does not signal them.
 ///
 /// # Errors
-/// When the team cannot be read.
+/// If the team cannot be read.
 pub async fn left_running(
     team: &Team,
 ) -> Result<Vec<(ProcessIdentity, Vec<ProcessIdentity>)>, ApiError> {
@@ -128,12 +131,13 @@ pub async fn left_running(
     Ok(found)
 }
 
-/// Stops what dead holders of the team's leases left running: the commands of agents whose process was killed.
+/// Stops the processes that dead holders of the team's leases left running: the commands of agents
+/// whose process was killed.
 ///
-/// A process that is alive is never touched, whether it still holds its lease or not.
+/// Never signals a holder that is alive, whether or not it still holds its lease.
 ///
 /// # Errors
-/// When the team cannot be read.
+/// If the team cannot be read.
 pub async fn sweep(
     team: &Team,
     term: Duration,
@@ -144,13 +148,14 @@ pub async fn sweep(
     Ok(stopped.into_iter().filter(|(_, stopped)| *stopped != Stopped::WasGone).collect())
 }
 
-/// Everybody who held a lease of the team, or ran a member, and is dead.
+/// Returns all dead processes that held a lease of the team or ran a member.
 async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
     let started = team.started().await?;
-    // A team whose config cannot be read has leases all the same.
+    // If the config cannot be read, the team still has leases to check.
     let members = team.config().await.map(|config| config.members.clone()).unwrap_or_default();
     let names = members.iter().map(|member| &member.name).chain(started.keys());
     let mut leases: Vec<LeaseName> = names.map(LeaseName::of_member).collect();
+    // The team's run itself also holds a lease.
     leases.push(LeaseName::Run);
     let mut processes: Vec<ProcessIdentity> = started
         .values()

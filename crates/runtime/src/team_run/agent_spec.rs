@@ -1,4 +1,4 @@
-//! Putting an agent together: its seat, its gate, its machine.
+//! Builds an agent: its context, its gate, its state machine.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -28,10 +28,10 @@ use crate::team_tools::{exit_plan_mode, show_plan, team_tools};
 use crate::tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
 use crate::transcript::{Conversation, OpenCall};
 
-/// How many numbers of lines are shown.
+/// Maximum number of line numbers shown in a warning.
 const LINES_SHOWN: usize = 5;
 
-/// An agent that is to be started.
+/// The specification of an agent to start.
 pub(crate) struct AgentSpec {
     pub(crate) name: AgentName,
     pub(crate) role: Role,
@@ -41,9 +41,9 @@ pub(crate) struct AgentSpec {
     pub(crate) cwd: PathBuf,
     pub(crate) parent_call: Option<String>,
     pub(crate) max_turns: Option<u32>,
-    /// What it is told first; one without begins with what is in its inbox.
+    /// The agent's first message. Without one, the agent starts with its inbox.
     pub(crate) prompt: Option<String>,
-    /// What a subagent that is gone on with remembers.
+    /// The conversation of a subagent that is resumed.
     pub(crate) remembers: Option<Conversation>,
     pub(crate) cancel: CancellationToken,
 }
@@ -67,25 +67,25 @@ impl AgentSpec {
     }
 }
 
-/// An agent that is ready to be started.
+/// An agent that is built and ready to start.
 pub(crate) struct BuiltAgent {
     pub(crate) driver: Driver,
     pub(crate) start: Start,
     pub(crate) link: AgentSender,
     pub(crate) conversation_turns: u32,
-    /// The tools that its model is offered in the mode that it begins in.
+    /// The tools offered to the agent's model in its first mode.
     pub(crate) tools: Vec<String>,
-    /// The calls by which it was spawning others when a crash came; it makes them again.
+    /// The ids of spawn calls that a crash interrupted. The agent makes these calls again.
     pub(crate) open_spawns: Vec<String>,
-    /// Whose end it knows of.
+    /// The teammates whose end is already in its conversation.
     pub(crate) parted: BTreeSet<AgentName>,
-    /// What it is to be told of subagents in the background that ended with the run before.
+    /// The notice about background subagents that ended with the previous run.
     pub(crate) lost_in_background: Option<String>,
-    /// What is to be said of lines of its transcript that cannot be read.
+    /// A warning about transcript lines that cannot be read.
     pub(crate) passed_over: Option<String>,
 }
 
-/// What is said of a transcript some lines of which cannot be read.
+/// Returns the warning about a transcript with unreadable lines.
 fn passed_over(team: &Team, agent: &AgentName, lines: &[usize]) -> String {
     let path = team.log_file(&LogName::Transcript(agent.clone()));
     let shown: Vec<String> = lines.iter().take(LINES_SHOWN).map(usize::to_string).collect();
@@ -98,7 +98,8 @@ fn passed_over(team: &Team, agent: &AgentName, lines: &[usize]) -> String {
     )
 }
 
-/// What an agent reads of a request to shut down that a former run made on its way out.
+/// Returns the text for an agent about a shutdown request that a former run made at its exit and
+/// that is now void.
 fn withdrawn(request: &str) -> String {
     let text = format!(
         "The request to shut down ({request}) is void: the run that made it is over, and the team goes on. Do not answer \
@@ -108,7 +109,7 @@ fn withdrawn(request: &str) -> String {
 }
 
 impl RunContext {
-    /// Puts an agent together, with the conversation it had if it had one.
+    /// Builds an agent, with its earlier conversation if it had one.
     ///
     /// # Errors
     /// When its transcript cannot be read.
@@ -194,7 +195,8 @@ impl RunContext {
                 env: self.env.clone(),
                 call: String::new(),
                 judged: None,
-                // Not the agent's: a call that is dropped stops, and one that is cancelled would answer, and be believed.
+                // Do not pass the agent's token. A dropped call just stops, but a cancelled call
+                // would return an answer that the model believes.
                 cancel: CancellationToken::new(),
                 gate: self.gate.clone(),
                 sandbox: self.sandbox.clone(),

@@ -1,7 +1,8 @@
-//! The agents of a run: everything that the loop knows of one agent is in one place, and outlives its process where it must.
+//! The agents of a run: everything that the loop knows of one agent is in one place, and outlives
+//! its process where it must.
 //!
-//! A [`RunningAgent`] ends with its agent. A [`KnownAgent`] stays: the outcome of the run counts an agent that has ended, and
-//! an agent may ask something that this run has not started.
+//! A [`RunningAgent`] ends with its agent. A [`KnownAgent`] stays: the outcome of the run counts an
+//! agent that has ended, and an agent may ask something that this run has not started.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -60,11 +61,12 @@ pub(super) struct RunningAgent {
     pub(super) kind: AgentKind,
     /// Its mode, as far as the config may decide that.
     pub(super) known_mode: Option<KnownMode>,
-    /// Its entry in the config, as it was seen last; none for an agent that has no entry of its own.
+    /// Its entry in the config, as it was seen last; none for an agent that has no entry of its
+    /// own.
     pub(super) member: Option<Member>,
     /// Its model calls, in this run and in those before.
     pub(super) turns: u32,
-    /// Whether it can answer a request to shut down.
+    /// Whether the agent can answer a shutdown request.
     pub(super) answers: Answers,
     /// Its final state by its own report; its process has not ended yet.
     pub(super) last_words: Option<(Status, Option<String>)>,
@@ -74,28 +76,28 @@ pub(super) struct RunningAgent {
     pub(super) senders: HashMap<MessageId, String>,
 }
 
-/// What an agent is to the loop.
+/// The kind of an agent.
 pub(super) enum AgentKind {
     Lead,
     Teammate { worktree: Option<PathBuf> },
     SubagentRun(Box<SubagentRun>),
 }
 
-/// Whether an agent can answer a request to shut down.
+/// Whether an agent can answer a shutdown request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
     /// It can.
     Yes,
-    /// When its model is available again, for which its call waits.
+    /// The agent can answer once its model is available again. Its call waits for that.
     Later,
     /// It cannot go on.
     No,
 }
 
-/// A teammate that shuts down writes to the lead, and it ends. The lead learns of it when both are seen, so that it finds
-/// the team without the teammate.
+/// A teammate that shuts down writes to the lead, and it ends. The lead learns of it when both are
+/// seen, so that it finds the team without the teammate.
 pub(super) enum Departure {
-    /// Its message is there, and it has not ended.
+    /// Its message has arrived, but the agent has not ended.
     Said(MessageId),
     /// It has ended, and its message was not seen; the text for the lead.
     Gone(String),
@@ -118,18 +120,20 @@ impl RunningAgent {
         }
     }
 
-    /// Whether the agent is another client's.
+    /// Whether another client runs the agent.
     pub(super) fn is_foreign(&self) -> bool {
         self.handle.program() != Program::Pitcrew
     }
 
-    /// Whether the agent is one of ours elsewhere, so that its states and costs are read in the journal.
+    /// Whether the agent is one of ours elsewhere, so that its states and costs are read in the
+    /// journal.
     pub(super) fn keeps_journal(&self) -> bool {
         self.handle.is_elsewhere() && !self.is_foreign()
     }
 
-    /// Lets the agent work in another mode. One that lives elsewhere reads that in the config, where the loop has it from,
-    /// and one of another client takes no mode from there while it runs. Answers with what is to be told of it.
+    /// Switches the agent to another permission mode and returns the event to show. An agent in
+    /// another process reads its mode from the config. Another client ignores a mode change there
+    /// while it runs.
     pub(super) fn switch(&self, name: &AgentName, mode: PermissionMode) -> RunEvent {
         let agent = name.clone();
         if self.is_foreign() {
@@ -182,15 +186,16 @@ impl RunningAgent {
         stops
     }
 
-    /// Why the run ends, when the agent has made all the model calls that the run gives to each agent.
+    /// Why the run ends, when the agent has made all the model calls that the run gives to each
+    /// agent.
     pub(super) fn used_up(&self, name: &AgentName, limits: RunLimits) -> Option<EndReason> {
         let most = limits.max_turns.filter(|most| self.turns >= *most)?;
         let reason = format!("{name} has used all of its {}", counted(most, "turn"));
         Some(EndReason::Limit(Limit::Turns, reason))
     }
 
-    /// The limit of another client that has made all the model calls that it may make. It counts none itself: it goes on
-    /// when its latest call ended in calls of tools.
+    /// The limit of another client that has made all the model calls that it may make. It counts
+    /// none itself: it goes on when its latest call ended in calls of tools.
     pub(super) fn client_used_up(&self, limits: RunLimits, tool_calls: u32) -> Option<u32> {
         let member = self.member.as_ref().filter(|_| self.is_foreign())?;
         let most = limits.turns_of(member)?;
@@ -211,7 +216,8 @@ impl KnownAgent {
         self.questions.insert(request, asked);
     }
 
-    /// Forgets everything that belongs to a deleted team. The agent and its account belong to the run.
+    /// Forgets everything that belongs to a deleted team. The agent and its account belong to the
+    /// run.
     fn forget_team(&mut self) {
         self.ask_no_more();
         (self.before, self.departure) = (BeforeRun::default(), None);
@@ -317,7 +323,8 @@ impl Agents {
         self.running(name).is_some_and(RunningAgent::is_foreign)
     }
 
-    /// Whether a model call in the journal is one of a teammate elsewhere, or of a subagent of a client.
+    /// Whether a model call in the journal belongs to a teammate in another process, or to a
+    /// client's subagent.
     pub(super) fn is_counted_by_journal(&self, name: &AgentName) -> bool {
         let parent = name.as_str().split_once('#').map(|(parent, _)| AgentName::foreign(parent));
         self.keeps_journal(name)
@@ -334,7 +341,8 @@ impl Agents {
         self.known.values().any(needs)
     }
 
-    /// Looks at the turns of other clients, at each change of an inbox, so that the order of changes is seen.
+    /// Looks at the turns of other clients, at each change of an inbox, so that the order of
+    /// changes is seen.
     pub(super) async fn look_at_clients(&mut self, team: &Team) {
         for (name, running) in self.all_running_mut() {
             if !running.is_foreign() {
@@ -347,7 +355,7 @@ impl Agents {
         }
     }
 
-    /// Drops those subagents of an agent.
+    /// Cancels the subagents of an agent that match `which`.
     pub(super) fn drop_subagents(&self, caller: &AgentName, which: impl Fn(&SubagentRun) -> bool) {
         for (_, running) in self.all_running() {
             if running.subagent().is_some_and(|it| it.caller == *caller && which(it)) {
@@ -356,7 +364,7 @@ impl Agents {
         }
     }
 
-    /// Lets the subagents of an agent do no more than that agent in its new mode.
+    /// Restricts an agent's subagents to what the agent itself may do in its new mode.
     pub(super) fn narrow_subagents(&mut self, caller: &AgentName, mode: PermissionMode) {
         for (_, running) in self.all_running_mut() {
             if let Some(subagent) = running.subagent_mut()
@@ -368,7 +376,7 @@ impl Agents {
         }
     }
 
-    /// Whether a subagent works whose caller goes on meanwhile.
+    /// Whether any background subagent is running.
     pub(super) fn has_subagents_in_background(&self) -> bool {
         self.all_running().any(|(_, it)| it.subagent().is_some_and(SubagentRun::is_in_background))
     }
@@ -414,7 +422,7 @@ impl Agents {
         account
     }
 
-    /// Whether there is an account of that name, of this run or of those before.
+    /// Whether an account of that name exists, from this run or an earlier one.
     pub(super) fn has_account(&self, name: &str) -> bool {
         let known = self.known.get(&AgentName::foreign(name));
         known.is_some_and(|known| known.account.is_some())
@@ -448,13 +456,13 @@ impl Agents {
         self.accounts().all(|account| account.summary.turns == 0)
     }
 
-    /// Corrects the accounts of a run whose team is gone.
+    /// Corrects the accounts after the team was deleted: nobody can be resumed any more.
     pub(super) fn nobody_can_be_resumed(&mut self) {
         let accounts = self.known.values_mut().filter_map(|known| known.account.as_mut());
         accounts.for_each(|(_, account)| account.cannot_be_resumed());
     }
 
-    /// The summaries of all agents there ever were, in order of their start.
+    /// The summaries of all agents that ever ran, in order of their start.
     pub(super) fn summaries(self) -> Vec<AgentSummary> {
         let accounts = self.known.into_values().filter_map(|known| known.account);
         let in_order: BTreeMap<usize, Account> = accounts.collect();

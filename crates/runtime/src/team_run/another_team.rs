@@ -1,7 +1,8 @@
-//! Another team of the run, after its lead has deleted one.
+//! Replaces the run's team after its lead has deleted it.
 //!
-//! All that the run has goes by the team's name: handles, tags of panes, keys, the conversation of the lead. So another team
-//! takes the deleted one's place under that name, with the conversation, and the name that the lead asks for is one more.
+//! Handles, pane tags, keys and the lead's conversation all use the team's name. The new team
+//! therefore takes over the deleted team's name and conversation. The name that the lead asks for
+//! becomes an additional name.
 
 use pitcrew_protocol::{AgentName, LEAD_NAME, Status, TeamCreateInput, chain};
 use pitcrew_team::store::Event as Noted;
@@ -17,14 +18,16 @@ use crate::team_tools::{answer, refusal};
 use crate::tools::ToolOutcome;
 
 impl TeamLoop {
-    /// Lets go of what the run holds of a team that its lead has deleted: somebody else may make one of that name.
+    /// Releases the deleted team's lease and stops watching its files, because another process may
+    /// create a team of that name.
     pub(super) fn let_go_of_team(&mut self) {
         self.sources.watch = None;
         self.lease = None;
     }
 
-    /// Makes another team in the place of the one that the lead has deleted, and leads it.
+    /// Creates another team in place of the one that the lead has deleted, and takes its lead.
     pub(super) async fn make_another_team(&mut self, input: &TeamCreateInput) -> ToolOutcome {
+        // A run that is ending starts no new team.
         if let Some(end_reason) = self.machine.end_reason() {
             return ToolOutcome::refused(format_args!(
                 "No team can be made any more: {}",
@@ -59,13 +62,16 @@ impl TeamLoop {
             }
             return ToolOutcome::failed(format!("the new team cannot be led: {}", chain(&error)));
         }
+        // Forget the old state only now, because creating or leading the new team could still fail
+        // above.
         self.forget_deleted_team();
         self.open_another_team().await;
         self.agents.tell_lead(Event::TeamMade);
         answer(&created.into())
     }
 
-    /// Takes the lease, and writes what is to hold before anybody acts in the team, as at the start of the run.
+    /// Takes the lease and writes the settings that must hold before any agent acts, as at the
+    /// start of a run.
     async fn lead_another_team(&mut self) -> Result<(), RunError> {
         let team = self.run_context.team.clone();
         let holder = team
@@ -82,7 +88,7 @@ impl TeamLoop {
         Ok(())
     }
 
-    /// Forgets what is known of the members, the mail and the tasks of the deleted team.
+    /// Discards the run's state about the members, mail and tasks of the deleted team.
     fn forget_deleted_team(&mut self) {
         self.team_create = TeamCreateState::Yes;
         self.deleted = DeletedTasks::default();
@@ -94,9 +100,11 @@ impl TeamLoop {
         self.machine.begin_another_team();
     }
 
-    /// What the run begins with in every team: its place for other processes, its settings, its notes in the journal.
+    /// Opens what a run needs in every team: the control socket, the stored settings, the notes in
+    /// the journal.
     async fn open_another_team(&mut self) {
-        // The old door takes its socket away when it is dropped, which must not be the new one's.
+        // The old control server removes its socket file when dropped. Drop it first, or it would
+        // remove the new server's socket.
         self.sources.control = None;
         self.open_control().await;
         self.store_settings().await;

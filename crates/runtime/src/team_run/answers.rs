@@ -1,5 +1,5 @@
-//! Who answers when a call needs a permission: a person, or the policy of the run. What a person allows from now on is kept
-//! here for the run.
+//! Decides permission questions by asking a person, or by the run's policy when there is no person.
+//! Stores what a person has allowed for the rest of the run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -23,23 +23,24 @@ use crate::sandbox::Profile;
 use crate::settings::save_allowing_rule;
 use crate::transcript::{Grant, ToolCall};
 
-/// A call that somebody is asked about.
+/// A call that waits for a permission.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) agent: AgentName,
     pub(crate) tool: String,
     pub(crate) input: Value,
-    /// Where the call is made.
+    /// The folder in which the call runs.
     pub(crate) folder: PathBuf,
     pub(crate) description: String,
-    /// What the asker says of it, where that is not in the call.
+    /// The asking agent's own words about the call, if they are not part of the call.
     pub(crate) says: Option<String>,
-    /// Whose tools make the call. Ours open the path that was judged; another client's open what they like.
+    /// The program whose tools make the call. pitcrew's tools open exactly the path that the gate
+    /// judged; another client's tools may open a different one.
     pub(crate) program: Program,
 }
 
 impl Pending {
-    /// A call of an agent of ours.
+    /// Creates the pending call of an agent that pitcrew runs.
     pub(crate) fn of_ours(
         agent: AgentName,
         call: &ToolCall,
@@ -55,18 +56,19 @@ impl Pending {
         ToolTraits::of(&self.tool).effect == CallEffect::SubmitsPlan
     }
 
-    /// The plan that the lead wants approved.
+    /// Returns the plan, if this call asks to approve the lead's own plan.
     pub(super) fn own_plan(&self) -> Option<&str> {
         let is_plan = self.submits_plan() && self.agent.as_str() == LEAD_NAME;
         self.input.get("plan").and_then(Value::as_str).filter(|_| is_plan)
     }
 
-    /// What comes with a plain yes: a lead whose plan is approved leaves plan mode.
+    /// Returns the permission updates that come with a plain yes. A lead whose plan is approved
+    /// leaves plan mode.
     fn updates_of_yes(&self) -> Vec<Value> {
         self.own_plan().map(|_| mode_update(PermissionMode::Default)).into_iter().collect()
     }
 
-    /// Why it is asked at all in plan mode, where the asker gives no reason of its own.
+    /// Fills in plan mode as the reason for asking, if the asking agent gives no reason.
     pub(super) fn in_plan_mode(mut self) -> Self {
         if self.description.is_empty() {
             let said = format!(
@@ -78,8 +80,9 @@ impl Pending {
         self
     }
 
-    /// Why nobody is asked about it, and no rule answers, as its path is now: an agent of ours was judged by a path without
-    /// links, and a link has come into it since.
+    /// Returns why the call is refused without asking or matching rules, if its path now goes
+    /// through a link. The gate judged the path of a pitcrew agent without links, so the link
+    /// appeared after that.
     fn link_refusal(&self, judged: &Judged) -> Option<String> {
         match self.program {
             Program::Pitcrew => judged.link_refusal(),
@@ -92,11 +95,11 @@ impl Pending {
     }
 }
 
-/// A decision on a call.
+/// The decision on a call.
 #[derive(Debug)]
 pub(crate) struct Decided {
     pub(crate) grant: Grant,
-    /// The rule that would have allowed the call, where nobody was there to ask.
+    /// The rule that would have allowed the call, if no person was there to ask.
     pub(crate) would_allow: Option<String>,
 }
 
@@ -106,38 +109,39 @@ impl From<Grant> for Decided {
     }
 }
 
-/// What a person answered.
+/// The answer of a person.
 #[derive(Debug)]
 pub(crate) struct PersonSaid {
     pub(crate) grant: Grant,
-    /// What was allowed from now on.
+    /// The permission that the person granted for the rest of the run, if any.
     pub(crate) always: Option<Offer>,
 }
 
-/// Who is asked in a run, and what was allowed for all of it.
+/// How a run decides permission questions, and what has been allowed for the whole run.
 #[derive(Clone)]
 pub(crate) struct Asking {
     asks: Asks,
     gate: Arc<Gate>,
     always: watch::Sender<Always>,
-    /// The user's own settings.
+    /// Path of the user's own settings file.
     settings: PathBuf,
     sink: Sink,
 }
 
-/// What a person has allowed for the rest of the run.
+/// Everything that a person has allowed for the rest of the run.
 #[derive(Clone, Debug, Default)]
 struct Always {
-    /// Calls, with the folders they are made in.
+    /// Allowed calls, each with its folder.
     calls: HashSet<(PathBuf, Digest)>,
-    /// The run's gate with the rules that came to it.
+    /// The run's gate, extended by the rules that the person added.
     gate: Option<Gate>,
 }
 
 impl Always {
     fn covers(&self, gate: &Gate, pending: &Pending) -> bool {
         let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
-        // A call that the gate allows anyway was asked about for another reason, such as a hook.
+        // If the gate allows the call already, the question has another reason, such as a hook. A
+        // rule does not answer it.
         let by_rule = |with: &Gate| {
             let judged = with.judge_path(PermissionMode::Default, &pending.call());
             pending.link_refusal(&judged).is_none()
@@ -148,14 +152,15 @@ impl Always {
     }
 }
 
-/// The mode that a member of another client is in, as far as it is known here: plan until a plan of it is approved.
+/// Returns the mode of a member that another client runs, as far as this process knows: `plan`
+/// until one of its plans is approved.
 pub(super) fn mode_of_client(
     run_context: &RunContext,
     member: &Member,
     requests: &BTreeMap<String, Request>,
 ) -> PermissionMode {
     let (known, _refused) = KnownMode::of(&run_context.team, member);
-    // The answer reaches the client a moment before the mode after it is on record.
+    // The client receives the approval a moment before the new mode is recorded.
     let is_approved = |request: &Request| {
         let answer = request.answer.as_ref().filter(|answer| answer.approved);
         let is_later = answer
@@ -168,26 +173,27 @@ pub(super) fn mode_of_client(
     }
 }
 
-/// What the rules of the run say to a call that is asked for by a member of another client in that mode, which does not know
-/// them; nothing where somebody has to decide. Ours have judged their calls by the same rules before they ask.
+/// Applies the run's rules to a call of another client, which does not know these rules. Returns
+/// `None` if a person has to decide. Agents of pitcrew need no such check: their own gate applies
+/// the same rules before they ask.
 pub(super) fn by_rule(
     run_context: &RunContext,
     mode: PermissionMode,
     pending: &Pending,
 ) -> Option<Grant> {
-    // Its client gives its plan a name of its own.
+    // The client chooses the name of its plan file itself, so any file in the plans folder counts.
     let plan = pending.input.get("file_path").and_then(Value::as_str).map(Path::new);
     let plan = plan.filter(|path| path.parent() == Some(&*run_context.root.join("plans")));
     match run_context.gate.judge(mode, &Call { plan_file: plan, ..pending.call() }) {
         Verdict::Allow { profile: Profile::Free } => Some(allowed(Vec::new())),
-        // Another client runs its own commands, and nothing holds them to less.
+        // The client runs its own commands, and our sandbox cannot restrict them to this profile.
         Verdict::Allow { profile: Profile::Read | Profile::Work } => None,
         Verdict::Deny { reason } => Some(denied(reason)),
         Verdict::Ask { .. } => None,
     }
 }
 
-/// The folder that a member works in.
+/// Returns the working folder of a member.
 pub(super) fn folder_of(run_context: &RunContext, member: Option<&Member>) -> PathBuf {
     let own = member.and_then(|member| member.worktree_path.as_deref().or(member.cwd.as_deref()));
     own.map_or(&*run_context.cwd, Path::new).to_owned()
@@ -199,7 +205,7 @@ impl Asking {
         Self { asks, gate, always, settings: root.join("settings.json"), sink }
     }
 
-    /// Gets the answer. A person that does not answer, or is gone, denies.
+    /// Obtains the decision. A person who does not answer, or has left, denies the call.
     pub(crate) async fn decide(self, pending: Pending) -> Decided {
         match self.asks.clone() {
             Asks::Allow => allowed(pending.updates_of_yes()).into(),
@@ -212,7 +218,7 @@ impl Asking {
         }
     }
 
-    /// Who is asked; nobody where the policy of the run decides.
+    /// Returns who is asked, or nobody if the run's policy decides.
     pub(crate) fn asks(&self) -> &Asks {
         &self.asks
     }
@@ -233,8 +239,9 @@ impl Asking {
         Decided { grant: denied(reason), would_allow: rules.narrowest().map(str::to_owned) }
     }
 
-    /// Asks a person; `None` from one that does not answer, or is gone. A call that is meanwhile allowed for the run needs no
-    /// answer any more; an answer to another question than the one that stands is none.
+    /// Asks a person. Returns `None` if the person does not answer or has left. The wait ends early
+    /// if the call becomes allowed for the whole run. An answer to an older version of the question
+    /// does not count.
     pub(crate) async fn ask(
         &self,
         person: mpsc::Sender<Ask>,
@@ -260,7 +267,8 @@ impl Asking {
                 Choice::Always { offer, .. } => question.offers.contains(offer),
                 Choice::Once | Choice::No { .. } => true,
             };
-            // A file may have changed while its diff was shown.
+            // The file may have changed while the person looked at its diff, so compare with the
+            // question as it is now.
             let is_refusal = matches!(choice, Choice::No { .. });
             let stands =
                 is_refusal || self.question(&pending).await?.is_ok_and(|now| now == question);
@@ -275,8 +283,8 @@ impl Asking {
         }
     }
 
-    /// The question as it stands now, or why there is none. The path of the call is resolved once: the file that is shown is
-    /// the one that was judged here.
+    /// Builds the question from the current files, or returns why it cannot be asked. The path is
+    /// resolved only once, so the file shown is the file that was judged.
     async fn question(&self, pending: &Pending) -> Option<Result<PermissionQuestion, String>> {
         let (gate, pending) = (self.gate.clone(), pending.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -291,7 +299,8 @@ impl Asking {
                 .map(|rule| format!("the ask {rule} wants it asked"));
             let reason = rule.as_ref().unwrap_or(description);
             let rules = if pending.submits_plan() {
-                // A plan is approved each on its own; whoever approves the lead's may let it edit at once.
+                // Each plan needs its own approval, so no rule is offered. For the lead's plan,
+                // `acceptEdits` can be granted too.
                 let accept_edits = pending.own_plan().is_some();
                 AllowingRules { accept_edits, ..AllowingRules::default() }
             } else {
@@ -362,12 +371,12 @@ impl Asking {
     }
 }
 
-/// A mode as the wire's permission updates carry it.
+/// Returns a mode in the wire format of permission updates.
 fn mode_update(mode: PermissionMode) -> Value {
     json!({"type": "setMode", "mode": mode, "destination": "session"})
 }
 
-/// A rule as the wire's permission updates carry it.
+/// Returns a rule in the wire format of permission updates.
 fn rule_update(rule: &str) -> Value {
     let named = match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
         Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),

@@ -17,7 +17,7 @@ use crate::panes::{PaneTag, Panes};
 pub(super) struct Backends {
     pub(super) here: InProcess,
     pub(super) hosting: Hosting,
-    /// Where teammates in panes find the command line's own layer of settings.
+    /// Path of the stored command-line settings, for teammates in panes.
     pub(super) settings_file: Option<PathBuf>,
     /// The tag of the team's panes.
     pub(super) tag: PaneTag,
@@ -46,7 +46,8 @@ impl Backends {
         }
     }
 
-    /// The panes that a member is recorded to live in, when this run has them, or knows those of the run before.
+    /// Returns the pane backend in which a member is recorded to live, if this run uses it or still
+    /// knows the earlier run's backend.
     pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
         let backend = member.backend_type.as_deref();
         let known = [&self.hosting.panes, &self.hosting.former_panes];

@@ -1,8 +1,9 @@
-//! The model calls of a teammate of another client: its minder reads them in the client's own conversation and notes them in
-//! the journal, and the loop counts them there as it counts those of our own teammates elsewhere.
+//! Counts the model calls of teammates that another client runs. The supervisor reads them from the
+//! client's own conversation and notes them in the journal. The loop counts them from the journal,
+//! as it does for pitcrew's own teammates in other processes.
 //!
-//! Which calls are noted already is known by their number: the conversation's calls less those that the journal has. So a
-//! call is counted once, also across runs.
+//! The number of calls already in the journal tells which calls of the conversation are new. So
+//! each call is counted once, even across runs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,28 +21,29 @@ use crate::events::RunEvent;
 use crate::hosting::LaunchStage;
 use crate::run::Limit;
 
-/// How often the conversation of a client in a turn is looked at: nothing wakes us when it grows.
+/// Interval at which the conversation of a client in a turn is read. No file event reports its
+/// growth.
 const CALLS_LOOK: Duration = Duration::from_secs(1);
 
-/// What is known of a client's model calls.
+/// The known model calls of one client.
 #[derive(Debug, Default)]
 pub(super) struct ClientCalls {
     reader: Option<(String, UsageReader)>,
-    /// Whether it was told that there is nothing to count.
+    /// Whether the loop has already been told that the calls cannot be read.
     is_told: bool,
 }
 
-/// What a look at the conversation came to.
+/// The result of reading a client's conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallsSeen {
-    /// What is new in it is in the journal.
+    /// All new calls are in the journal.
     Noted,
-    /// There is no conversation that could be read.
+    /// No readable conversation exists.
     NoConversation,
 }
 
 impl ClientCalls {
-    /// Notes the calls in the journal that are not noted yet.
+    /// Notes the calls in the journal that it does not contain yet.
     pub(super) async fn note(
         &mut self,
         team: &Team,
@@ -68,7 +70,7 @@ impl ClientCalls {
             match team.journal_summary().await {
                 Ok((summary, _)) => noted_before = summary,
                 Err(error) => {
-                    // They are read once more.
+                    // The next look reads and notes them again.
                     tracing::warn!(agent = %name, %error, "its model calls cannot be noted");
                     return CallsSeen::Noted;
                 }
@@ -89,7 +91,7 @@ impl ClientCalls {
     }
 }
 
-/// Who made a call: the client, or one of its subagents.
+/// Returns the name that a call is counted under: the client, or one of its subagents.
 fn caller(name: &AgentName, call: &ClientCall) -> AgentName {
     match &call.subagent {
         Some(id) => AgentName::foreign(&format!("{name}#{id}")),
@@ -113,7 +115,8 @@ fn noted(name: &AgentName, call: &ClientCall, prices: &PriceTable) -> Noted {
 }
 
 impl RemoteSupervisor {
-    /// Notes the model calls of a client that is not ours, and looks for more as long as it is in a turn.
+    /// Notes the client's model calls in the journal, and schedules the next look while the client
+    /// is in a turn. Does nothing for pitcrew's own agents.
     pub(super) async fn note_calls(&mut self) {
         let RemoteSpec { team, root, member, program, prices, .. } = &self.spec;
         if *program != Program::Claude {
@@ -123,7 +126,8 @@ impl RemoteSupervisor {
         let status = self.seen.1;
         self.calls_due =
             (status == Status::Active).then(|| Box::pin(tokio::time::sleep(CALLS_LOOK)));
-        // One that has ended a turn has written it down.
+        // After its first turn a client has written its conversation. If it is still missing, the
+        // calls cannot be counted.
         if seen == CallsSeen::NoConversation
             && status == Status::Idle
             && !std::mem::replace(&mut self.calls.is_told, true)
@@ -132,7 +136,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Tells what the reference client is at: it says in the config whether it is in a turn, a little after it took mail.
+    /// Reports whether the reference client is in a turn. The client records that in the config, a
+    /// little after it takes mail.
     pub(super) async fn guess(&mut self, taken: usize) {
         let Ok(config) = self.spec.team.config().await else { return };
         let is_active = config.member(self.name().as_str()).and_then(|member| member.is_active);
@@ -164,7 +169,8 @@ impl RemoteSupervisor {
 }
 
 impl TeamLoop {
-    /// Ends the run, or only the client, when a client has made all the model calls that it may make.
+    /// Ends the run, or only the client, when a client has made all the model calls that it may
+    /// make.
     pub(super) fn client_used_up(&self, agent: &AgentName, tool_calls: u32) -> Vec<RunInput> {
         let Some(running) = self.agents.running(agent) else { return Vec::new() };
         let Some(most) = running.client_used_up(self.limits, tool_calls) else {
@@ -178,7 +184,7 @@ impl TeamLoop {
         std::iter::once(RunInput::UsedUp(agent.clone())).chain(of_run).collect()
     }
 
-    /// Says which limits do not hold for a client, since its calls cannot be read.
+    /// Warns which limits cannot be enforced for a client, because its calls cannot be read.
     pub(super) async fn calls_unknown(&mut self, agent: &AgentName) {
         let limits = [
             self.limits.max_turns.map(|_| Limit::Turns.flag()),

@@ -1,9 +1,11 @@
-//! How a teammate of another client starts: with a new conversation, or with the one that its process before had.
+//! Starts a teammate that another client runs, with a new conversation or with the one of its
+//! previous process.
 //!
-//! The id of a conversation is ours to give, and recorded before the client starts. Mail that the process before had taken and
-//! that is not in the conversation is put into the inbox again: it was in the memory of that process only. Where no
-//! conversation can be gone on with, the new one begins with the prompt, and with what was sent since the last notice but one:
-//! which of it the former model had read is not known, and the new one knows nothing of it.
+//! pitcrew chooses the conversation's id and records it before the client starts. Mail that the
+//! previous process took, and that is missing in the conversation, goes back into the inbox,
+//! because only that process had it in memory. If no conversation can be continued, the new one
+//! starts with the prompt and with the mail sent since the last notice but one. It is unknown how
+//! much of that mail the former model had read, and the new conversation contains none of it.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,36 +16,37 @@ use pitcrew_team::{Mail, SpawnRecord, Team, sent_at_ms};
 use crate::client_conversation::{ClientConversation, enters_conversations};
 use crate::hosting::Conversation;
 
-/// What a client that goes on with its conversation is told. It follows on whatever the end of its process cut off.
+/// First message to a client that continues its conversation. It follows whatever the end of the
+/// old process cut off.
 const GO_ON: &str = "Your process was ended and has been started again; this conversation is as it was then. A call that was cut \
      off has no result: see whether it took effect. Requests to shut down that came before this are void. If a plan or a \
      question of yours has no answer yet, ask again. Go on with what is left to do; if nothing is, say so.";
 
-/// What is put in front of a message that a process before had taken.
+/// Text put before a message that an earlier process had already taken.
 const REMARK: &str = "(Delivered again: the process that took this first has ended.)";
 
-/// Whether a former conversation may be gone on with.
+/// Whether the former conversation may be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Former {
-    /// It is gone on with where it can be.
+    /// Continue it if possible.
     GoesOn,
-    /// The client did not start with it.
+    /// Do not use it: the client failed to start with it.
     Refused,
 }
 
-/// What a client starts with.
+/// The conversation and first message with which a client starts.
 pub(super) struct ClientStart {
     /// Its conversation.
     pub(super) conversation: Conversation,
-    /// The message that it takes first.
+    /// The id of the first message that the client takes.
     pub(super) first: MessageId,
-    /// What is to be said of it to whoever watches the run.
+    /// A notice for the people who watch the run, if there is one.
     pub(super) said: Option<String>,
 }
 
 impl ClientStart {
-    /// Decides on the conversation of a client that is about to start. Its first message is put into its inbox, and so is the
-    /// mail again that its process before had taken.
+    /// Chooses the conversation for a client that is about to start. Puts its first message into
+    /// its inbox, and delivers again the mail that its previous process had taken.
     pub(super) async fn of(
         team: &Team,
         root: &Path,
@@ -74,7 +77,7 @@ impl ClientStart {
         let call = SpawnRecord::of(member).and_then(|record| record.call).filter(|_| !has_run);
         let lately = taken_lately(team, member, &mail).await?;
         if has_run {
-            // What a start before this one was told, and did not take.
+            // Marks as read the first message of an earlier start that the client did not take.
             let untaken =
                 mail.iter().filter(|mail| !mail.message.is_read() && is_first(mail, member));
             team.acknowledge(name, &untaken.map(|mail| mail.id.clone()).collect::<Vec<_>>())
@@ -101,8 +104,8 @@ impl ClientStart {
     }
 }
 
-/// Notes the mail that a client took and that its model never had, now that it has ended for good. Answers with how many texts
-/// that is news of.
+/// Notes the mail that a client took but never showed to its model, after the client has ended for
+/// good. Returns how many texts are newly noted.
 pub(super) async fn note_never_read(
     team: &Team,
     root: &Path,
@@ -125,7 +128,8 @@ async fn read(root: &Path, id: &str) -> Option<ClientConversation> {
     tokio::task::spawn_blocking(move || ClientConversation::read(&root, &id)).await.ok().flatten()
 }
 
-/// What was taken of the mail for a conversation, and is not in it. A request to shut down is void when its process is gone.
+/// Returns the taken mail that is missing in the conversation. Shutdown requests are left out: they
+/// are void once the process is gone.
 fn lacking<'a>(
     conversation: &ClientConversation,
     mail: &'a [Mail],
@@ -141,8 +145,9 @@ fn is_delivered_again(mail: &Mail) -> bool {
     enters_conversations(mail) && !matches!(mail.frame, Some(Frame::ShutdownRequest(_)))
 }
 
-/// What a client took since its last notice but one; since its start when it gave fewer. A message that it took in the middle
-/// of a turn is read by its model after the notice of that turn. The prompt is given anew in any case.
+/// Returns the mail that a client took since its last notice but one, or since its start if it gave
+/// fewer notices. The last notice is not enough: the model reads a message taken during a turn only
+/// after that turn's notice. The prompt is left out, because it is always sent anew.
 async fn taken_lately<'a>(
     team: &Team,
     member: &Member,
@@ -164,8 +169,8 @@ async fn taken_lately<'a>(
     Ok(mail.iter().filter(is_wanted).collect())
 }
 
-/// Delivers taken mail again, in order. Answers with how many of all that was taken now waits to be taken again: a start
-/// before this one may have put some of it there.
+/// Delivers taken mail again, in order. Returns how many such messages now wait in the inbox. Some
+/// may come from an earlier start.
 async fn deliver_again(
     team: &Team,
     name: &AgentName,
@@ -182,7 +187,7 @@ async fn deliver_again(
     Ok(all.iter().filter(waits).count())
 }
 
-/// Sends again what nobody has taken yet, so that it comes behind what was taken before it.
+/// Sends mail that was never taken once more, so that it comes after the mail delivered again.
 async fn put_behind(team: &Team, member: &Member, mail: &[Mail]) -> Result<(), ApiError> {
     let waits = |mail: &&Mail| {
         !mail.message.is_read() && is_delivered_again(mail) && !is_first(mail, member)
@@ -193,7 +198,7 @@ async fn put_behind(team: &Team, member: &Member, mail: &[Mail]) -> Result<(), A
     Ok(())
 }
 
-/// Whether it is what a client is started with.
+/// Whether the message is one that starts a client: the prompt, or the note to continue.
 fn is_first(mail: &Mail, member: &Member) -> bool {
     let text = &mail.message.text;
     let is_prompt = || member.prompt.as_deref().map(neutralised).as_deref() == Some(text.as_str());

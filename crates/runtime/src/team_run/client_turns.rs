@@ -1,9 +1,11 @@
-//! Whether another client is in a turn, or about to begin one, by what it writes: it marks mail as read when it takes it, and
-//! gives an idle notice at the end of each turn. Its entry in the config says the same, but some time later.
+//! Tells from its mail whether another client is in a turn or about to begin one. A client marks
+//! mail as read when it takes it, and sends an idle notice at the end of each turn. Its entry in
+//! the config says the same, but later.
 //!
-//! A notice can be of the turn before the one that taken mail begins: recorded in `fixtures/claude-2.1.39/refusals`, a plan's
-//! answer was sent 58 ms before the notice of the turn that had made the plan, and was taken after it. So a notice counts
-//! only when it was first seen after the mail was seen taken.
+//! A notice may belong to the turn before the one that the taken mail begins. Recorded in
+//! `fixtures/claude-2.1.39/refusals`: a plan's answer was sent 58 ms before the notice of the turn
+//! that made the plan, and was taken after that notice. So a notice counts only if it was first
+//! seen after the mail was seen as taken.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,30 +15,32 @@ use pitcrew_team::{Mail, RequestKind, Team};
 
 use super::run_machine::ClientSeen;
 
-/// What was seen of one client.
+/// What has been observed of one client's mail.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientTurns {
     taken: HashSet<MessageId>,
     notices: HashSet<MessageId>,
     at: TurnState,
-    /// Whether mail was taken in the middle of a turn: the client may give it to its model in that turn, or after it.
+    /// Whether mail was taken during a turn. The client may show it to its model in that turn or in
+    /// the next.
     may_begin_another: bool,
 }
 
-/// What a client is at.
+/// The state of a client as its mail shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::team_run) enum TurnState {
-    /// In a turn, or about to begin one: a notice follows.
+    /// In a turn, or about to begin one. A notice will follow.
     Turn,
-    /// Between two turns, or at the beginning of one: which of them cannot be told from its mail.
+    /// Either between two turns or at the beginning of one. The mail does not show which.
     Unclear,
-    /// It has given notice of all that it took.
+    /// The client has given notice of all mail that it took.
     #[default]
     Idle,
 }
 
 impl ClientTurns {
-    /// Looks at the client's inbox and its lead's. The latter is read first: a notice in it follows on mail that is taken.
+    /// Updates the state from the client's inbox and the lead's. The caller reads the lead's inbox
+    /// first, because a notice in it follows mail that is already taken.
     pub(super) fn look(&mut self, name: &AgentName, of_lead: &[Mail], inbox: &[Mail]) -> TurnState {
         let is_notice = |mail: &&Mail| {
             AgentName::foreign(&mail.message.from) == *name
@@ -52,10 +56,11 @@ impl ClientTurns {
             }
             (TurnState::Turn, 1, 0) if self.may_begin_another => TurnState::Unclear,
             (TurnState::Turn | TurnState::Unclear, 1.., 0) => TurnState::Idle,
-            // Which came first is not known.
+            // The order of the taken mail and the notice is unknown.
             (TurnState::Turn | TurnState::Unclear, 1.., 1..) => TurnState::Unclear,
             (TurnState::Idle | TurnState::Unclear, 0, 1..) => TurnState::Turn,
-            // A client that took several at once may give one notice of them all, or has more to give.
+            // A client that took several messages at once may give one notice for all, or more
+            // notices may follow.
             (TurnState::Idle, _, _) if given < taken => TurnState::Unclear,
             (TurnState::Idle, _, _) => TurnState::Idle,
         };
@@ -65,12 +70,12 @@ impl ClientTurns {
         self.at
     }
 
-    /// What it was at when it was looked at last.
+    /// Returns the state at the latest look.
     pub(super) fn at(&self) -> TurnState {
         self.at
     }
 
-    /// Takes an unclear state for idle: there was time for a turn to show in the config.
+    /// Changes an unclear state to idle, because a turn would have shown in the config by now.
     pub(super) fn showed_no_turn(&mut self) {
         if self.at == TurnState::Unclear {
             self.at = TurnState::Idle;
@@ -78,17 +83,19 @@ impl ClientTurns {
     }
 }
 
-/// How many of these were not known before.
+/// Adds mail to the known set and returns how many messages were new.
 fn new_to<'a>(known: &mut HashSet<MessageId>, mail: impl Iterator<Item = &'a Mail>) -> usize {
     mail.filter(|mail| known.insert(mail.id.clone())).count()
 }
 
-/// Whether mail was taken and begins a turn. The answer to a permission request is for the turn that asked.
+/// Whether the message was taken and begins a turn. A permission answer belongs to the turn that
+/// asked.
 fn begins_turn(mail: &Mail) -> bool {
     mail.message.is_read() && !matches!(mail.frame, Some(Frame::PermissionResponse(_)))
 }
 
-/// What the team's files say of a client whose turns are known. A file that cannot be read says nothing.
+/// What the team's files say of a client whose turns are known. A file that cannot be read says
+/// nothing.
 pub(super) async fn client_seen(team: &Team, name: &AgentName, turn: TurnState) -> ClientSeen {
     let sent = team.mail(name).await.unwrap_or_default();
     let last_sent = sent.into_iter().filter_map(|mail| mail.message.timestamp).max();
@@ -113,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client and its lead have in their inboxes.
+    /// The inboxes of a client and its lead.
     #[derive(Default)]
     struct Inboxes {
         of_lead: Vec<Mail>,
@@ -156,7 +163,8 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_sent_before_the_notice_of_the_plans_turn_begins_a_turn_of_its_own() {
-        // As recorded in fixtures/claude-2.1.39/refusals: sent at 16.400, notices at 16.458 and 16.709.
+        // As recorded in fixtures/claude-2.1.39/refusals: sent at 16.400, notices at 16.458 and
+        // 16.709.
         let mut seen = Inboxes::default();
         assert_eq!(seen.gets("make a plan").takes_all().look(), TurnState::Turn);
         assert_eq!(seen.gets("yes").look(), TurnState::Turn);

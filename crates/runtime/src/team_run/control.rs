@@ -1,4 +1,4 @@
-//! What the user's other processes ask of the lead, through the door of its process.
+//! Handles requests that the user's other processes send to the lead through the control socket.
 
 use std::time::Duration;
 
@@ -18,11 +18,13 @@ use crate::question::Digest;
 use crate::tools::ToolOutcome;
 use crate::transcript::Grant;
 
-/// How much of the time that a caller waits for the end of a team is left for what follows when its teammates have left.
+/// When a caller waits for the end of a team, this much of its time is reserved for the steps after
+/// the teammates have left.
 const END_TAKES: Duration = Duration::from_secs(5);
 
 impl TeamLoop {
-    /// Opens the door, where the team has a folder to put it into. A run without one goes on: only other processes miss it.
+    /// Opens the control socket if the team has a folder for it. If that fails, the run continues,
+    /// and only other processes cannot reach it.
     pub(super) async fn open_control(&mut self) {
         let team = &self.run_context.team;
         let Some(folder) = team.own_folder() else { return };
@@ -38,10 +40,12 @@ impl TeamLoop {
         }
     }
 
-    /// Opens the door again when its socket was removed, as with the folder it was in.
+    /// Opens the control socket again if its file was removed, for example together with its
+    /// folder.
     pub(super) async fn keep_control_open(&mut self) {
         if self.sources.control.as_ref().is_some_and(|control| !control.is_in_place()) {
-            // The old one takes its socket away when it is dropped, which must not be the new one's.
+            // The old control server removes its socket file when dropped. Drop it first, or it
+            // would remove the new server's socket.
             self.sources.control = None;
             self.open_control().await;
         }
@@ -53,6 +57,7 @@ impl TeamLoop {
             ControlRequest::EndTeam { wait_seconds } => {
                 let wait = wait_seconds
                     .map(|wait| Duration::from_secs(wait.into()).saturating_sub(END_TAKES));
+                // A caller that waits longer gives the teammates more time to shut down.
                 self.asking_grace = wait.map_or(self.grace, |wait| wait.max(self.grace));
                 inputs.push(RunInput::EndAsked(EndReason::ShutDown));
                 Ok(json!({"success": true, (ENDING): self.ending_otherwise()}))
@@ -73,7 +78,8 @@ impl TeamLoop {
         inputs
     }
 
-    /// Why the run was ending before it was asked to end the team, in words: what its teammates do then was decided by that.
+    /// Returns why the run was already ending before the request to end the team. That earlier
+    /// reason decides whether teammates may be resumed.
     fn ending_otherwise(&self) -> Option<String> {
         self.machine
             .end_reason()
@@ -96,7 +102,7 @@ impl TeamLoop {
         Ok(json!({"success": true, "name": member, "mode": mode}))
     }
 
-    /// Answers a teammate's plan in the lead's name, as the user says, and tells the lead of it.
+    /// Answers a teammate's plan in the lead's name with the user's decision, and informs the lead.
     async fn answer_plan_for_user(
         &mut self,
         request: String,
@@ -125,7 +131,8 @@ impl TeamLoop {
         Ok(json!(SentView(&sent)))
     }
 
-    /// Spawns a teammate as the lead's own tool would. The caller has its answer when the teammate has been started.
+    /// Spawns a teammate as the lead's tool does. The caller gets its answer when the teammate has
+    /// started.
     async fn spawn_for_user(&mut self, input: Value, call: Call) -> Vec<RunInput> {
         let input = match SpawnInput::parse(input) {
             Ok(input) => input,
@@ -141,11 +148,11 @@ impl TeamLoop {
             Err(outcome) => (outcome, Vec::new()),
         };
         if let Some(reply) = reply {
-            // Nobody has dropped the other end yet.
+            // The receiver is still held below, so sending cannot fail.
             let _heard = reply.send(outcome);
         }
         let team = self.run_context.team.clone();
-        // A process in a pane takes its time to come up, and the loop has more to do.
+        // A process in a pane needs time to start, and the loop must not wait for it.
         tokio::spawn(async move {
             let spawned = match answered.await {
                 Ok(outcome) => spawn_answer(&team, &outcome).await,
@@ -166,7 +173,8 @@ impl TeamLoop {
         inputs
     }
 
-    /// Answers a request in place of whoever is being asked about it; the first answer counts.
+    /// Answers a permission request instead of the person who is being asked. The first answer
+    /// counts.
     async fn permit_for_user(
         &mut self,
         request: String,
@@ -200,7 +208,8 @@ impl TeamLoop {
     }
 }
 
-/// Lets the lead know what the user did in its place. It goes on without when that fails: it meets the consequences anyway.
+/// Informs the lead of an action that the user took in its place. A failure is only logged, because
+/// the lead notices the effects anyway.
 async fn tell_lead(team: &Team, content: String, summary: &str) {
     let (recipient, summary) = (LEAD_NAME.to_owned(), Some(summary.to_owned()));
     let input = SendMessageInput::Message { recipient, content, summary };
@@ -209,10 +218,10 @@ async fn tell_lead(team: &Team, content: String, summary: &str) {
     }
 }
 
-/// What became of a spawn, for a program: the member, or why there is none.
+/// Returns the result of a spawn for a program: the member, or the error.
 async fn spawn_answer(team: &Team, outcome: &ToolOutcome) -> Result<SpawnView, ApiError> {
     if outcome.is_error {
-        // What the team refused is there as its error; what the run refused is a text.
+        // A refusal by the team carries its error as data. A refusal by the run is only a text.
         return Err(serde_json::from_value(outcome.data.clone()).unwrap_or_else(|_only_a_text| {
             let text = outcome.data.as_str().unwrap_or(&outcome.text);
             ApiError::new(ErrorCode::InvalidRequest, text.strip_prefix("Error: ").unwrap_or(text))

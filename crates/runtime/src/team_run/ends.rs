@@ -1,4 +1,5 @@
-//! How agents end, and what follows from it: for the team, for the lead, for their worktrees, for the limits.
+//! Handles the ends of agents, and the consequences for the team, the lead, the worktrees and the
+//! limits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,13 +25,13 @@ use crate::transcript::AnswerFault;
 use crate::worktree::{Finished, Worktrees};
 
 impl TeamLoop {
-    /// Counts a model call, and sees whether the run has become too dear.
+    /// Counts a model call, and checks the cost limit of the run.
     pub(super) async fn spent(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
         self.run_context.note_turn(agent, spending).await;
         self.count(agent, spending)
     }
 
-    /// Counts a model call that is in the journal.
+    /// Counts a model call that the journal already contains.
     pub(super) fn count(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
         let is_foreign = self.agents.is_foreign(agent);
         if let Some(running) = self.agents.running_mut(agent) {
@@ -38,7 +39,7 @@ impl TeamLoop {
         }
         let account = self.agents.account(agent);
         if is_foreign {
-            // A client has names of its own for models, and its user may choose another one.
+            // A client uses its own model names, and its user may switch models.
             spending.model.clone_into(&mut account.summary.model);
         }
         account.spend(spending, &mut self.usage_totals);
@@ -53,7 +54,7 @@ impl TeamLoop {
         }
     }
 
-    /// Takes note of an agent's end.
+    /// Handles an agent's end.
     pub(super) async fn ended(
         &mut self,
         agent: &AgentName,
@@ -82,7 +83,8 @@ impl TeamLoop {
         }
     }
 
-    /// Takes note that an agent was dropped where it stood. It stays in the team, for the next run.
+    /// Handles an agent that was cancelled. In a resumable run it stays in the team for the next
+    /// run.
     pub(super) async fn dropped(&mut self, agent: &AgentName) -> Vec<RunInput> {
         self.agents.account(agent).was_dropped();
         match self.agents.end(agent).map(|running| running.kind) {
@@ -115,8 +117,8 @@ impl TeamLoop {
         }
     }
 
-    /// Takes note of an agent's state. An idle agent with a reason cannot go on: it used all its turns, or its model is
-    /// unavailable.
+    /// Records an agent's state. An idle agent with a reason cannot continue: it used all its
+    /// turns, or its model is unavailable.
     pub(super) async fn announced(
         &mut self,
         agent: AgentName,
@@ -139,7 +141,8 @@ impl TeamLoop {
             .collect()
     }
 
-    /// Takes note of whether an agent can answer. One that was asked to shut down, and cannot answer, is not waited for.
+    /// Records whether an agent can answer. If the team shuts down, an agent that cannot answer is
+    /// stopped at once.
     pub(super) fn set_answers(&mut self, agent: &AgentName, answers: Answers) {
         if let Some(running) = self.agents.running_mut(agent) {
             running.answers = answers;
@@ -147,14 +150,16 @@ impl TeamLoop {
         self.stopped_unasked(agent);
     }
 
-    /// Stops a teammate that cannot answer a request to shut down. A run that can be resumed asks nobody: it has dropped all.
+    /// Stops a teammate that cannot answer a shutdown request. Returns whether it did. A resumable
+    /// run sends no such requests, because it has cancelled every agent already.
     pub(super) fn stopped_unasked(&self, agent: &AgentName) -> bool {
         let asks = self.machine.end_reason().is_some_and(|reason| !reason.is_resumable());
         let running = self.agents.running(agent).filter(|_| asks);
         running.is_some_and(RunningAgent::stopped_unasked)
     }
 
-    /// Takes note that an agent does nothing more in this run, as its model is unavailable. Only a lead parks.
+    /// Records that an agent does nothing more in this run because its model is unavailable. Only a
+    /// lead parks.
     pub(super) async fn parked(
         &mut self,
         agent: &AgentName,
@@ -175,7 +180,7 @@ impl TeamLoop {
         self.warn(format!("{late} did not shut down in time")).await;
     }
 
-    /// Answers for a subagent that has ended.
+    /// Answers the caller of a subagent that has ended.
     fn subagent_ended(
         &mut self,
         agent: &AgentName,
@@ -188,11 +193,11 @@ impl TeamLoop {
         self.subagents.keep(agent, subagent);
         match answer {
             SubagentAnswer::Call(answer) => {
-                // The only error is that the call is not waited for any more.
+                // Sending fails only if the call no longer waits for the answer.
                 let _not_waited_for = answer.send(outcome(agent, status, reason, text));
                 Vec::new()
             }
-            // Only a lead has subagents in the background.
+            // Only the lead has background subagents.
             SubagentAnswer::Notice => {
                 self.agents.tell_lead(Event::Told { text: notice(agent, status, reason, text) });
                 vec![RunInput::LeadTold]
@@ -200,7 +205,8 @@ impl TeamLoop {
         }
     }
 
-    /// Looks at a goodbye in the lead's inbox. One of a member that was not asked to leave is refused.
+    /// Checks a shutdown approval in the lead's inbox. Refuses it if nobody asked the member to
+    /// shut down.
     pub(super) async fn goodbye(&mut self, name: &AgentName, mail: MessageId, frame: &Frame) {
         let requests = match self.run_context.team.requests().await {
             Ok(requests) => requests,
@@ -232,8 +238,10 @@ impl TeamLoop {
         self.agents.tell_lead(Event::Settled(vec![mail]));
     }
 
-    /// Hears that a teammate shuts down. One that runs here ends by itself and reports it; one that runs elsewhere is taken
-    /// out of the team; and one that is no member any more was taken out before a crash that came before the lead knew.
+    /// Handles a teammate's valid shutdown approval. A teammate in this process ends and reports it
+    /// by itself. Otherwise a member without a running agent is removed from the team. If it is no
+    /// member any more, a crash came after its removal and before the lead learned of it, so the
+    /// lead is informed now.
     pub(super) async fn said_goodbye(&mut self, name: &AgentName, mail: MessageId) {
         if let Some(running) = self.agents.running(name) {
             running.handle.said_goodbye();
@@ -254,7 +262,7 @@ impl TeamLoop {
         self.tell_departure(vec![name.clone()], text, vec![mail]);
     }
 
-    /// Takes a teammate that ended out of the team, and tells the lead.
+    /// Removes an ended teammate from the team, and informs the lead.
     pub(super) async fn retire(
         &mut self,
         name: &AgentName,
@@ -279,7 +287,8 @@ impl TeamLoop {
         }
     }
 
-    /// A lead that is being ended has no use for the news now; when it can be resumed, the message stays unread until then.
+    /// Informs the lead that members have left. A lead that is itself being ended gets no news. If
+    /// the run can be resumed, the message stays unread until then.
     pub(super) fn tell_departure(
         &mut self,
         members: Vec<AgentName>,
@@ -296,8 +305,8 @@ impl TeamLoop {
         debug_assert!(actions.is_empty(), "nothing is to be done at once");
     }
 
-    /// Takes a teammate out of the team: its tasks go back to the pool, its worktree is cleared away or kept. Answers with
-    /// what the lead is to know of it.
+    /// Removes a teammate from the team: its tasks lose their owner, and its worktree is removed or
+    /// kept. Returns the text for the lead.
     pub(super) async fn take_out(
         &mut self,
         name: &AgentName,
@@ -311,7 +320,7 @@ impl TeamLoop {
         match self.run_context.team.remove_ended(&Actor::Lead, name, member_end(status)).await {
             Ok(removed) => more.extend(released(&removed.released)),
             Err(error) => {
-                // Its worktree stays with it: without one the next run could not start it again.
+                // The worktree must stay, or the next run could not start the member again.
                 self.remove_later(name, worktree);
                 more.push(format!(
                     "It cannot be taken out of the team yet, and keeps its tasks: {}.",
@@ -326,7 +335,7 @@ impl TeamLoop {
         self.departure(name, status, reason, more).await
     }
 
-    /// Tells the senders of what the client of a member had taken, and its model never had.
+    /// Informs senders of mail that a member's client took but never showed to its model.
     async fn note_never_read(&mut self, name: &AgentName) {
         match note_never_read(&self.run_context.team, &self.run_context.root, name).await {
             Ok(0) => {}
@@ -340,8 +349,8 @@ impl TeamLoop {
         }
     }
 
-    /// What the lead learns of an end. The reason of a failure is left out where the teammate has told it itself, in an
-    /// idle notice, since its lead reads that too.
+    /// Returns the text about an end for the lead. It omits the reason of a failure that the
+    /// teammate already reported in an idle notice, because the lead reads that notice too.
     pub(super) async fn departure(
         &mut self,
         name: &AgentName,
@@ -364,7 +373,7 @@ impl TeamLoop {
             | Status::AwaitingPlanApproval
             | Status::Parked
             | Status::ShutdownRequested => {
-                // It was asked to and agreed, which says nothing of its tasks.
+                // It agreed to shut down, which does not mean that its tasks are done.
                 (format!("Teammate \"{name}\" has shut down, as it was asked to."), "has shut down")
             }
         };
@@ -409,7 +418,7 @@ impl TeamLoop {
         }
     }
 
-    /// The worktrees of this run. They stand outside the checkout, below the root.
+    /// Returns the worktrees of this run. They are stored below the root, outside the checkout.
     pub(super) fn worktrees(&self) -> Worktrees {
         let folder = Worktrees::folder_below(&self.run_context.root);
         let worktrees = Worktrees::new(&self.run_context.cwd, folder)
@@ -418,7 +427,7 @@ impl TeamLoop {
     }
 }
 
-/// What is noted of a teammate's end, for whoever writes to it.
+/// Returns the end that is recorded for a teammate, for agents that write to it later.
 fn member_end(status: Status) -> MemberEnd {
     match status {
         Status::Failed => MemberEnd::Failed,
@@ -433,7 +442,7 @@ fn member_end(status: Status) -> MemberEnd {
     }
 }
 
-/// Whether the last idle notice of a teammate says that it failed, and for this reason.
+/// Whether a teammate's last idle notice reports a failure with this reason.
 async fn has_told_failure(team: &Team, name: &AgentName, reason: Option<&str>) -> bool {
     let notice = |mail: Mail| match mail.frame? {
         Frame::IdleNotification(idle) if mail.message.from == name.as_str() => Some(idle),
@@ -449,7 +458,8 @@ pub(super) fn released(tasks: &[TaskId]) -> Option<String> {
     (!ids.is_empty()).then(|| format!("Back in the pool, without an owner: {}.", ids.join(", ")))
 }
 
-/// The `teammate_terminated` frame as the lead's conversation takes it; it goes into no file.
+/// Formats a `teammate_terminated` frame for the lead's conversation. The frame is written to no
+/// inbox.
 fn terminated(message: &str) -> String {
     let frame = Frame::from(TeammateTerminated {
         kind: TeammateTerminated::TYPE.into(),

@@ -1,4 +1,5 @@
-//! How members go on that lived in processes of their own: there, or somewhere else since nothing of them lives any more.
+//! Resumes members that ran in their own processes: in a pane again, or in this process if their
+//! old process is gone.
 
 use std::sync::Arc;
 
@@ -11,25 +12,27 @@ use super::spawn::UNBOUNDED_CLIENT;
 use super::team_loop::TeamLoop;
 use crate::panes::{PaneTag, Panes};
 
-/// How a member goes on that lived elsewhere.
+/// Where such a member is resumed.
 pub(super) enum GoesOn {
     /// Not in this run: somebody else runs it, or this run may not.
     LeftAlone,
     /// In a process of its own.
     There(Box<PaneBackend>),
-    /// In this process, by this entry of the config.
+    /// In this process, with this config entry.
     Here(Box<Member>),
 }
 
 impl TeamLoop {
-    /// Decides where a member goes on that lived elsewhere: at its process while that lives, else where the teammates of this
-    /// run live. The error is why it cannot go on.
+    /// Decides where a member goes on that lived elsewhere: at its process while that lives, else
+    /// where the teammates of this run live. The error is why it cannot go on.
     pub(super) async fn goes_on(&mut self, member: &Member) -> Result<GoesOn, String> {
         let Some(record) = SpawnRecord::of(member) else {
             self.warn(format!("{} was started by another client and is left alone", member.name))
                 .await;
             return Ok(GoesOn::LeftAlone);
         };
+        // This run's sandbox cannot restrict another client, so a client that still runs is left
+        // alone.
         if !self.may_run(record.program) {
             self.warn(format!("{} is left alone: {UNBOUNDED_CLIENT}", member.name)).await;
             self.void_questions_of_dead(member).await;
@@ -61,7 +64,7 @@ impl TeamLoop {
         Ok(GoesOn::There(Box::new(self.backends.in_panes(panes))))
     }
 
-    /// Closes what a process that is gone leaves to see, and takes it out of the records.
+    /// Closes the pane of a process that is gone, and removes it from the records.
     async fn clear_former_place(
         &mut self,
         name: &AgentName,
@@ -76,7 +79,7 @@ impl TeamLoop {
         }
     }
 
-    /// Records that a member lives in this process from now on.
+    /// Records that a member runs in this process from now on.
     async fn moved_here(&mut self, member: &Member) -> Result<GoesOn, String> {
         let place = self
             .run_context

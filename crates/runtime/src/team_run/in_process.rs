@@ -1,5 +1,5 @@
-//! The spawn backend of this process: each agent is one task, tracked, with a token that drops it. So are the supervisors of
-//! agents elsewhere.
+//! The spawn backend of this process: each agent is one task, tracked, with a token that drops it.
+//! So are the supervisors of agents elsewhere.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{AgentName, Member, Program, chain};
@@ -17,7 +17,8 @@ use crate::agent::{Event, Role};
 use crate::driver::{AgentSender, Driver, Report, ReportKind, Start};
 use crate::gate::DEFAULT_TYPE;
 
-/// Runs agents as tasks of this process. An idle one is a waiting task: it costs memory, no thread and no timer.
+/// Runs agents as tasks of this process. An idle one is a waiting task: it costs memory, no thread
+/// and no timer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InProcess {
     tasks: TaskTracker,
@@ -25,12 +26,12 @@ pub(crate) struct InProcess {
 }
 
 impl InProcess {
-    /// A token that drops one agent, and is cancelled with all others by a kill.
+    /// Returns a token that cancels one agent. A kill cancels it together with all others.
     pub(crate) fn token(&self) -> CancellationToken {
         self.kill.child_token()
     }
 
-    /// Starts an agent. One that a bug of ours ends in the middle is reported as failed, like any other that dies.
+    /// Starts an agent. If it panics, it is reported as failed, like any other agent that dies.
     pub(crate) fn run(&self, name: &AgentName, driver: Driver, start: Start) {
         tracing::debug!(agent = %name, "an agent starts in this process");
         let (agent, reports) = (name.clone(), driver.reports());
@@ -39,7 +40,7 @@ impl InProcess {
             let Err(error) = life.await else { return };
             let reason = format!("a bug in pitcrew ended it: {}", panicked(error));
             let kind = ReportKind::Broke { reason };
-            // The loop reads reports until its last agent ended.
+            // The loop reads reports until its last agent has ended.
             let _closed = reports.send(Report { agent, kind }).await;
         });
     }
@@ -49,12 +50,12 @@ impl InProcess {
         self.tasks.spawn(supervisor.run(launching));
     }
 
-    /// What is cancelled by a kill.
+    /// Returns the token that a kill cancels.
     pub(super) fn killed(&self) -> CancellationToken {
         self.kill.clone()
     }
 
-    /// Drops all agents at once.
+    /// Cancels all agents at once.
     pub(crate) fn kill(&self) {
         self.kill.cancel();
     }
@@ -82,7 +83,8 @@ impl SpawnBackend for InProcess {
         None
     }
 
-    /// Starts the agent with the conversation of its transcript. The prompt is for an agent that has none yet.
+    /// Starts the agent with the conversation of its transcript. The prompt is for an agent that
+    /// has none yet.
     async fn start(&self, start: MemberStart<'_>) -> Result<StartedMember, String> {
         let MemberStart {
             run_context, loop_handle, member, model, mode, cwd, prompt, limits, ..
@@ -143,7 +145,7 @@ impl AgentHandle for AgentSender {
     fn was_seen_at_work(&self) {}
 }
 
-/// What a task that ended in a panic said last.
+/// Returns the message of a task that panicked.
 fn panicked(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "its task was dropped".to_owned() };
     let said = panic

@@ -1,4 +1,5 @@
-//! What the lead's own tools ask for: a team, teammates, subagents, and their end. A spawn is `spawn`'s.
+//! What the lead's own tools ask for: a team, teammates, subagents, and their end. A spawn is
+//! `spawn`'s.
 
 use pitcrew_protocol::{TeamCreateInput, TeamDeleteInput, TeamDeleted};
 use pitcrew_team::Actor;
@@ -35,14 +36,15 @@ impl TeamLoop {
             }
         };
         if let Some(reply) = reply {
-            // The only error is that the call is not waited for any more.
+            // Sending fails only if the call no longer waits for the answer.
             let _not_waited_for = reply.send(outcome);
         }
         inputs
     }
 
-    /// The run made its team at the start; the lead's first TeamCreate makes it its own, with what it asks for. After it has
-    /// deleted that one it makes another.
+    /// Handles TeamCreate. The run creates its team at the start, so the lead's first TeamCreate
+    /// takes over that team with the given input. After the lead has deleted the team, the call
+    /// creates another one.
     async fn adopt(&mut self, input: &TeamCreateInput) -> ToolOutcome {
         let team = &self.run_context.team;
         match self.team_create {
@@ -97,7 +99,7 @@ impl TeamLoop {
         }
     }
 
-    /// The worktrees of this run that hold something of their own, for the lead.
+    /// Returns texts for the lead about this run's worktrees that still hold work.
     fn kept_worktrees(&self) -> Vec<String> {
         let kept = self.kept.iter().map(|KeptWorktree { agent, path, branch, reason }| {
             format!("the worktree of {agent}, {} (branch {branch}): {reason}", path.display())
@@ -125,7 +127,7 @@ impl TeamLoop {
         }
     }
 
-    /// Sends out a subagent. Its end answers the call, unless the caller goes on meanwhile.
+    /// Starts a subagent. Its end answers the call, unless it runs in the background.
     async fn send_out(
         &mut self,
         mut sending: Sending,
@@ -148,7 +150,7 @@ impl TeamLoop {
         let Some(reply) = reply.take() else { return Ok(()) };
         let name = sent.name.clone();
         let answer = if input.run_in_background == Some(true) {
-            // The only error is that the call is not waited for any more.
+            // Sending fails only if the call no longer waits for the answer.
             let _not_waited_for = reply.send(launched(&name, &input));
             SubagentAnswer::Notice
         } else {

@@ -1,6 +1,7 @@
-//! The tools that only the lead has: making and ending the team, sending out teammates and subagents, stopping them.
+//! The tools that only the lead has: create and end the team, start and stop teammates and
+//! subagents.
 //!
-//! They decide nothing; they hand the wish to the loop of the team and wait for its answer.
+//! The tools decide nothing. They pass the request to the team's loop and wait for its answer.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::subagents::Sending;
 use super::wake::{LeadRequest, LoopHandle};
 use crate::tools::{TaskStop, Tool, ToolContext, ToolOutcome};
 
-/// The lead's own tools.
+/// Returns the lead's own tools.
 pub(super) fn lead_tools(loop_handle: &LoopHandle, models: &Arc<str>) -> Vec<Arc<dyn Tool>> {
     let tool = |name, description| -> Arc<dyn Tool> {
         Arc::new(LeadTool {
@@ -106,7 +107,7 @@ async fn answered(
     }
 }
 
-/// The schema, with the models that can be opened beside a parameter that names one.
+/// Returns the schema with the available models listed at its `model` parameter.
 fn naming_models(mut schema: Value, models: &str) -> Value {
     if let Some(description) = schema.pointer_mut("/properties/model/description")
         && !models.is_empty()
@@ -118,7 +119,8 @@ fn naming_models(mut schema: Value, models: &str) -> Value {
     schema
 }
 
-/// What a spawn asks for: a teammate, or a subagent, of which some parameters do not speak.
+/// Turns a spawn call into a request for a teammate or a subagent. Refuses parameters that do not
+/// apply to a subagent.
 fn spawning(
     input: SpawnInput,
     caller: &AgentName,
@@ -149,7 +151,7 @@ fn spawning(
     })))
 }
 
-/// The tool by which a teammate sends out subagents.
+/// Returns the tool with which a teammate starts subagents.
 pub(super) fn subagent_tool(
     loop_handle: &LoopHandle,
     caller: &AgentName,
@@ -168,7 +170,7 @@ pub(super) fn subagent_tool(
 struct SubagentTool {
     loop_handle: LoopHandle,
     caller: AgentName,
-    /// What a refusal calls teammates such as this one (founding guide, section 7).
+    /// The words that a refusal uses for teammates of this kind (founding guide, section 7).
     teammates: &'static str,
     models: Arc<str>,
 }

@@ -1,4 +1,5 @@
-//! What an earlier run left of teammates in processes of their own: processes, panes, and what these had asked.
+//! What an earlier run left of teammates in their own processes: processes, panes and open
+//! questions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,21 +18,21 @@ use crate::panes::{PaneId, PaneTag, Panes};
 use crate::process::{runs_member, stop_member_process};
 use crate::supervision::{RecordedPanes, program_of, stop_member};
 
-/// What is left of one teammate.
+/// What an earlier run left of one teammate.
 #[derive(Clone, Debug)]
 pub(super) struct Left {
-    /// The recorded pane; when that is gone, another one with the member's tag.
+    /// The recorded pane. If that is gone, another pane with the member's tag.
     pub(super) pane: Option<PaneId>,
-    /// The process that runs the member, while it is alive.
+    /// The process that runs the member, if it is alive.
     pub(super) process: Option<ProcessIdentity>,
     /// Every process that was recorded for the member, alive or not.
     pub(super) known: BTreeSet<ProcessIdentity>,
-    /// Further panes with the member's tag.
+    /// Additional panes with the member's tag.
     pub(super) other_panes: Vec<PaneId>,
 }
 
 impl Left {
-    /// Looks for it, without touching it.
+    /// Searches for the teammate's processes and panes without changing them.
     pub(super) async fn of(
         team: &Team,
         member: &AgentName,
@@ -41,7 +42,7 @@ impl Left {
         let recorded = team.started().await.unwrap_or_default().remove(member);
         let recorded_pane = recorded.and_then(|started| started.pane);
         let known = known_processes(team, member).await;
-        // A record can name any process; ours carries the member's tag.
+        // A record may name any process. Only a process with the member's tag is accepted.
         let process = known.iter().copied().find(|process| runs_member(*process, tag));
         let mut tagged: Vec<PaneId> = match panes.tagged(tag).await {
             Ok(found) => found.into_iter().map(|(pane, _)| pane).collect(),
@@ -53,17 +54,18 @@ impl Left {
         let at = tagged
             .iter()
             .position(|pane| recorded_pane.as_ref().is_some_and(|known| known.id == pane.0));
+        // Only panes with the member's tag count, even if another pane is recorded.
         let pane = (!tagged.is_empty()).then(|| tagged.swap_remove(at.unwrap_or(0)));
         Self { pane, process, known, other_panes: tagged }
     }
 
-    /// Whether the member runs on and can be minded: both its process and its pane are there.
+    /// Whether the member still runs and can be supervised: both its process and its pane exist.
     pub(super) fn is_whole(&self) -> bool {
         self.pane.is_some() && self.process.is_some()
     }
 }
 
-/// Every process that is recorded to run the member, or to have run it last.
+/// Returns every process that is recorded to run the member now, or to have run it last.
 async fn known_processes(team: &Team, member: &AgentName) -> BTreeSet<ProcessIdentity> {
     let recorded = team.started().await.unwrap_or_default().remove(member);
     let lease = LeaseName::of_member(member);
@@ -72,13 +74,14 @@ async fn known_processes(team: &Team, member: &AgentName) -> BTreeSet<ProcessIde
     leased.map(|holder| holder.process().into()).into_iter().chain(noted).collect()
 }
 
-/// Whether a process of ours runs the member.
+/// Whether a living process that pitcrew started runs the member.
 pub(super) async fn is_run(team: &Team, member: &AgentName, tag: &PaneTag) -> bool {
     known_processes(team, member).await.into_iter().any(|process| runs_member(process, tag))
 }
 
 impl TeamLoop {
-    /// What an earlier run left of a member. What its process asked is void when it is to be started anew.
+    /// Returns what an earlier run left of a member. If the member must be started anew, the
+    /// questions of its old process become void.
     pub(super) async fn left_of(
         &mut self,
         member: &Member,
@@ -91,7 +94,7 @@ impl TeamLoop {
         Some(left)
     }
 
-    /// Makes void what a client that this run does not start asked, when its process is dead.
+    /// Voids the questions of a client that this run does not start, if its process is dead.
     pub(super) async fn void_questions_of_dead(&mut self, member: &Member) {
         let started = self.started().await.remove(&member.name);
         let process = started.and_then(|started| started.process).map(ProcessIdentity::from);
@@ -100,7 +103,8 @@ impl TeamLoop {
         }
     }
 
-    /// Takes the members out of the team that agreed to shut down before a crash, and stops what is left of them.
+    /// Removes members from the team that agreed to shut down before a crash, and stops their
+    /// remaining processes.
     pub(super) async fn finish_goodbyes(&mut self, config: &TeamConfig) {
         let is_elsewhere = |member: &&Member| {
             let backend = member.backend_type.as_deref();
@@ -111,7 +115,7 @@ impl TeamLoop {
             if !has_said_goodbye(&self.run_context.team, &member.name).await {
                 continue;
             }
-            // Its worktree is cleared away after that, so that nothing works in it any more.
+            // Stop the process first, so that nothing works in the worktree when it is removed.
             if let Some(started) = self.started().await.remove_entry(&member.name) {
                 self.stop_started(started).await;
             }
@@ -125,7 +129,8 @@ impl TeamLoop {
         }
     }
 
-    /// Stops processes and panes of this team that a crash left without a member, and takes them out of the records.
+    /// Stops processes and panes of this team that a crash left without a member, and removes them
+    /// from the records.
     pub(super) async fn stop_orphans(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
         for started in self.started().await {
@@ -145,7 +150,8 @@ impl TeamLoop {
         }
     }
 
-    /// Closes the panes of an earlier run that carry the tag, and of whose own tag `is_left` says so.
+    /// Closes the panes of an earlier run with the given tag, if `is_left` returns true for the
+    /// pane's own tag.
     pub(super) async fn close_panes(
         &mut self,
         panes: Arc<dyn Panes>,
@@ -174,7 +180,7 @@ impl TeamLoop {
         }
     }
 
-    /// Everything that is recorded as started.
+    /// Returns all recorded processes and panes.
     pub(super) async fn started(&mut self) -> BTreeMap<AgentName, Started> {
         match self.run_context.team.started().await {
             Ok(started) => started,
@@ -189,13 +195,15 @@ impl TeamLoop {
         }
     }
 
-    /// Stops what an earlier run started, and closes its pane. What cannot be stopped stays recorded.
+    /// Stops a process of an earlier run and closes its pane. What cannot be stopped stays
+    /// recorded.
     pub(super) async fn stop_started(&mut self, started: (AgentName, Started)) {
         let name = started.0.clone();
         if let Some(panes) = self.backends.hosting.panes.clone()
             && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
         {
-            // A pane of this run's own kind; the records know how to close the others.
+            // This run's backend closes a pane of its own kind. For other kinds the record says how
+            // to close them.
             let (pane, tag) = (PaneId(pane.id.clone()), self.backends.tag_of(&name));
             let program = program_of(&started.1);
             if let Some(process) = started.1.process.map(ProcessIdentity::from)

@@ -1,9 +1,11 @@
-//! The loop of one team: who lives, who is told what, and when all is over.
+//! The loop of one team. It tracks the living agents, passes messages to them, and decides when the
+//! run is over.
 //!
-//! [`wake`] lists everything that can wake the loop, [`run_machine`] decides the course of the run, purely; the loop in
-//! [`team_loop`] carries that out. Agents report and are told things over channels; nobody shares state with them. What an
-//! agent does with its turn is `agent`'s and `driver`'s, what a team may do is the room `team`'s. What an agent in a process
-//! of its own needs too is lent to `solo`.
+//! [`wake`] lists every event that can wake the loop. [`run_machine`] decides the course of the
+//! run, without I/O. The loop in [`team_loop`] carries the decisions out. Agents and the loop
+//! exchange messages over channels and share no state. The modules `agent` and `driver` run an
+//! agent's turns. The `team` crate decides what a team may do. `solo` uses the parts of this module
+//! that an agent in its own process needs too.
 
 mod agent_spec;
 mod agents;

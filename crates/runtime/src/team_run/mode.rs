@@ -1,16 +1,17 @@
-//! Permission modes by their names on the wire, as the team's config has them, and what a run that goes on leaves of them.
+//! Permission modes by their wire names in the team's config, and the modes that a resumed run
+//! lowers.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Member, PermissionMode};
 use pitcrew_team::{KnownMode, ModeLowered, SpawnRecord, Team};
 
-/// Whether the config says anything of a member's mode.
+/// Whether the config sets a mode for the member.
 pub(crate) fn says_mode(member: &Member) -> bool {
     member.mode.is_some()
         || member.plan_mode_required == Some(true)
         || SpawnRecord::of(member).is_some_and(|record| record.mode.is_some())
 }
 
-/// The other mode of a mode that this run does not allow.
+/// Returns a function that maps each mode this run does not allow to the mode that replaces it.
 async fn lowered_by(
     team: &Team,
     run: PermissionMode,
@@ -23,10 +24,8 @@ async fn lowered_by(
     })
 }
 
-/// The members that work in a mode which this run does not allow, or would after their plan: [`lower_modes`] lowers it.
-///
-/// # Errors
-/// When the team's files cannot be read.
+/// Returns the members that work in a mode which this run does not allow, or would do so after
+/// their plan. [`lower_modes`] lowers these modes.
 pub(super) async fn too_free(team: &Team, run: PermissionMode) -> Result<Vec<AgentName>, ApiError> {
     let (lowered, config) = (lowered_by(team, run).await?, team.config().await?);
     let is_too_free = |member: &&Member| {
@@ -38,10 +37,10 @@ pub(super) async fn too_free(team: &Team, run: PermissionMode) -> Result<Vec<Age
     Ok(config.teammates().filter(is_too_free).map(|member| member.name.clone()).collect())
 }
 
-/// Takes from the members of a team that goes on what this run does not allow: `bypassPermissions` unless the run has it, and
-/// the mode that freed the run before as a whole. Answers with what is to be said of each.
+/// Lowers the members' modes that a resumed run does not allow: `bypassPermissions` unless the run
+/// has it, and the mode that the previous run used as a whole. Returns one notice for each change.
 ///
-/// A mode that a lead gave beside that, with the user's yes or by a definition, stays.
+/// A mode that the lead gave separately stays, if the user approved it or a definition sets it.
 ///
 /// # Errors
 /// When the team's files cannot be read or written.
@@ -49,7 +48,7 @@ pub(super) async fn lower_modes(team: &Team, run: PermissionMode) -> Result<Vec<
     let lowered = lowered_by(team, run).await?;
     let mut said = Vec::new();
     for member in &team.config().await?.members {
-        // Who joined by itself has its mode from whoever started it.
+        // A member that joined by itself got its mode from the process that started it.
         let is_its_own = member.prompt.is_none() && member.name.as_str() != LEAD_NAME;
         if is_its_own {
             continue;

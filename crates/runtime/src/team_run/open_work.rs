@@ -1,4 +1,5 @@
-//! What is open when nobody works any more: it is read from the team's files, and the lead is reminded of it.
+//! The work that is still open when no agent works any more. It is read from the team's files, and
+//! the lead is reminded of it.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +17,14 @@ use crate::tools::ToolOutcome;
 use crate::transcript::AnswerFault;
 
 impl TeamLoop {
-    /// What is open by the task list and by the accounts of the teammates.
+    /// Returns the open work according to the task list and the accounts of the teammates.
     pub(super) async fn open_work(&mut self) -> OpenWork {
         self.remove_unremoved().await;
         let tasks = self.tasks_now().await;
         self.open_among(&tasks).await
     }
 
-    /// What is open, of a team with these tasks.
+    /// Returns the open work of a team with the given tasks.
     pub(super) async fn open_among(&mut self, tasks: &[TaskSummary]) -> OpenWork {
         let OpenWork { never_started, left_behind, failures, .. } = self.agents.open_work();
         OpenWork {
@@ -36,7 +37,7 @@ impl TeamLoop {
         }
     }
 
-    /// The other clients whose plan waits for an answer: they say of themselves that they are idle.
+    /// Returns the other clients whose plan waits for an answer. They report idle meanwhile.
     async fn plans_of_clients(&mut self) -> Vec<AgentName> {
         if !self.agents.all_running().any(|(_, running)| running.is_foreign()) {
             return Vec::new();
@@ -50,7 +51,8 @@ impl TeamLoop {
         asking.into_iter().collect()
     }
 
-    /// The tasks that were open and cannot be read any more. What another client deletes is in no journal of ours.
+    /// Returns the tasks that were open and can no longer be read. Our journal does not contain the
+    /// tasks that another client deletes.
     async fn lost_tasks(&mut self) -> Vec<TaskId> {
         if self.team_create == TeamCreateState::Deleted {
             return self.deleted.lost.clone();
@@ -65,7 +67,8 @@ impl TeamLoop {
         self.run_context.team.lost_tasks().await.unwrap_or_default()
     }
 
-    /// The tasks of the team; of one that its lead has deleted as they were then.
+    /// Returns the team's tasks. For a team that its lead deleted, returns the tasks at that
+    /// moment.
     pub(super) async fn tasks_now(&mut self) -> Vec<TaskSummary> {
         if self.team_create == TeamCreateState::Deleted {
             return self.deleted.tasks.clone();
@@ -80,7 +83,7 @@ impl TeamLoop {
         }
     }
 
-    /// Which record or inbox of the team cannot be read, in words.
+    /// Returns the record or inbox of the team that cannot be read, as text.
     pub(super) async fn torn_record(&mut self) -> Option<String> {
         if self.team_create == TeamCreateState::Deleted {
             return None;
@@ -89,7 +92,7 @@ impl TeamLoop {
         Some(format!("{}; `pitcrew doctor --repair` mends it", chain(&error)))
     }
 
-    /// How the run ended, by why the team was shut down and what is open.
+    /// Returns the outcome of the run from the reason of the shutdown and the open work.
     pub(super) fn run_end(&self, is_gone: bool, left_open: &OpenWork) -> RunEnd {
         let text = self.lead_end.text.clone();
         match self.machine.end_reason() {
@@ -101,7 +104,7 @@ impl TeamLoop {
                 RunEnd::Failed { reason: EndReason::Gone.in_words() }
             }
             None | Some(EndReason::Finished) if !left_open.has_no_tasks() => {
-                // Somebody outside made a task while the run was ending.
+                // Another process created a task while the run was ending.
                 RunEnd::Unfinished { shortfall: Shortfall::Stalled, open: left_open.clone(), text }
             }
             None | Some(EndReason::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
@@ -125,7 +128,7 @@ impl TeamLoop {
         }
     }
 
-    /// Tells a lead that is about to delete its team of the tasks in it that are open, once.
+    /// Reminds a lead that is about to delete its team of the open tasks in it, once.
     pub(super) async fn reminded_at_deletion(&mut self) -> Option<ToolOutcome> {
         let tasks = self.tasks_now().await;
         let lost = self.lost_tasks().await;
@@ -136,7 +139,7 @@ impl TeamLoop {
         self.machine.reminds_of(&open).then(|| answer(&refused().into()))
     }
 
-    /// Reminds the lead of what is left to do before its run may end.
+    /// Reminds the lead of unfinished work before its run may end.
     pub(super) fn remind(&self, reminder: &Reminder) {
         let mut texts = Vec::new();
         let mut add = |prompt: Prompt, values: &[(&str, &str)]| match prompt.render(values) {
@@ -146,7 +149,7 @@ impl TeamLoop {
         match reminder.fault {
             Some(AnswerFault::Truncated) => add(Prompt::AnswerCutOff, &[]),
             Some(AnswerFault::Empty) => add(Prompt::AnswerEmpty, &[]),
-            // Who has refused is not asked the same again.
+            // A lead that refused would refuse again, so it is not reminded.
             Some(AnswerFault::Refused) | None => {}
         }
         let open: Vec<String> =

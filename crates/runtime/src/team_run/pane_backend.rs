@@ -1,6 +1,8 @@
-//! The spawn backend of panes: a member is a process of its own, of ours or of another client, in a pane that a person can see.
+//! The spawn backend of panes: a member is a process of its own, of ours or of another client, in a
+//! pane that a person can see.
 //!
-//! What happens to the process after its start is `remote`'s: its [`RemoteSupervisor`] is a task of this process.
+//! What happens to the process after its start is `remote`'s: its [`RemoteSupervisor`] is a task of
+//! this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -113,7 +115,8 @@ impl PaneBackend {
         }
     }
 
-    /// Lets the user know what there is to know of the other client. Its start does not wait for that.
+    /// Shows the user the remark about the other client, if there is one. The client's start does
+    /// not wait for it.
     fn remark_on_client(&self, run_context: &RunContext) {
         let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else {
             return;
@@ -137,7 +140,8 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Says something to the supervisor, without waiting. One that does not take its words any more is stopped.
+    /// Sends a command to the supervisor without waiting. If the queue is full, the teammate is
+    /// cancelled.
     fn command(&self, word: RemoteCommand) {
         match self.words.try_send(word) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
@@ -167,7 +171,7 @@ impl AgentHandle for Remote {
         self.command(RemoteCommand::End { reason: reason.to_owned() });
     }
 
-    /// Stops the process and its pane, and leaves the member to be resumed.
+    /// Stops the process and its pane. The member can be resumed.
     fn cancel(&self) {
         self.cancel.cancel();
     }

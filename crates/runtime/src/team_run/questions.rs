@@ -1,4 +1,4 @@
-//! Questions for permission that came to the lead by mail: who is asked, and what becomes of the answer.
+//! Permission questions that reach the lead by mail: who is asked, and how the answer is delivered.
 
 use futures_util::future::{AbortHandle, Abortable};
 use pitcrew_protocol::{
@@ -18,7 +18,8 @@ use crate::run::{Asks, Shortfall};
 use crate::transcript::Grant;
 
 impl TeamLoop {
-    /// Ends a run whose lead wants its plan approved where nobody is there to ask: the plan is what the run says.
+    /// Ends a run in which the lead wants its plan approved and no person can be asked. The plan
+    /// becomes the run's result.
     pub(super) async fn plan_waits(&mut self, pending: &Pending) -> Vec<RunInput> {
         match (self.run_context.asking.asks(), pending.own_plan()) {
             (Asks::Deny, Some(plan)) => {
@@ -40,7 +41,8 @@ impl TeamLoop {
         }
         let agent = AgentName::foreign(&asked.agent_id);
         let member = self.run_context.team.member(agent.as_str()).await.ok();
-        // Ours tell the reason of their gate; another client what its model wrote.
+        // A pitcrew agent's description is the reason of its gate. Another client's description is
+        // its model's own words.
         let program = match member.as_ref().is_some_and(SpawnRecord::is_run_by_us) {
             true => Program::Pitcrew,
             false => Program::Claude,
@@ -88,7 +90,7 @@ impl TeamLoop {
         self.sources.decisions.push(Box::pin(Abortable::new(deciding, registration)));
     }
 
-    /// Asks once more what an earlier run was asked and has not answered, though it marked the question as read.
+    /// Asks again about requests of an earlier run that are marked as read but have no answer.
     pub(super) async fn ask_what_is_open(&mut self) {
         let team = self.run_context.team.clone();
         let open = team.requests().await.unwrap_or_default();
@@ -105,7 +107,8 @@ impl TeamLoop {
         }
     }
 
-    /// Takes a question back that has its answer from elsewhere, such as from a person beside the member.
+    /// Withdraws a question that was answered elsewhere, for example by a person at the member's
+    /// pane.
     pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &PermissionOutcome) {
         let Some(Asked { agent, mail, call, .. }) = self.agents.answered(request) else { return };
         self.agents.tell_lead(Event::Settled(vec![mail]));
@@ -117,7 +120,8 @@ impl TeamLoop {
             .await;
     }
 
-    /// Makes void what an agent of another client asked: its process is gone, or is about to be started anew.
+    /// Voids the questions of an agent that another client runs, because its process is gone or
+    /// will be started anew.
     pub(super) async fn void_questions_of(&mut self, agent: &AgentName) {
         self.agents.of(agent).ask_no_more();
         if let Err(error) = self.run_context.team.void_questions_of(agent).await {
@@ -141,7 +145,7 @@ impl TeamLoop {
                 (agent, call.id, refused, would_allow)
             }
             Decision::ByMail { request, decided: Decided { grant, would_allow } } => {
-                // Somebody else was faster.
+                // The request was already answered by somebody else.
                 let Some(asked) = self.agents.answered(&request) else { return };
                 let Asked { agent, mail, call, input, digest, question: _ } = asked;
                 let refused = refused(&grant);
@@ -165,7 +169,8 @@ impl TeamLoop {
                     ))
                     .await;
                     if error.code == ErrorCode::InternalError {
-                        // The agent still waits: its request stays unread, and is asked again by the next run.
+                        // The agent still waits. Its request stays unread, so the next run asks it
+                        // again.
                         return;
                     }
                 }

@@ -1,5 +1,5 @@
-//! What deaths leave: of those who ended under an earlier lead, what a crash kept that lead from doing about it; and locks
-//! that nobody else would ever break.
+//! Cleans up after teammates that died. Completes what a crash kept an earlier lead from doing
+//! about an ended teammate, and breaks locks that no other process would break.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,17 +12,18 @@ use pitcrew_team::{Actor, MemberRemoved};
 use super::ends::released;
 use super::team_loop::TeamLoop;
 
-/// How long after a death its locks can be told from those of the living: 10 s without a sign, and a moment more.
+/// Time after a death until its locks can be told from those of living processes: 10 s without a
+/// refresh, plus a margin.
 const TIDY_AFTER: Duration = Duration::from_secs(11);
 
-/// How soon it is tried again to take out of the team who could not be; doubled with each try up to [`TRY_AT_MOST`]. Until
-/// then others write to a member that will never read it.
+/// First pause before retrying a removal from the team that failed. It doubles with each try up to
+/// [`TRY_AT_MOST`]. Until the removal succeeds, others write to a member that never reads its mail.
 const TRY_AFTER: Duration = Duration::from_millis(250);
 
-/// The longest pause between two such tries.
+/// Longest pause between two such tries.
 const TRY_AT_MOST: Duration = Duration::from_secs(10);
 
-/// Those who ended and could not be taken out of the team, with their worktrees.
+/// Members that ended but could not be removed from the team yet, with their worktrees.
 #[derive(Debug, Default)]
 pub(super) struct Unremoved {
     members: BTreeMap<AgentName, Option<PathBuf>>,
@@ -30,13 +31,14 @@ pub(super) struct Unremoved {
 }
 
 impl TeamLoop {
-    /// Sees later to the locks that a death may have left, and to tasks that somebody gave to the dead at that very moment.
-    /// Another death puts it off; meanwhile nobody needs the locks, or they are broken by whoever does.
+    /// Schedules a cleanup of locks that a death may have left, and of tasks that were assigned to
+    /// the dead member at that moment. A further death postpones it. A process that needs such a
+    /// lock earlier breaks it itself.
     pub(super) fn tidy_later(&mut self) {
         self.sources.tidying = Some(Box::pin(tokio::time::sleep(TIDY_AFTER)));
     }
 
-    /// Takes a member that ended out of the team once the disk allows it.
+    /// Schedules the removal of an ended member from the team, for when the disk allows it.
     pub(super) fn remove_later(&mut self, name: &AgentName, worktree: Option<&Path>) {
         self.unremoved.members.insert(name.clone(), worktree.map(Path::to_owned));
         let pause =
@@ -44,13 +46,13 @@ impl TeamLoop {
         self.sources.removing = Some(Box::pin(tokio::time::sleep(pause)));
     }
 
-    /// Takes those out of the team who could not be taken out when they ended.
+    /// Removes the members that could not be removed from the team when they ended.
     pub(super) async fn remove_unremoved(&mut self) {
         self.sources.removing = None;
         let unremoved = std::mem::take(&mut self.unremoved);
         self.unremoved.tries = unremoved.tries.saturating_add(1);
         for (name, worktree) in unremoved.members {
-            // A successor of that name is somebody else.
+            // The name now belongs to a new teammate.
             if self.agents.is_running(&name) {
                 continue;
             }
@@ -94,8 +96,8 @@ impl TeamLoop {
         }
     }
 
-    /// Clears away the worktrees of this team that no member has, and gathers what the lead has not been told: who ended
-    /// whose end is not part of its conversation.
+    /// Removes this team's worktrees that belong to no member. Collects the ends of teammates that
+    /// the lead's conversation does not contain yet.
     pub(super) async fn finish_departures(
         &mut self,
         removed: &BTreeMap<AgentName, MemberRemoved>,
@@ -126,7 +128,7 @@ impl TeamLoop {
         (!ended.is_empty()).then(|| (ended, texts.join("\n\n")))
     }
 
-    /// What is to be said of those that were kept, by the member's name in them.
+    /// Returns, by member name, the notes about worktrees that were kept.
     async fn clear_lost_worktrees(&mut self, config: &TeamConfig) -> BTreeMap<String, Vec<String>> {
         let mut kept: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let live: Vec<PathBuf> = config
@@ -136,7 +138,7 @@ impl TeamLoop {
             .map(PathBuf::from)
             .collect();
         let worktrees = self.worktrees();
-        // Where there is no repository there are none of its worktrees.
+        // Without a repository there are no worktrees of it either.
         if let Err(error) = worktrees.recover().await {
             tracing::debug!(error = %chain(&error), "no worktree that was being made is looked for");
         }

@@ -1,8 +1,9 @@
 //! A teammate in a process of its own: its launch, what is seen of it from outside, and its end.
 //!
-//! The loop's handle is [`Remote`]; a [`RemoteSupervisor`] is the task that supervises one such process and its pane. To the loop it is what
-//! a driver is for an agent that lives here: it is told little and reports what happens. It does not know what the agent
-//! does: the agent and its lead meet in the team's files, and what one of ours does is read in the journal, by the loop.
+//! The loop's handle is [`Remote`]; a [`RemoteSupervisor`] is the task that supervises one such
+//! process and its pane. To the loop it is what a driver is for an agent that lives here: it is
+//! told little and reports what happens. It does not know what the agent does: the agent and its
+//! lead meet in the team's files, and what one of ours does is read in the journal, by the loop.
 //! What follows from an end is `ends`', how panes are made is `panes`'.
 
 use std::path::PathBuf;
@@ -32,70 +33,72 @@ use crate::process::{member_variable, stop_member_process};
 use crate::team_tools::answer;
 use crate::tools::ToolOutcome;
 
-/// Words that a minder has not taken yet. There are three kinds, each said a few times in a life.
+/// Capacity of a supervisor's command queue. There are three kinds of command, each sent a few
+/// times in a teammate's life.
 const WORDS_WAITING: usize = 64;
 
-/// How long a process that is told to end by a signal has before it is killed: enough to flush a transcript.
+/// Time between TERM and KILL for a process: enough to flush a transcript.
 pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// The same for what a process that is gone left behind; the lead waits for it.
+/// The same time for what a dead process left behind. It is short because the lead waits for it.
 const REST_GRACE: Duration = Duration::from_millis(200);
 
-/// How often a pane is looked at whose process the system does not tell us.
+/// Interval for checking a pane whose process id is unknown.
 const PANE_LOOK: Duration = Duration::from_secs(1);
 
-/// How long a client that took mail has to say in the config that it is in a turn, before it is held to be idle.
+/// Time for a client that took mail to record its turn in the config. After that it counts as idle.
 pub(super) const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
 
-/// What a minder is told.
+/// A command to a supervisor.
 #[derive(Debug)]
 pub(super) enum RemoteCommand {
-    /// The agent was seen at work.
+    /// The agent was seen working.
     Works,
-    /// The agent approved its shutdown, and is to be gone soon.
+    /// The agent approved its shutdown and will exit soon.
     SaidGoodbye,
-    /// The agent is to end for good.
+    /// End the agent for good.
     End {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Something a minder reports.
+/// A report of a supervisor.
 #[derive(Debug)]
 pub(super) struct RemoteReport {
     pub(super) agent: AgentName,
     pub(super) seen: RemoteEvent,
 }
 
-/// What it has seen of its teammate.
+/// An observation about the supervised teammate.
 #[derive(Debug)]
 pub(super) enum RemoteEvent {
-    /// A client that is not ours is in this state.
+    /// A client of another program is in this state.
     State(Status),
-    /// It keeps no conversation that its model calls could be counted in.
+    /// The client has no readable conversation, so its model calls cannot be counted.
     CallsUnknown,
-    /// It could not be started; a call may wait to hear it.
+    /// The teammate could not be started. A spawn call may wait for this result.
     NotLaunched { reason: String, call: Option<oneshot::Sender<ToolOutcome>> },
-    /// It has not taken its prompt in time; the end of its screen.
+    /// The teammate has not taken its prompt in time. Carries the end of its screen.
     Silent { screen: Option<String> },
-    /// Its process has ended, or was stopped after its last word.
+    /// The process has ended by itself, or was stopped because it did not exit after its shutdown
+    /// approval.
     Gone { exit: Option<i32>, screen: Option<String> },
-    /// It was stopped for good.
+    /// The teammate was stopped for good.
     Stopped { reason: String },
-    /// It was dropped where it stood; it can be resumed.
+    /// The teammate was cancelled and can be resumed.
     Dropped,
 }
 
-/// What a launch is about, beside the member itself.
+/// The details of a launch, besides the member itself.
 pub(super) struct Launching {
-    /// What an earlier run left of this member; none when there was no earlier run.
+    /// What an earlier run left of this member, or `None` if there was no earlier run.
     pub(super) left: Option<Left>,
-    /// The call that waits for the launch, and what it is to be told.
+    /// The spawn call that waits for the launch, and its result.
     pub(super) call: Option<SpawnCall>,
 }
 
-/// Everything a minder works with.
+/// The fixed data of a supervisor.
 pub(super) struct RemoteSpec {
     pub(super) team: Team,
     pub(super) root: PathBuf,
@@ -104,22 +107,22 @@ pub(super) struct RemoteSpec {
     pub(super) hosting: Hosting,
     pub(super) panes: Arc<dyn Panes>,
     pub(super) launch_spec: LaunchSpec,
-    /// What bounds its process, as a digest.
+    /// Digest of the rules that apply to the process.
     pub(super) bounds: String,
     pub(super) tag: PaneTag,
     pub(super) reports: mpsc::Sender<RemoteReport>,
     pub(super) sink: Sink,
-    /// By which the model calls of another client are priced.
+    /// Prices for the model calls of another client.
     pub(super) prices: Arc<PriceTable>,
-    /// How long it has to be gone after its goodbye.
+    /// Time for the process to exit after it approved its shutdown.
     pub(super) grace: Duration,
-    /// Drops this one.
+    /// Cancels this teammate.
     pub(super) cancel: CancellationToken,
-    /// Drops all, at once.
+    /// Cancels all teammates at once.
     pub(super) kill: CancellationToken,
 }
 
-/// What minds one process and its pane.
+/// The supervisor of one process and its pane.
 pub(super) struct RemoteSupervisor {
     pub(super) spec: RemoteSpec,
     words: mpsc::Receiver<RemoteCommand>,
@@ -127,17 +130,17 @@ pub(super) struct RemoteSupervisor {
     life: Option<Life>,
     stage: Option<LaunchStage>,
     prompt: Option<MessageId>,
-    /// How much of its mail a client that is not ours has taken, and the state that it was last seen in.
+    /// For another client: how many messages it has taken, and its last seen state.
     pub(super) seen: (usize, Status),
     prompt_due: Option<Pin<Box<Sleep>>>,
     pub(super) turn_due: Option<Pin<Box<Sleep>>>,
     gone_by: Option<Pin<Box<Sleep>>>,
-    /// The model calls of a client that is not ours, and when they are looked for next.
+    /// For another client: its known model calls, and the time of the next check for more.
     pub(super) calls: ClientCalls,
     pub(super) calls_due: Option<Pin<Box<Sleep>>>,
 }
 
-/// What was started.
+/// The pane and process that were started.
 #[derive(Clone, Debug)]
 struct Life {
     pane: PaneId,
@@ -145,7 +148,7 @@ struct Life {
 }
 
 impl RemoteSupervisor {
-    /// Makes a minder and the crew's end of it.
+    /// Creates a supervisor and the loop's handle on it.
     pub(super) fn new(spec: RemoteSpec) -> (Remote, Self) {
         let (sender, words) = mpsc::channel(WORDS_WAITING);
         let look = Arc::new(Notify::new());
@@ -168,7 +171,8 @@ impl RemoteSupervisor {
         (remote, supervisor)
     }
 
-    /// Minds the process until it is gone. Nothing of it is left when the loop hears that.
+    /// Supervises the process until it is gone. The process and the pane are cleaned up before the
+    /// loop learns of the end.
     pub(super) async fn run(mut self, launching: Launching) {
         let cancel = self.spec.cancel.clone();
         let last = tokio::select! {
@@ -186,7 +190,7 @@ impl RemoteSupervisor {
     }
 
     pub(super) async fn report(&self, seen: RemoteEvent) {
-        // The loop reads reports until its last agent ended.
+        // The loop reads reports until its last agent has ended.
         let _closed =
             self.spec.reports.send(RemoteReport { agent: self.name().clone(), seen }).await;
     }
@@ -201,12 +205,13 @@ impl RemoteSupervisor {
             true => Ok(None),
             false => self.launch(Former::GoesOn).await.map(Some),
         };
+        // The former conversation may be the cause of the failure, so try once with a new one.
         if launched.is_err() && self.has_former_conversation() {
             launched = self.launch_anew().await;
         }
         match (launched, call) {
             (Ok(started), Some(SpawnCall { spawned, reply })) => {
-                // The only error is that the call is not waited for any more.
+                // Sending fails only if the call no longer waits for the answer.
                 let _not_waited_for =
                     reply.send(answer(&placed(*spawned, started.as_ref(), &self.spec).into()));
             }
@@ -222,7 +227,8 @@ impl RemoteSupervisor {
         {
             return seen;
         }
-        // A client that cannot go on with a conversation ends before it takes anything.
+        // A client that cannot continue its former conversation exits before it takes its first
+        // message. Start it with a new one.
         match self.launch_anew().await {
             Ok(_started) => self.mind().await,
             Err(reason) => RemoteEvent::NotLaunched { reason, call: None },
@@ -233,15 +239,15 @@ impl RemoteSupervisor {
         matches!(self.spec.launch_spec.conversation, Some(Conversation::Former(_)))
     }
 
-    /// Starts a client with a new conversation, since it did not start with the one it had.
+    /// Starts a client with a new conversation, because it did not start with its former one.
     async fn launch_anew(&mut self) -> Result<Option<StartedPane>, String> {
         self.clear_away().await;
         self.stage = None;
         self.launch(Former::Refused).await.map(Some)
     }
 
-    /// Starts the process: the prompt is in its inbox first, so that it finds it, and what was started is recorded before
-    /// anybody is told.
+    /// Starts the process. The prompt is in the inbox before the process starts. The pane and
+    /// process are recorded before the start is reported.
     async fn launch(&mut self, former: Former) -> Result<StartedPane, String> {
         self.give_prompt(former).await?;
         let Launch { argv, mut env } = (self.spec.hosting.launch)(&self.spec.launch_spec);
@@ -255,6 +261,8 @@ impl RemoteSupervisor {
             color: self.spec.member.color.clone(),
             tag: self.spec.tag.clone(),
         };
+        // The command's environment carries the member's tag, so that a later run can recognise
+        // this process as the member's.
         let started = self.spec.panes.start(&pane).await;
         let started =
             started.map_err(|error| format!("its pane cannot be made: {}", chain(&error)))?;
@@ -268,6 +276,8 @@ impl RemoteSupervisor {
                 screen.as_deref(),
             ));
         }
+        // A program that cannot start ends at once. Report that now instead of after the prompt
+        // deadline.
         let is_gone = started.pid.is_some() && process.is_none_or(|process| !process.is_alive());
         if is_gone && !self.has_taken_prompt().await {
             let screen = self.screen().await;
@@ -278,7 +288,8 @@ impl RemoteSupervisor {
         Ok(started)
     }
 
-    /// Puts the first message into the inbox: the prompt, or for a client that goes on with its conversation, to go on.
+    /// Puts the first message into the inbox: the prompt, or a request to continue if a client
+    /// keeps its conversation.
     async fn give_prompt(&mut self, former: Former) -> Result<(), String> {
         let failed = |error| format!("its prompt cannot be put into its inbox: {}", chain(&error));
         let RemoteSpec { team, member, program, root, .. } = &self.spec;
@@ -302,7 +313,8 @@ impl RemoteSupervisor {
         Ok(())
     }
 
-    /// Writes down what was started: in the config where it is, in the team's own records what must be stopped.
+    /// Records the start: the pane in the config, and the process to stop in the team's own
+    /// records.
     async fn record(&self) -> Result<(), pitcrew_protocol::ApiError> {
         let Some(life) = &self.life else { return Ok(()) };
         let RemoteSpec { team, panes, .. } = &self.spec;
@@ -330,7 +342,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Minds the process and the pane of an earlier run, when both live; otherwise what is left of them is stopped.
+    /// Supervises the process and pane of an earlier run if both still exist. Otherwise stops what
+    /// is left of them.
     async fn adopt(&mut self, left: Left) -> bool {
         for pane in &left.other_panes {
             self.stop_pane(pane).await;
@@ -344,7 +357,7 @@ impl RemoteSupervisor {
             self.look().await;
             return true;
         }
-        // One that died while nobody led the team has left its commands running.
+        // A process that died while the team had no lead may have left its commands running.
         for process in left.known {
             self.stop_process(process, self.stop_grace(process)).await;
         }
@@ -354,7 +367,7 @@ impl RemoteSupervisor {
         false
     }
 
-    /// Waits for whatever happens to the process, until it is gone or is to be stopped.
+    /// Waits until the process is gone or must be stopped, and handles each event meanwhile.
     async fn mind(&mut self) -> RemoteEvent {
         let Some(life) = self.life.clone() else { return RemoteEvent::Dropped };
         let (panes, look) = (self.spec.panes.clone(), self.look.clone());
@@ -364,7 +377,7 @@ impl RemoteSupervisor {
             tokio::select! {
                 biased;
                 () = &mut ended => {
-                    // A short life may have said more than was seen.
+                    // A short-lived process may have written more than was read so far.
                     self.look().await;
                     return self.gone(&life).await;
                 }
@@ -380,7 +393,8 @@ impl RemoteSupervisor {
                     self.prompt_due = None;
                     let screen = self.screen().await;
                     if self.has_former_conversation() {
-                        // It may have asked its user something about that conversation.
+                        // Treat it as gone: the client may be asking its user about the former
+                        // conversation, where nobody answers.
                         return RemoteEvent::Gone { exit: None, screen };
                     }
                     self.report(RemoteEvent::Silent { screen }).await;
@@ -390,26 +404,29 @@ impl RemoteSupervisor {
                     self.look().await;
                 }
                 () = due(&mut self.calls_due) => self.note_calls().await,
-                // It is stopped; what it said last stands.
+                // It did not exit in time after approving its shutdown, so it is stopped. Its
+                // approval still counts.
                 () = due(&mut self.gone_by) => return RemoteEvent::Gone { exit: None, screen: None },
             }
         }
     }
 
-    /// Whether it took its prompt. One that did was started, however short its life was: what came of it, it has told.
+    /// Whether the process took its prompt. If so, it counts as started even if it exited soon, and
+    /// has reported its result itself.
     async fn has_taken_prompt(&self) -> bool {
         let mail = self.spec.team.mail(self.name()).await.unwrap_or_default();
         self.is_prompt_taken(&mail)
     }
 
-    /// Whether the prompt is marked as read in this inbox, or gone from it: a later client takes out what it has read.
+    /// Whether the prompt is marked as read, or missing from the inbox. Later versions of the
+    /// client remove messages they have read.
     fn is_prompt_taken(&self, inbox: &[Mail]) -> bool {
         let Some(prompt) = &self.prompt else { return false };
         let there = inbox.iter().find(|mail| mail.id == *prompt);
         there.map_or(self.spec.program == Program::Claude, |mail| mail.message.is_read())
     }
 
-    /// Looks at the agent's mail and, of a client that is not ours, at its entry in the config.
+    /// Checks the agent's mail and, for another client, its config entry.
     pub(super) async fn look(&mut self) {
         let mail = match self.spec.team.mail(self.name()).await {
             Ok(mail) => mail,
@@ -431,7 +448,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Tells that the launch came that far, once. One that works has taken its prompt, whichever was seen first.
+    /// Reports a launch stage once. An agent that works has also taken its prompt, whichever was
+    /// noticed first.
     pub(super) async fn reach(&mut self, stage: LaunchStage) {
         if self.stage >= Some(stage) {
             return;
@@ -475,8 +493,8 @@ impl RemoteSupervisor {
         RemoteEvent::Gone { exit, screen }
     }
 
-    /// Stops what is left of the process and its pane, and takes both out of the records. What cannot be stopped stays
-    /// recorded, for whoever looks next.
+    /// Stops the process and its pane, and removes both from the records. What cannot be stopped
+    /// stays recorded for a later cleanup.
     async fn clear_away(&mut self) {
         let (mut panes, mut is_gone) = (Vec::new(), true);
         match self.life.take() {
@@ -486,7 +504,7 @@ impl RemoteSupervisor {
                 }
                 panes.push(life.pane);
             }
-            // A start that was cut off may have made its pane.
+            // An interrupted start may have created the pane without recording it.
             None => match self.spec.panes.tagged(&self.spec.tag).await {
                 Ok(found) => panes.extend(found.into_iter().map(|(pane, _)| pane)),
                 Err(error) => {
@@ -502,7 +520,7 @@ impl RemoteSupervisor {
         }
     }
 
-    /// How long what is stopped has to end by itself.
+    /// Returns how long a process gets to exit by itself.
     fn stop_grace(&self, process: ProcessIdentity) -> Duration {
         if self.spec.kill.is_cancelled() {
             return Duration::ZERO;
@@ -531,7 +549,7 @@ impl RemoteSupervisor {
     }
 }
 
-/// What the lead is told of a teammate, with the end of its screen.
+/// Formats a message about a teammate for the lead, with the end of its screen.
 pub(super) fn with_screen(said: String, screen: Option<&str>) -> String {
     match screen {
         Some(screen) => format!("{said}. The end of its screen:\n{screen}"),
@@ -539,7 +557,7 @@ pub(super) fn with_screen(said: String, screen: Option<&str>) -> String {
     }
 }
 
-/// Completes when the process is no more.
+/// Completes when the process has ended.
 async fn ended(life: &Life, panes: &dyn Panes) {
     if let Some(process) = life.process {
         return process.ended().await;
@@ -559,7 +577,7 @@ async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
     }
 }
 
-/// The answer to the spawn with the place the teammate was given.
+/// Adds the teammate's pane to the answer of the spawn call.
 fn placed(mut spawned: Spawned, started: Option<&StartedPane>, spec: &RemoteSpec) -> Spawned {
     let Some(started) = started else { return spawned };
     spawned.tmux_pane_id.clone_from(&started.id.0);

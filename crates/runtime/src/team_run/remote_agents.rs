@@ -1,7 +1,8 @@
-//! Teammates in processes of their own, as the loop sees them: their entries in the journal, and the reports of their
-//! supervisors.
+//! Teammates in processes of their own, as the loop sees them: their entries in the journal, and
+//! the reports of their supervisors.
 //!
-//! Minding one such process is `remote`'s. What follows from an end, wherever the teammate lived, is `ends`'.
+//! Minding one such process is `remote`'s. What follows from an end, wherever the teammate lived,
+//! is `ends`'.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,17 +24,18 @@ use crate::driver::{output_file, task_notification};
 use crate::events::{RunEvent, Spending};
 use crate::tools::ToolOutcome;
 
-/// The document that holds the command line's own layer of settings.
+/// Name of the document that stores the settings given on the command line.
 pub(super) const SETTINGS_DOCUMENT: &str = "settings";
 
-/// What our own process in a pane ends with when a person there stops it with Ctrl-C.
+/// Exit code of pitcrew's process in a pane after a person stops it with Ctrl-C.
 const INTERRUPTED_EXIT: i32 = 130;
 
-/// The most that is told of a request's id that another client's model may have made up.
+/// Maximum number of characters shown of a request id, because another client's model may have
+/// invented it.
 const REQUEST_ID_CHARS: usize = 120;
 
 impl TeamLoop {
-    /// Stores the command line's own layer of settings where teammates in panes find it.
+    /// Stores the command line's settings where teammates in panes read them.
     pub(super) async fn store_settings(&mut self) {
         if self.backends.hosting.panes.is_none() || self.backends.hosting.settings.is_empty() {
             return;
@@ -51,8 +53,8 @@ impl TeamLoop {
         }
     }
 
-    /// Passes over what the journal says until now; keeps the last state of everybody, the model calls of who lives, and what
-    /// earlier runs took.
+    /// Skips the journal's existing entries. Keeps each member's last state, the model calls of
+    /// living members, and the usage of earlier runs.
     pub(super) async fn open_journal(
         &mut self,
         history: Result<(JournalSummary, u64), StoreError>,
@@ -85,11 +87,13 @@ impl TeamLoop {
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
         self.run_context.team.note([Noted::RunStarted]).await;
-        // A later resume counts from this note; what was counted is never less than what is told.
+        // A later resume counts time from this note. So the recorded time is never less than the
+        // reported time.
         self.began.0 = Instant::now();
     }
 
-    /// Reads on in the journal: what teammates of ours elsewhere did stands there.
+    /// Reads new journal entries, which contain the activity of pitcrew's teammates in other
+    /// processes.
     pub(super) async fn read_journal(&mut self) -> Vec<RunInput> {
         if !self.agents.needs_journal() {
             return Vec::new();
@@ -125,7 +129,7 @@ impl TeamLoop {
             return Vec::new();
         }
         if let Noted::AllowedAlways { member, what, lasts: _ } = &entry.event {
-            // Only processes of members write it.
+            // Only members' processes write this entry.
             let (agent, what) = (member.clone(), what.clone());
             self.run_context.sink.tell(RunEvent::AllowedAlways { agent, what }).await;
             return Vec::new();
@@ -188,7 +192,7 @@ impl TeamLoop {
         self.run_context.sink.tell(changed).await;
         let Some(running) = self.agents.running_mut(agent) else { return Vec::new() };
         if status.is_over() {
-            // What follows from it follows when its process is gone.
+            // The consequences follow once its process has exited.
             running.handle.said_goodbye();
             running.last_words = Some((status, detail));
             return if status == Status::Failed { self.used_up(agent) } else { Vec::new() };
@@ -208,7 +212,7 @@ impl TeamLoop {
         std::iter::once(RunInput::Announced(agent.clone(), status)).chain(stuck).collect()
     }
 
-    /// Acts on what a minder reports.
+    /// Handles one report of a supervisor.
     pub(super) async fn sighted(&mut self, remote_report: RemoteReport) -> Vec<RunInput> {
         let RemoteReport { agent, seen } = remote_report;
         match seen {
@@ -244,8 +248,8 @@ impl TeamLoop {
         }
     }
 
-    /// Acts on the end of a process elsewhere that nobody here asked for: it said its last word in the journal, or goodbye
-    /// to the lead, or it died.
+    /// Handles the exit of a process that this run did not ask to exit. Either its last journal
+    /// entry says why, or it approved its shutdown to the lead, or it died.
     async fn gone(
         &mut self,
         agent: &AgentName,
@@ -254,7 +258,7 @@ impl TeamLoop {
     ) -> Vec<RunInput> {
         let mut inputs = self.read_journal().await;
         if self.machine.end_reason().is_some_and(EndReason::is_resumable) {
-            // It stays in the team, for the next run.
+            // The member stays in the team for the next run.
             inputs.extend(self.dropped_elsewhere(agent).await);
             return inputs;
         }
@@ -276,7 +280,7 @@ impl TeamLoop {
         };
         self.agents.account(agent).note_state(status, reason.clone());
         if status == Status::Failed && !self.used_up(agent).is_empty() {
-            // It stays in the team, for a run that gives it more.
+            // The member stays in the team, for a run that allows it more turns.
             self.agents.end(agent);
             inputs.push(RunInput::Left(agent.clone()));
             return inputs;
@@ -287,16 +291,19 @@ impl TeamLoop {
         inputs
     }
 
-    /// Takes note that a process elsewhere is gone, and that its member stays in the team. Another client is started anew by the
-    /// next run, and asks anew by itself.
+    /// Records that a teammate's process is gone while its member stays in the team. The next run
+    /// starts another client anew, and that client asks its open questions again itself.
     async fn dropped_elsewhere(&mut self, agent: &AgentName) -> Vec<RunInput> {
         if self.agents.is_foreign(agent) {
+            // The next process of the client asks again, so the old questions must not be answered
+            // any more.
             self.void_questions_of(agent).await;
         }
         self.dropped(agent).await
     }
 
-    /// Takes note that a person stopped a teammate of ours at its pane. It stays in the team, with its tasks, for the next run.
+    /// Records that a person stopped one of pitcrew's teammates at its pane. The member stays in
+    /// the team with its tasks, for the next run.
     async fn stopped_at_its_pane(&mut self, agent: &AgentName) -> Vec<RunInput> {
         let reason = "the user stopped it at its pane; it can be resumed".to_owned();
         self.agents.account(agent).note_state(Status::Killed, Some(reason.clone()));
@@ -343,7 +350,7 @@ impl TeamLoop {
         (Status::Failed, Some(with_screen(said, screen.as_deref())))
     }
 
-    /// Takes back what a launch that failed had begun, and answers the spawn.
+    /// Undoes what a failed launch had begun, and answers the spawn call.
     async fn not_launched(
         &mut self,
         agent: &AgentName,
@@ -363,13 +370,13 @@ impl TeamLoop {
         self.run_context.note_state(agent, Status::Failed, Some(reason.clone())).await;
         let _told_by_the_call =
             self.take_out(agent, Status::Failed, None, worktree.as_deref()).await;
-        // The only error is that the call is not waited for any more.
+        // Sending fails only if the call no longer waits for the answer.
         let _not_waited_for =
             call.send(ToolOutcome::refused(format_args!("{agent} was not started: {reason}")));
         vec![RunInput::Left(agent.clone())]
     }
 
-    /// Tells the lead of a teammate that does not take its prompt.
+    /// Informs the lead that a teammate has not taken its prompt.
     async fn silent(&mut self, agent: &AgentName, screen: Option<String>) -> Vec<RunInput> {
         let seconds = self.backends.hosting.prompt_deadline.as_secs();
         let said = format!("{agent} was started {seconds} s ago and has not taken its prompt");
@@ -389,7 +396,7 @@ impl TeamLoop {
     }
 }
 
-/// What a turn took, as the journal has it.
+/// Returns a turn's usage from its journal entry.
 fn spending_of(turn: &Turn) -> Spending {
     let cached = turn.cache_read_tokens.saturating_add(turn.cache_creation_tokens);
     let usage = Usage {
@@ -407,7 +414,7 @@ fn spending_of(turn: &Turn) -> Spending {
     }
 }
 
-/// Whether an agent's goodbye is in the lead's inbox.
+/// Whether the lead's inbox contains the agent's shutdown approval.
 pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
     let requests = team.requests().await.unwrap_or_default();
@@ -416,7 +423,8 @@ pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
         .any(|mail| mail.frame.as_ref().is_some_and(|frame| is_goodbye(&requests, agent, frame)))
 }
 
-/// The request that an agent's latest goodbye names, when that answers to nothing: its model may have made the id up.
+/// Returns the request id of an agent's latest shutdown approval if no such request exists. The
+/// agent's model may have invented the id.
 async fn void_goodbye(team: &Team, agent: &AgentName) -> Option<String> {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
     let of_agent =
@@ -428,7 +436,7 @@ async fn void_goodbye(team: &Team, agent: &AgentName) -> Option<String> {
     (!requests.contains_key(&id)).then(|| id.chars().take(REQUEST_ID_CHARS).collect())
 }
 
-/// The request to shut down that a frame agrees to.
+/// Returns the id of the shutdown request that a frame approves.
 pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
     match frame {
         Frame::ShutdownApproved(goodbye) => Some(&goodbye.request_id),
@@ -437,8 +445,9 @@ pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
     }
 }
 
-/// Whether a frame says that its sender shuts down as it was asked to. One that nobody asked for was written by somebody else,
-/// and what a run that is over asked on its way out ends nobody.
+/// Whether a frame approves a shutdown that the lead asked of its sender. An approval without a
+/// request comes from somebody else. A request that an ended run made at its exit is void, so it
+/// ends nobody.
 pub(super) fn is_goodbye(
     requests: &BTreeMap<String, Request>,
     sender: &AgentName,

@@ -1,4 +1,5 @@
-//! What all agents of a run have in common: the settings and everything read from them, once.
+//! Data that all agents of a run share: the settings, and everything else that is read once at the
+//! start.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,10 +28,10 @@ use crate::settings::Settings;
 use crate::tools::PathLocks;
 use crate::worktree::IgnoredFiles;
 
-/// What all agents of a run have in common.
+/// Data that all agents of a run share.
 pub(crate) struct RunContext {
     pub(crate) team: Team,
-    /// By what the agents know their lead's word, where another process leads.
+    /// Keys that verify the lead's signatures, if another process leads.
     pub(crate) trust: Option<watch::Receiver<Trust>>,
     pub(crate) cwd: PathBuf,
     pub(crate) root: PathBuf,
@@ -38,7 +39,7 @@ pub(crate) struct RunContext {
     pub(crate) session_id: String,
     open_model: OpenModel,
     models: HashMap<String, Arc<dyn Model>>,
-    /// The models that can be opened, in words.
+    /// Names of the available models, as text.
     pub(super) openable: Arc<str>,
     pub(crate) model_name: String,
     pub(crate) teammate_model: String,
@@ -48,15 +49,15 @@ pub(crate) struct RunContext {
     compact_at_percent: u64,
     pub(crate) has_team_tools: bool,
     pub(crate) env: Vec<(String, String)>,
-    /// What becomes of ignored files in worktrees.
+    /// How worktrees treat files that git ignores.
     pub(crate) ignored_files: IgnoredFiles,
     pub(crate) mode: PermissionMode,
     pub(crate) gate: Arc<Gate>,
     pub(crate) sandbox: Sandbox,
     pub(crate) may_unconfine: bool,
-    /// Whether another client, which runs its own commands, may be a teammate.
+    /// Whether a teammate may be run by another client, which executes its own commands.
     pub(crate) allows_clients: bool,
-    /// The message sockets of other clients, unless the settings do without.
+    /// The message sockets of other clients, unless the settings disable them.
     pub(crate) sockets: Option<ClientSockets>,
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) definitions: Definitions,
@@ -64,16 +65,16 @@ pub(crate) struct RunContext {
     pub(crate) locks: PathLocks,
     pub(crate) sink: Sink,
     pub(crate) reports: mpsc::Sender<Report>,
-    /// What bounds all members, as a digest.
+    /// Digest of the rules that apply to all members.
     pub(crate) rules_digest: String,
-    /// Settings that are not heeded.
+    /// Settings that have no effect here.
     unheeded: Vec<String>,
     instructions: HashMap<PathBuf, Arc<str>>,
-    /// What was wrong with the instructions of the working folder.
+    /// Problems in the instruction files of the working folder.
     not_instructed: Vec<String>,
 }
 
-/// Refuses to run commands in a sandbox that is not to be had.
+/// Returns an error if commands must run in a sandbox and no sandbox is available.
 fn must_hold(sandbox: &Sandbox, settings: &Settings, cwd: &Path) -> Result<(), RunError> {
     if settings.runs_sandboxed_commands()
         && let Support::Missing { reason } = sandbox.support_in(sandbox::Profile::Work, cwd)
@@ -83,10 +84,10 @@ fn must_hold(sandbox: &Sandbox, settings: &Settings, cwd: &Path) -> Result<(), R
     Ok(())
 }
 
-/// What would keep a run from starting that can be seen before there is a team.
+/// Checks what could keep a run from starting, as far as that is known before the team exists.
 ///
 /// # Errors
-/// When a model cannot be opened, or a sandbox is wanted that is not to be had.
+/// When a model cannot be opened, or a required sandbox is not available.
 pub(super) fn can_start(options: &RunOptions) -> Result<(), RunError> {
     let agent_options = &options.agent_options;
     for name in std::iter::once(&options.model).chain(&options.teammate_model) {
@@ -102,11 +103,9 @@ pub(super) fn can_start(options: &RunOptions) -> Result<(), RunError> {
 }
 
 impl RunContext {
-    /// Reads what the settings and the project say. The user's addition to the system prompt is for agents of `role`; teammates
-    /// that name no model work with `teammate_model`, or with `model` too.
-    ///
-    /// # Errors
-    /// When a rule of the settings is malformed.
+    /// Reads the settings and the project's files. The user's addition to the system prompt goes to
+    /// agents of `role`. Teammates that name no model use `teammate_model`, or `model` if that is
+    /// not set.
     pub(crate) fn new(
         team: Team,
         role: Role,
@@ -119,7 +118,7 @@ impl RunContext {
         let settings = agent_options.settings;
         let gate = Gate::from_settings(&settings, agent_options.home.as_deref())
             .map_err(|error| RunError::Settings { source: Box::new(error) })?;
-        // Commands run with the settings' variables.
+        // Commands get the variables of the settings, so a PATH in the settings applies.
         let own_path = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
         let search_path = own_path.unwrap_or_else(|| agent_options.machine.path.clone());
         let sandbox = Sandbox::with_options(
@@ -197,7 +196,8 @@ impl RunContext {
         Ok(run_context)
     }
 
-    /// What is wrong with the definitions, settings, hooks and instructions, for the face.
+    /// Returns the problems in the definitions, settings, hooks and instructions, for the user
+    /// interface.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let definitions =
             self.definitions.warnings().iter().map(|error| pitcrew_protocol::chain(error));
@@ -209,16 +209,14 @@ impl RunContext {
             .collect()
     }
 
-    /// Finds out what does not hold on this machine, for the face; agents need not wait for that.
+    /// Checks what does not work on this machine, for the user interface. Agents do not wait for
+    /// the result.
     pub(crate) fn look_at_machine(&self) -> JoinHandle<Vec<String>> {
         let (sandbox, cwd) = (self.sandbox.clone(), self.cwd.clone());
         tokio::task::spawn_blocking(move || sandbox.warnings(&cwd))
     }
 
-    /// Opens a model, or finds it open: its connections are shared.
-    ///
-    /// # Errors
-    /// When there is no such model, or no key for it.
+    /// Returns a model, opened at its first use, so that all agents share its connections.
     pub(crate) fn model(
         &mut self,
         name: &str,
@@ -231,23 +229,23 @@ impl RunContext {
         Ok(model)
     }
 
-    /// How many tokens a conversation with the model of that name may hold.
+    /// Returns how many tokens a conversation with this model may hold.
     pub(crate) fn window_of(&mut self, name: &str) -> u64 {
         match self.model(name) {
             Ok(model) => window_of(&self.windows, model.as_ref()),
-            // One of another client, or of an earlier run.
+            // The model of another client or of an earlier run cannot be opened here.
             Err(_) => {
                 self.windows.named(name).or_else(|| known_window(name)).unwrap_or(UNKNOWN_WINDOW)
             }
         }
     }
 
-    /// How much a model can read.
+    /// Returns how many tokens a conversation with the model may hold, and when to compact it.
     pub(super) fn context_of(&self, model: &dyn Model) -> ContextBound {
         ContextBound::of(window_of(&self.windows, model), self.compact_at_percent)
     }
 
-    /// Notes the state of a member in the journal.
+    /// Notes a member's state in the journal.
     pub(crate) async fn note_state(
         &self,
         agent: &AgentName,
@@ -277,12 +275,12 @@ impl RunContext {
         self.team.note([Noted::TurnEnded(turn)]).await;
     }
 
-    /// The one file an agent in plan mode may write.
+    /// Returns the path of the only file that an agent in plan mode may write.
     pub(crate) fn plan_file(&self, name: &AgentName) -> PathBuf {
         self.root.join("plans").join(format!("{}-{}.md", self.team.dir(), name.inbox_file()))
     }
 
-    /// Where the output of an agent's background commands goes.
+    /// Returns the folder for the output of an agent's background commands.
     pub(crate) fn shells_folder(&self, name: &AgentName) -> PathBuf {
         self.root
             .join("pitcrew")
@@ -291,7 +289,7 @@ impl RunContext {
             .join(name.inbox_file().as_str())
     }
 
-    /// The system prompt of an agent, in parts that agents share where they can.
+    /// Returns an agent's system prompt, in parts that agents share where possible.
     pub(crate) fn system(
         &mut self,
         name: &AgentName,
@@ -331,7 +329,7 @@ impl RunContext {
         parts
     }
 
-    /// The instructions for a folder, read once.
+    /// Returns the instructions for a folder. They are read only once.
     fn instructions(&mut self, cwd: &Path) -> Arc<str> {
         if !self.instructions.contains_key(cwd) {
             for warning in self.read_instructions(cwd) {
@@ -341,7 +339,7 @@ impl RunContext {
         self.instructions.get(cwd).cloned().unwrap_or_default()
     }
 
-    /// Reads the instructions for a folder, and says what was wrong with them.
+    /// Reads the instructions for a folder and returns the problems found in them.
     fn read_instructions(&mut self, cwd: &Path) -> Vec<String> {
         let (home, root) = (self.home.as_deref(), Some(self.root.as_path()));
         let found = Instructions::load(&InstructionSources { cwd, home, root });

@@ -1,6 +1,6 @@
-//! The course of a run, as a pure state machine: when the run is quiet and when to look again, when the lead is called, when
-//! it is reminded, when the team is shut down and in which steps, and when all is over. It knows states, names and what was
-//! seen of the mail; the loop does what it says.
+//! The course of a run, as a pure state machine: when the run is quiet and when to look again, when
+//! the lead is called, when it is reminded, when the team is shut down and in which steps, and when
+//! all is over. It knows states, names and what was seen of the mail; the loop does what it says.
 
 mod look;
 
@@ -15,29 +15,30 @@ use self::look::Wait;
 use crate::run::{Limit, OpenWork, Shortfall};
 use crate::transcript::AnswerFault;
 
-/// Why a team is shut down.
+/// The reason why a team is shut down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EndReason {
     /// The work is done.
     Finished,
-    /// The user stopped the run; the team goes on in a later one.
+    /// The user stopped the run. A later run can resume the team.
     Interrupted,
     /// The user ended the team.
     ShutDown,
-    /// Nobody works any more, and the work is not whole.
+    /// All agents are idle, and the work is incomplete.
     Unfinished(Shortfall, OpenWork),
-    /// A limit was reached; in words.
+    /// A limit was reached, described by the text.
     Limit(Limit, String),
-    /// A model without which nothing goes on is unavailable: the lead's, or a teammate's for which all others wait.
+    /// A model is unavailable and nothing can continue without it: the lead's, or that of a
+    /// teammate for which all others wait.
     ModelUnavailable(String),
-    /// The lead cannot go on.
+    /// The lead cannot continue.
     LeadFailed(String),
-    /// The team was deleted by somebody else.
+    /// Another process deleted the team.
     Gone,
 }
 
 impl EndReason {
-    /// The reason in words.
+    /// Returns the reason as text.
     pub(super) fn in_words(&self) -> String {
         match self {
             Self::Finished => "the work is done".to_owned(),
@@ -54,7 +55,8 @@ impl EndReason {
         }
     }
 
-    /// Whether a later run may go on where this one stops, so that nobody is taken out of the team who did not leave.
+    /// Whether a later run may resume this one. If so, no member is removed from the team at the
+    /// end.
     pub(super) fn is_resumable(&self) -> bool {
         match self {
             Self::Interrupted
@@ -67,32 +69,32 @@ impl EndReason {
     }
 }
 
-/// Something that the course of a run depends on.
+/// An input of the run's state machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RunInput {
     /// A teammate was started.
     Joined(AgentName),
-    /// An agent's state changed, or was told once more.
+    /// An agent's state changed, or was reported again.
     Announced(AgentName, Status),
-    /// A teammate is idle since its model is unavailable, for this reason.
+    /// A teammate is idle because its model is unavailable, for this reason.
     Unavailable(AgentName, String),
     /// A teammate has used all its turns.
     UsedUp(AgentName),
-    /// A teammate is no more.
+    /// A teammate has left the run.
     Left(AgentName),
-    /// The lead's last answer has this fault, or none.
+    /// The lead gave its last answer, with this fault or without one.
     LeadAnswered(Option<AnswerFault>),
-    /// The lead was told something, and starts a turn when it hears it.
+    /// The lead received a message, and will start a turn when it reads it.
     LeadTold,
-    /// The user cut the lead's turn off.
+    /// The user interrupted the lead's turn.
     LeadInterrupted,
-    /// The lead is no more.
+    /// The lead ended.
     LeadEnded(Status, Option<String>),
     /// What the mail of the teammates says, in the order of their names.
     Looked(Vec<MateSeen>),
     /// All that was reported until now has been heard.
     ReportsHeard {
-        /// Whether a subagent works whose caller goes on meanwhile.
+        /// Whether any background subagent is running.
         in_background: bool,
     },
     /// An inbox changed.
@@ -101,15 +103,15 @@ pub(super) enum RunInput {
     MailUnsure,
     /// The time that a client had is over.
     WaitOver,
-    /// What is open by the team's files, and who never started.
+    /// The open work according to the team's files, and the teammates that never started.
     Stock(OpenWork),
-    /// The run is to end.
+    /// Somebody asked to end the run.
     EndAsked(EndReason),
-    /// The time for the present step of the shutdown is over.
+    /// The time limit of the current shutdown step has passed.
     GraceOver,
 }
 
-/// Something the loop is to do.
+/// An action for the loop to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RunAction {
     /// See what the mail of the teammates says; answered by [`RunInput::Looked`].
@@ -122,42 +124,43 @@ pub(super) enum RunAction {
     AwaitGoodbye(Duration),
     /// Hear what is reported already; answered by [`RunInput::ReportsHeard`].
     HearReports,
-    /// Call the lead; it starts a turn, or announces once more that it is idle.
+    /// Wake the lead. It starts a turn, or reports idle again.
     WakeLead,
-    /// See what is open; answered by [`RunInput::Stock`].
+    /// Collect the open work. The loop answers with [`RunInput::Stock`].
     TakeStock,
-    /// Remind the lead of what it has not done, before the run ends.
+    /// Remind the lead of unfinished duties before the run ends.
     Remind(Reminder),
-    /// Ask every teammate to shut down, and start the grace.
+    /// Send every teammate a shutdown request, and start the time limit.
     AskToShutDown(Vec<AgentName>),
-    /// Stop every teammate where it stands, to go on in a later run, and start the grace.
+    /// Stop every teammate immediately so that a later run can resume it, and start the time limit.
     Suspend(Vec<AgentName>),
-    /// End every teammate for good, and start the grace.
+    /// End every teammate for good, and start the time limit.
     Kill(Vec<AgentName>),
-    /// Drop every teammate where it stands, so that it can be resumed.
+    /// Cancel every teammate immediately. They can be resumed.
     Drop(Vec<AgentName>),
-    /// Let the lead begin nothing more and drop what it is at; it still hears of who leaves.
+    /// Cancel the lead's current work and let it begin nothing more. It still receives news of
+    /// teammates that leave.
     HoldLead,
-    /// Let the lead end at its next boundary, and start the grace.
+    /// Let the lead end at its next boundary, and start the time limit.
     EndLead(String),
-    /// Drop the lead.
+    /// Cancel the lead.
     DropLead,
-    /// All is over.
+    /// The run is over.
     Finish,
 }
 
-/// What a lead that is about to end its run is reminded of.
+/// A reminder for a lead that is about to end its run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reminder {
-    /// The teammates that it has not shut down.
+    /// Teammates that the lead has not shut down.
     pub(super) members: Vec<AgentName>,
-    /// The tasks and plans that are open.
+    /// Open tasks and plans.
     pub(super) open: OpenWork,
-    /// What is wrong with its last answer.
+    /// The fault of the lead's last answer, if any.
     pub(super) fault: Option<AnswerFault>,
 }
 
-/// What the lead was reminded of already: of each once in a run.
+/// Which reminders the lead has had. Each is given once in a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reminded {
     of_members: bool,
@@ -165,7 +168,7 @@ struct Reminded {
     of_answer: bool,
 }
 
-/// Where a run stands.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Working,
@@ -175,26 +178,28 @@ enum Phase {
     Over,
 }
 
-/// The course of one run.
+/// The state machine of one run.
 #[derive(Debug)]
 pub(super) struct RunMachine {
     phase: Phase,
     lead: AgentName,
     lead_status: Status,
     mates: BTreeMap<AgentName, Status>,
-    /// The teammates whose model is unavailable, with the reason.
+    /// Teammates whose model is unavailable, each with the reason.
     unavailable: BTreeMap<AgentName, String>,
-    /// The teammates that have used all their turns: it is not the model that keeps them.
+    /// Teammates that have used all their turns. They wait for more turns, not for their model.
     used_up: BTreeSet<AgentName>,
-    /// The lead was called since anything changed, and had nothing to do.
+    /// Whether the lead was woken since the last change and had nothing to do.
     lead_has_looked: bool,
     is_calling: bool,
     reminded: Reminded,
-    /// What is wrong with the lead's last answer.
+    /// The fault of the lead's last answer, if any.
     fault: Option<AnswerFault>,
-    /// The user cut the lead off and has not said how to go on: nobody calls the lead, and the run does not end by itself.
+    /// Whether the user interrupted the lead and has not yet said how to continue. Meanwhile nobody
+    /// wakes the lead, and the run does not end by itself.
     is_held: bool,
-    /// The inbox whose mail kept the run from being over: when it changes, the loop looks around again.
+    /// The inbox whose mail kept the run from being over: when it changes, the loop looks around
+    /// again.
     looks_again_at: Option<InboxFile>,
     /// How long a client has to answer a request to shut down.
     grace: Duration,
@@ -221,22 +226,22 @@ impl RunMachine {
         }
     }
 
-    /// Why the team is being shut down, once it is.
+    /// Returns the reason of the shutdown, once one has begun.
     pub(super) fn end_reason(&self) -> Option<&EndReason> {
         self.end_reason.as_ref()
     }
 
-    /// How many teammates there are.
+    /// Returns the number of teammates.
     pub(super) fn mates(&self) -> usize {
         self.mates.len()
     }
 
-    /// The lead has made another team: of that it is reminded anew.
+    /// Resets the reminders, because the lead has created another team.
     pub(super) fn begin_another_team(&mut self) {
         (self.reminded, self.looks_again_at) = (Reminded::default(), None);
     }
 
-    /// Takes the news and answers with what is to be done, in order.
+    /// Processes one input and returns the actions to carry out, in order.
     #[must_use]
     pub(super) fn handle(&mut self, inputs: RunInput) -> Vec<RunAction> {
         match inputs {
@@ -294,7 +299,8 @@ impl RunMachine {
 
     fn announced(&mut self, name: &AgentName, status: Status) -> Vec<RunAction> {
         if *name == self.lead {
-            // Only the answer to a call counts: an agent that is at work takes no call.
+            // Only an idle report that answers a wake-up counts. An agent in the middle of work
+            // ignores a wake-up.
             self.lead_has_looked = std::mem::take(&mut self.is_calling) && status == Status::Idle;
             self.lead_status = status;
             self.is_held &= status == Status::Idle;
@@ -318,8 +324,9 @@ impl RunMachine {
         if self.is_at_rest() && !self.is_calling { vec![RunAction::LookAround] } else { Vec::new() }
     }
 
-    /// Sees whether a teammate has mail it has not taken, or owes something. A teammate reports that it works before it marks
-    /// mail as read, so when nothing is unread, whoever is at work has said so: those reports are heard first.
+    /// Sees whether a teammate has mail it has not taken, or owes something. A teammate reports
+    /// that it works before it marks mail as read, so when nothing is unread, whoever is at work
+    /// has said so: those reports are heard first.
     fn looked(&mut self, mates: &[MateSeen]) -> Vec<RunAction> {
         let wait = mates.iter().find_map(|mate| mate.waits(self.grace));
         self.looks_again_at = wait.as_ref().and_then(Wait::inbox);
@@ -335,13 +342,14 @@ impl RunMachine {
             return vec![RunAction::WakeLead];
         }
         if let Some((name, reason)) = self.unavailable.first_key_value() {
-            // It has work that it could not do, and nobody else has any.
+            // This teammate has work that it could not do, and no other agent has any work.
             return self.shut_down(EndReason::ModelUnavailable(format!("{name}: {reason}")));
         }
         vec![RunAction::TakeStock]
     }
 
-    /// Everybody rests and has looked: the lead is reminded of what it has not done, and else the run ends.
+    /// Handles the list of open work when everybody is idle and has checked its mail: reminds the
+    /// lead of unfinished duties, or ends the run.
     fn took_stock(&mut self, mut open: OpenWork) -> Vec<RunAction> {
         if !self.is_at_rest() || self.is_calling || !self.lead_has_looked {
             return Vec::new();
@@ -364,14 +372,14 @@ impl RunMachine {
         }
     }
 
-    /// What the lead is to be reminded of now.
+    /// Returns the reminder that the lead gets now. It is empty if nothing is left to remind of.
     fn reminder(&mut self, open: &OpenWork) -> Reminder {
         let mut reminder = Reminder::default();
         if !self.mates.is_empty() && !std::mem::replace(&mut self.reminded.of_members, true) {
             reminder.members = self.names();
         }
         if self.reminds_of(open) {
-            // Who never started was told to the lead when that was seen.
+            // The lead already learned which teammates never started when that was noticed.
             reminder.open = OpenWork {
                 never_started: Vec::new(),
                 left_behind: Vec::new(),
@@ -389,13 +397,13 @@ impl RunMachine {
         reminder
     }
 
-    /// Whether the lead is to be reminded of open tasks and plans now, which happens once.
+    /// Whether the lead is to be reminded of open tasks and plans now. Returns true at most once.
     pub(super) fn reminds_of(&mut self, open: &OpenWork) -> bool {
         let is_open = !open.has_no_tasks() || !open.plans.is_empty();
         is_open && !std::mem::replace(&mut self.reminded.of_work, true)
     }
 
-    /// Why the work is not whole, if it is not.
+    /// Returns why the work is incomplete, or `None` if it is complete.
     fn shortfall(&self, open: &OpenWork) -> Option<Shortfall> {
         let of_answer = self.fault.map(|fault| match fault {
             AnswerFault::Refused => Shortfall::Refused,
@@ -409,7 +417,8 @@ impl RunMachine {
         } else {
             Some(Shortfall::Stalled)
         };
-        // A lead that waits in silence says nothing; what it waits for says more.
+        // Report the more telling cause: if the lead is silent because it waits, name what it waits
+        // for.
         of_answer.into_iter().chain(of_work).min()
     }
 
@@ -446,7 +455,8 @@ impl RunMachine {
         holds.then_some(RunAction::HoldLead).into_iter().chain([action]).collect()
     }
 
-    /// The user stops a run that is about to end: nobody is waited for any more.
+    /// Shortens a shutdown in progress, because the user stopped the run: no agent is waited for
+    /// any more.
     fn cut_short(&mut self) -> Vec<RunAction> {
         match self.phase {
             Phase::Asking => {
@@ -461,7 +471,7 @@ impl RunMachine {
         }
     }
 
-    /// Goes on with a shutdown when the last teammate has left.
+    /// Continues a shutdown after its last teammate has left.
     fn after_a_loss(&mut self) -> Vec<RunAction> {
         match self.phase {
             Phase::Working => self.look_around(),
@@ -471,7 +481,7 @@ impl RunMachine {
                 }
                 self.phase = Phase::EndingLead;
                 vec![match &self.end_reason {
-                    // Who stops a run does not wait for an answer of a model.
+                    // A user who stops a run does not want to wait for a model's answer.
                     Some(
                         EndReason::Interrupted
                         | EndReason::ShutDown

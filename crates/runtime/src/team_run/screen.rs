@@ -1,14 +1,16 @@
-//! The end of a screen, as a model may read it. Whatever ran there wrote it: it is data, and cut to a readable size.
+//! Formats the end of a screen for a model. Its content comes from whatever program ran there, so
+//! it is treated as data and cut to a readable size.
 
 use pitcrew_protocol::neutralised;
 
-/// How many lines are shown.
+/// Maximum number of lines shown.
 const LINES: usize = 20;
 
-/// How many characters of a line are shown.
+/// Maximum number of characters shown of a line.
 const LINE_CHARS: usize = 200;
 
-/// The last lines of a screen that say something, without what is no text and without any tag.
+/// Returns the last non-empty lines of a screen, without control characters and with tags made
+/// harmless.
 pub(super) fn last_output(screen: &str) -> String {
     let is_shown = |c: &char| *c == '\t' || !c.is_control();
     let lines: Vec<String> = screen

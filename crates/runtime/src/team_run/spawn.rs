@@ -1,5 +1,6 @@
-//! A spawn, from the call to the agent: what the new teammate is, where it lives, its entry in the team, its worktree, and its
-//! start by a [`SpawnBackend`]. How a backend starts it is `in_process` and `pane_backend`.
+//! A spawn, from the call to the agent: what the new teammate is, where it lives, its entry in the
+//! team, its worktree, and its start by a [`SpawnBackend`]. How a backend starts it is `in_process`
+//! and `pane_backend`.
 
 use std::path::PathBuf;
 
@@ -24,15 +25,15 @@ use crate::panes::Panes;
 use crate::team_tools::{answer, refusal};
 use crate::tools::ToolOutcome;
 
-/// Where a teammate is to live, and what is to run it.
+/// Where a new teammate runs, and which program runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// The kind of panes; none in this process.
+    /// The pane backend, or `None` for a teammate in this process.
     pub(super) backend: Option<String>,
     pub(super) program: Program,
 }
 
-/// Why another client is no teammate of a run under `--sandbox`.
+/// The refusal of another client as a teammate in a run under `--sandbox`.
 pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
                                 allows that with sandbox.allowOtherClients";
 
@@ -88,13 +89,13 @@ impl TeamLoop {
         }
     }
 
-    /// What the new teammate is recorded with.
+    /// Returns the record of a new teammate.
     fn record_of(&mut self, input: &SpawnInput, call: String) -> Result<SpawnMember, ToolOutcome> {
         let definition = self.definition(input)?;
         let mode = self.mode_of(input, &definition)?;
         let model = self.model_of(input, &definition);
         let placement = self.placement(input, &definition)?;
-        // What model another program knows is for that program to say.
+        // The other program decides which models it knows.
         if placement.program == Program::Pitcrew {
             self.has_price(&model)?;
             let openable = self.run_context.openable.clone();
@@ -129,8 +130,8 @@ impl TeamLoop {
         self.run_context.definitions.get(name).cloned().map_err(|error| unknown_type(name, &error))
     }
 
-    /// The mode a new agent starts in: as asked, as its definition says, or the run's; planning and delegating are not
-    /// handed down.
+    /// Returns the mode of a new agent: the one the call asks for, else its definition's, else the
+    /// run's. Plan and delegate modes are not inherited.
     fn mode_of(
         &self,
         input: &SpawnInput,
@@ -147,7 +148,7 @@ impl TeamLoop {
         Ok(self.run_context.mode.handed_down())
     }
 
-    /// The mode an agent goes on in when its plan is approved; the record of its spawn holds it.
+    /// Returns the mode an agent has after its plan is approved. The spawn record stores it.
     fn mode_after_plan(
         &self,
         mode: PermissionMode,
@@ -160,7 +161,8 @@ impl TeamLoop {
         defined.map_or_else(|| Ok(self.run_context.mode.handed_down()), |mode| self.no_freer(mode))
     }
 
-    /// A lead cannot give away more than it was given: everything without asking is the user's to say.
+    /// Refuses a mode that the lead cannot grant: only the user can let an agent bypass
+    /// permissions.
     fn no_freer(&self, mode: PermissionMode) -> Result<PermissionMode, ToolOutcome> {
         if mode == PermissionMode::BypassPermissions
             && self.run_context.mode != PermissionMode::BypassPermissions
@@ -176,7 +178,7 @@ impl TeamLoop {
         named.unwrap_or(&self.run_context.teammate_model).clone()
     }
 
-    /// Refuses a model whose cost nobody knows in a run that ends at a cost.
+    /// Refuses a model with an unknown price in a run with a cost limit.
     fn has_price(&self, model: &str) -> Result<(), ToolOutcome> {
         if !self.limits.needs_price_of(model, &self.run_context.prices) {
             return Ok(());
@@ -184,7 +186,8 @@ impl TeamLoop {
         Err(no_price(model))
     }
 
-    /// Decides where a new teammate lives: as asked, as its definition says, or as the run does.
+    /// Decides where a new teammate runs. The call decides first, then its definition, then the
+    /// run's default.
     pub(super) fn placement(
         &self,
         input: &SpawnInput,
@@ -210,7 +213,7 @@ impl TeamLoop {
                     format!("There is no backend \"{name}\" in this run; there are: {known}");
                 return Err(ToolOutcome::refused(said));
             }
-            // Another program than ours has to be somewhere else.
+            // Another client needs a pane, because it cannot run in this process.
             None if program == Some(Program::Claude) => Some(TeammatePlace::Pane),
             None => None,
         };
@@ -234,7 +237,8 @@ impl TeamLoop {
         }
     }
 
-    /// Whether teammates may run in the program: another client's commands are bounded by no sandbox of ours.
+    /// Whether teammates may use this program. Our sandbox does not restrict another client's
+    /// commands.
     pub(super) fn may_run(&self, program: Program) -> bool {
         match program {
             Program::Pitcrew => true,
@@ -242,7 +246,7 @@ impl TeamLoop {
         }
     }
 
-    /// Has a member start to work, unless it does.
+    /// Starts the agent of a member, unless it already runs.
     async fn settle_in(
         &mut self,
         input: &SpawnInput,
@@ -302,7 +306,8 @@ impl TeamLoop {
         Ok(())
     }
 
-    /// Starts a member's agent in a backend, or lets it go on there. The error is why nothing was started.
+    /// Starts a member's agent in a backend, or lets it go on there. The error is why nothing was
+    /// started.
     pub(super) async fn start_member(
         &mut self,
         member: &Member,
@@ -381,7 +386,7 @@ impl TeamLoop {
     }
 }
 
-/// The refusal of another team's name.
+/// Returns the refusal of another team's name.
 pub(super) fn not_yours(team: &str, asked: &str) -> ToolOutcome {
     let error = ApiError::new(
         ErrorCode::TeamNotFound,
@@ -390,13 +395,13 @@ pub(super) fn not_yours(team: &str, asked: &str) -> ToolOutcome {
     refusal(&error.with("team_name", asked).with("available_teams", vec![team]))
 }
 
-/// The refusal of an agent type that is not defined.
+/// Returns the refusal of an unknown agent type.
 pub(super) fn unknown_type(name: &str, error: &UnknownAgentType) -> ToolOutcome {
     let error = ApiError::new(ErrorCode::InvalidRequest, error.to_string());
     refusal(&error.with("field", "subagent_type").with("got", name))
 }
 
-/// The refusal of a permission mode that there is not.
+/// Returns the refusal of an unknown permission mode.
 pub(super) fn unknown_mode(asked: &str) -> ToolOutcome {
     let error =
         ApiError::new(ErrorCode::InvalidRequest, format!("There is no permission mode {asked}"));

@@ -1,4 +1,4 @@
-//! From options to a running team, and from its end to an outcome.
+//! Starts a team's run from its options, and turns its end into an outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,10 +37,12 @@ use crate::run::{
 };
 use crate::supervision::{LeftRunning, escaped, forget_ended};
 
-/// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
+/// Capacity of the queue of events for the user interface. When it is full, the team waits, so that
+/// no event is lost.
 pub(crate) const EVENTS_WAITING: usize = 1024;
 
-/// Starts a run: makes or opens the team, takes its lease, and starts the lead and whoever else is a member.
+/// Starts a run: creates or opens the team, takes its lease, and starts the lead and all other
+/// members.
 pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     can_start(&options)?;
     let is_new = !options.begin.is_resumed();
@@ -53,7 +55,7 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     started
 }
 
-/// Takes back a team in which nothing happened.
+/// Removes a team in which nothing has happened.
 async fn discard(team: &Team) -> bool {
     match team.discard().await {
         Ok(()) => true,
@@ -64,7 +66,7 @@ async fn discard(team: &Team) -> bool {
     }
 }
 
-/// Starts the lead of a team that this process has taken the lease of, and whoever else is a member.
+/// Starts the lead and all other members of a team whose lease this process holds.
 async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> {
     let Led { team, lease, narrowed } = led;
     let history = team.journal_summary().await;
@@ -127,7 +129,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     let task = tokio::spawn(async move {
         team_loop.begin(beginning, &config, history).await;
         team_loop.run().await;
-        // The only error is that nobody waits for the outcome.
+        // Sending fails only if nobody waits for the outcome.
         let _not_waited_for = sender.send(team_loop.close().await);
     });
     Ok(RunHandle {
@@ -139,7 +141,8 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     })
 }
 
-/// Refuses a run of a team whose earlier runs have cost all that it may cost: its first call would be too much.
+/// Refuses a run if the earlier runs of its team have reached the cost limit. Even its first call
+/// would exceed it.
 fn may_cost_more(
     limits: RunLimits,
     history: &Result<(JournalSummary, u64), StoreError>,
@@ -153,19 +156,19 @@ fn may_cost_more(
     Ok(())
 }
 
-/// A failure of the store, as that of the run.
+/// Wraps a store error as a run error.
 pub(crate) fn store_error(team: &Team, error: StoreError) -> RunError {
     RunError::Store { team: team.name().to_string(), source: Box::new(error) }
 }
 
-/// How the lead stands to the team that the run made for it.
+/// Whether the lead has taken over the team that the run created for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TeamCreateState {
-    /// It has not asked for a team yet.
+    /// The lead has not asked for a team yet.
     NotYet,
-    /// The team is its own.
+    /// The lead has taken over the team.
     Yes,
-    /// It has deleted the team, and may make another.
+    /// The lead has deleted the team, and may create another one.
     Deleted,
 }
 
@@ -175,7 +178,7 @@ struct Beginning {
     started: RunStarted,
     told: Option<String>,
     refused_mode: Option<RefusedMode>,
-    /// What this run's bounds took from members.
+    /// Notices about rights that this run's limits took from members.
     narrowed: Vec<String>,
 }
 
@@ -253,7 +256,7 @@ impl TeamLoop {
         })
     }
 
-    /// The goal with what the hooks for a new session and a new prompt add.
+    /// Returns the goal, extended by the output of the hooks for a new session and a new prompt.
     async fn prompt_of(
         &mut self,
         goal: Option<String>,
@@ -292,7 +295,8 @@ impl TeamLoop {
         said
     }
 
-    /// Starts everybody: what a crash cut off is finished first, so that no agent sees half of it.
+    /// Starts all agents. Work that a crash interrupted is completed first, so that no agent sees
+    /// half of it.
     async fn begin(
         &mut self,
         beginning: Beginning,
@@ -328,7 +332,7 @@ impl TeamLoop {
         if is_resumed {
             self.tidy_later();
             let removed = self.finish_what_was_begun().await;
-            // Whoever was taken out only now is not started again.
+            // Read the config again: members removed just now must not be started.
             let config =
                 self.run_context.team.config().await.unwrap_or_else(|_| Arc::new(config.clone()));
             self.finish_goodbyes(&config).await;
@@ -339,7 +343,8 @@ impl TeamLoop {
                 let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
                 call.is_some_and(|call| lead.open_spawns.contains(&call))
             };
-            // Who was being spawned is started by the call that the lead makes again: it knows what else was asked for.
+            // A member that was being spawned starts later, when the lead repeats its spawn call.
+            // That call knows the other parameters.
             for member in config.teammates().filter(|member| !is_being_spawned(member)) {
                 match self.resume_teammate(member).await {
                     Ok(more) => {
@@ -371,7 +376,7 @@ impl TeamLoop {
         }
     }
 
-    /// Gives up the mail of members that nobody runs, not even this run, when it has waited too long.
+    /// Marks overdue mail as undeliverable for members that no process runs, not even this run.
     async fn bury_overdue(&mut self, config: &TeamConfig) {
         let is_ours = |member: &&Member| pitcrew_team::SpawnRecord::of(member).is_some();
         let team = self.run_context.team.clone();
@@ -387,10 +392,11 @@ impl TeamLoop {
         }
     }
 
-    /// Finishes what a crash cut off in the team's files; answers with who was taken out of the team by that.
+    /// Completes operations that a crash interrupted in the team's files. Returns the members that
+    /// were removed by that.
     async fn finish_what_was_begun(&mut self) -> BTreeMap<AgentName, MemberRemoved> {
         let team = self.run_context.team.clone();
-        // First, so that none of them is sent only now.
+        // Do this first, or an interrupted answer to such a request would be sent only now.
         self.void_parting_requests().await;
         let removed = team.finish_removals().await;
         let (removed, failed) =
@@ -408,7 +414,7 @@ impl TeamLoop {
         removed.into_iter().collect()
     }
 
-    /// Makes void what a run asked on its way out.
+    /// Voids the shutdown requests that an ended run made at its exit.
     async fn void_parting_requests(&mut self) {
         match self.run_context.team.void_parting_requests().await {
             Ok(()) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
@@ -418,14 +424,15 @@ impl TeamLoop {
         }
     }
 
-    /// Lets a teammate go on; the error is why it cannot.
+    /// Resumes a teammate. The error is the reason why it cannot be resumed.
     async fn resume_teammate(&mut self, member: &Member) -> Result<Vec<RunInput>, String> {
         if member.prompt.is_none() {
-            // It joined by itself, and goes on by itself.
+            // The member joined by itself, so its own process resumes it.
             return Ok(Vec::new());
         }
         if let Some(path) = member.worktree_path.as_deref() {
-            // A command that runs where the worktree was would find the repository around it, if any.
+            // Without the worktree, a command running at its path would use the repository around
+            // it, if there is one.
             match self.worktrees().reopen(std::path::Path::new(path)).await {
                 Ok(false) => {}
                 Ok(true) => {
@@ -466,8 +473,9 @@ impl TeamLoop {
         }
     }
 
-    /// Says that a teammate cannot go on, and what its lead is to know. It stays a member, with its tasks and its mail, for
-    /// the run after what keeps it is mended.
+    /// Reports that a teammate cannot be resumed, and returns the text for the lead. The teammate
+    /// stays a member with its tasks and mail, so that a later run can resume it after the cause is
+    /// repaired.
     async fn not_resumed(&mut self, name: &AgentName, reason: String) -> String {
         self.warn(format!("{name} cannot go on: {reason}")).await;
         let text = format!("{name} cannot go on in this run, and takes no mail: {reason}");
@@ -477,7 +485,8 @@ impl TeamLoop {
         format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
     }
 
-    /// Opens an account for every member that has none: the run ended while it was being spawned.
+    /// Opens an account for every member without one. The run ended while such a member was being
+    /// spawned.
     async fn account_for_all(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
         for member in
@@ -487,27 +496,29 @@ impl TeamLoop {
         }
     }
 
-    /// Turns the end into the outcome.
+    /// Turns the run's end into its outcome.
     async fn close(mut self) -> RunOutcome {
         let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
-        // Before the note of the end, by which a resume counts: what it tells is never less than what is told now.
+        // Measure before noting the run's end, because a resume counts up to that note. So a resume
+        // never counts less than this run reports.
         let (began, before) = self.began;
         let took = before.saturating_add(began.elapsed());
         if self.team_create != TeamCreateState::Deleted
             && self.machine.end_reason() != Some(&EndReason::Gone)
         {
             self.void_parting_requests().await;
-            // Of what nobody writes any more, nobody would break them.
+            // No later write would break locks that the ended processes left.
             self.break_locks_of_the_dead().await;
             self.run_context.team.note([Noted::RunEnded]).await;
         }
-        // An agent may have ended before anybody could see that the files are gone.
+        // The agents may have ended before any of them noticed that the team's files are gone.
         let is_gone =
             self.team_create != TeamCreateState::Deleted && self.run_context.team.is_gone().await;
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
         let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
         let end = match self.run_end(is_gone, &left_open) {
-            // Nobody can work on what is open before that is mended.
+            // An unreadable record comes before the open work, because nobody can work until it is
+            // repaired.
             RunEnd::Unfinished { open, shortfall, text } => match self.torn_record().await {
                 Some(reason) => RunEnd::Broken { reason },
                 None => RunEnd::Unfinished { open, shortfall, text },
@@ -540,8 +551,8 @@ impl TeamLoop {
     }
 }
 
-/// What the lead reads of teammates whose end it was told, and who are members still: a full disk, say, kept their end out of
-/// the team's files.
+/// Returns the text for the lead about teammates that it believes ended but that are still members.
+/// For example, a full disk can prevent their end from being recorded in the team's files.
 fn goes_on_after_all(members: &[AgentName]) -> String {
     let names = members.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let text = format!(
@@ -550,11 +561,12 @@ fn goes_on_after_all(members: &[AgentName]) -> String {
     format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
 }
 
-/// What is to be said of processes that commands of a killed run left running. Records of those that have ended are dropped.
+/// Returns notices about processes that commands of a killed run left running. Removes the records
+/// of those that have ended.
 async fn left_running(team: &Team) -> Vec<String> {
     let left = match escaped(team).await {
         Ok(left) => left,
-        // Whoever reads all records of the team says so.
+        // The code that reads all of the team's records reports this error.
         Err(error) => {
             tracing::debug!(%error, "what commands left running is not known");
             return Vec::new();
@@ -572,7 +584,7 @@ async fn left_running(team: &Team) -> Vec<String> {
     left.into_iter().map(words).collect()
 }
 
-/// What is to be said of the team's own files of which something cannot be read.
+/// Returns notices about unreadable entries in the team's own files.
 async fn passed_over(team: Team, of_transcript: Option<String>) -> Vec<String> {
     let mut said: Vec<String> = of_transcript.into_iter().collect();
     for (document, unread) in team.unread_entries().await {

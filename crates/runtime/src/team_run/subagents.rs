@@ -1,7 +1,8 @@
-//! Subagents: what they are sent out with, how their end is answered, and which of them can be gone on with.
+//! Subagents: how they are built, how their end is answered, and which ones can be resumed.
 //!
-//! A subagent does one job for one caller, in the mode and the folder of that caller. The lead's are run by the loop of the team, as are
-//! those of teammates in its process; a teammate in a process of its own runs its own (`solo`).
+//! A subagent does one job for one caller, in the caller's mode and folder. The team's loop runs
+//! the subagents of the lead and of teammates in its process. A teammate in its own process runs
+//! its own subagents (`solo`).
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -24,30 +25,30 @@ use crate::run::RunLimits;
 use crate::tools::ToolOutcome;
 use crate::transcript::Conversation;
 
-/// How many subagents that have ended are remembered, so that they can be gone on with.
+/// Number of ended subagents that are kept, so that their caller can resume them.
 const REMEMBERED: usize = 16;
 
-/// What a definition says in place of a model's name when it wants its spawner's.
+/// The model value in a definition that means "the same model as the caller".
 pub(super) const INHERIT: &str = "inherit";
 
-/// How the result of a call begins that sent a subagent out in the background; the id follows.
+/// Start of the result for a call that starts a background subagent. The id follows.
 const LAUNCHED: &str = "Async agent launched successfully.\nagentId: ";
 
-/// A call that sends a subagent out.
+/// A call that starts a subagent.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) input: SpawnInput,
-    /// The call, by a name that no other call of the team has.
+    /// The id of the call, unique in the team.
     pub(crate) call: String,
-    /// Who makes the call, in what mode and in which folder.
+    /// The agent that makes the call. Its mode and folder follow.
     pub(crate) caller: AgentName,
     pub(crate) mode: PermissionMode,
     pub(crate) cwd: PathBuf,
-    /// The model of a caller that is a teammate.
+    /// The caller's model, if the caller is a teammate.
     pub(crate) callers_model: Option<String>,
 }
 
-/// A subagent that works.
+/// A running subagent.
 #[derive(Debug)]
 pub(crate) struct SubagentRun {
     pub(crate) caller: AgentName,
@@ -57,23 +58,23 @@ pub(crate) struct SubagentRun {
     conversation: Option<Conversation>,
 }
 
-/// Where the last word of a subagent goes.
+/// Where the last message of a subagent goes.
 #[derive(Debug)]
 pub(crate) enum SubagentAnswer {
-    /// To the call that sent it out.
+    /// To the call that started the subagent.
     Call(oneshot::Sender<ToolOutcome>),
-    /// Into the conversation of its caller, which goes on meanwhile.
+    /// Into the conversation of the caller, which continues meanwhile.
     Notice,
 }
 
-/// What a subagent is made of, so that it can be made again.
+/// The parts from which a subagent is built, kept so that it can be built again.
 #[derive(Clone, Debug)]
 struct MadeOf {
     definition: AgentDefinition,
     model: String,
 }
 
-/// The subagents of a run: how many there were, and those that ended of late.
+/// The subagents of a run: how many were started, and those that ended recently.
 #[derive(Debug, Default)]
 pub(crate) struct SubagentRuns {
     sent_out: u32,
@@ -81,13 +82,14 @@ pub(crate) struct SubagentRuns {
 }
 
 impl SubagentRun {
-    /// Keeps what it knows when it ends.
+    /// Stores the subagent's conversation when it ends.
     pub(crate) fn remember(&mut self, conversation: Conversation) {
         self.conversation = Some(conversation);
     }
 
-    /// The mode it is to go on in when its caller's changes to `callers`: it may do no more than its caller, and never what plan mode
-    /// rules out. Nothing when that allows what it is at.
+    /// Restricts the subagent after its caller's mode changes to `callers`, and returns its new
+    /// mode. A subagent may do no more than its caller, and nothing that plan mode forbids. Returns
+    /// `None` if its current mode is narrow enough.
     pub(crate) fn narrowed(&mut self, callers: PermissionMode) -> Option<PermissionMode> {
         let plans = callers == PermissionMode::Plan;
         let mode = if plans { callers } else { callers.handed_down() };
@@ -98,14 +100,15 @@ impl SubagentRun {
         narrowed
     }
 
-    /// Whether its caller goes on without it.
+    /// Whether the caller continues while the subagent runs.
     pub(crate) fn is_in_background(&self) -> bool {
         matches!(self.answer, SubagentAnswer::Notice)
     }
 }
 
 impl SubagentRuns {
-    /// A name that no agent of the run has, nor one of the runs before: subagents are told apart by it, and nobody can write to them.
+    /// Creates a name that no agent of this run or an earlier run has. The name only identifies the
+    /// subagent. Nobody can write to it.
     fn name(
         &mut self,
         caller: &AgentName,
@@ -125,7 +128,7 @@ impl SubagentRuns {
         }
     }
 
-    /// Keeps one that has ended, so that its caller can go on with it.
+    /// Keeps an ended subagent, so that its caller can resume it.
     pub(crate) fn keep(&mut self, name: &AgentName, subagent: SubagentRun) {
         if subagent.conversation.is_some() {
             self.ended.push_back((name.clone(), subagent));
@@ -135,7 +138,7 @@ impl SubagentRuns {
         }
     }
 
-    /// Takes one that has ended, for its caller to go on with.
+    /// Removes an ended subagent from the list, for its caller to resume.
     fn take(
         &mut self,
         id: &str,
@@ -158,7 +161,8 @@ impl SubagentRuns {
 }
 
 impl RunContext {
-    /// The mode of a subagent: as asked, as its definition says, or its caller's; planning and delegating are not handed down.
+    /// Returns a subagent's mode: the one the call asks for, else its definition's, else its
+    /// caller's. Plan and delegate modes are not inherited.
     fn subagent_mode(
         &self,
         sending: &Sending,
@@ -178,7 +182,7 @@ impl RunContext {
         }
     }
 
-    /// The subagent that a call wants: a new one, or one that has ended.
+    /// Returns the subagent that a call asks for: a new one, or an ended one to resume.
     fn wanted(
         &self,
         sending: &Sending,
@@ -214,10 +218,11 @@ impl RunContext {
         ))
     }
 
-    /// What the subagent of a call is hired with. `before` says which names earlier subagents had.
+    /// Returns the specification of the subagent that a call starts. `before` returns true for
+    /// names of earlier subagents.
     ///
     /// # Errors
-    /// The refusal for the model that sends it out.
+    /// Returns the refusal for the calling model.
     pub(crate) fn subagent(
         &mut self,
         sending: Sending,
@@ -259,7 +264,7 @@ impl RunContext {
     }
 }
 
-/// A subagent that is about to be hired.
+/// The specification of a subagent that is about to be built.
 pub(crate) struct SubagentSpec {
     pub(crate) spec: AgentSpec,
     caller: AgentName,
@@ -267,16 +272,16 @@ pub(crate) struct SubagentSpec {
 }
 
 impl SubagentSpec {
-    /// What the face is told of it.
+    /// Returns the start event for the user interface.
     pub(crate) fn announcement(&self) -> AgentStarted {
         let agent_type = Some(self.made_of.definition.name.clone());
         self.spec.announcement(agent_type, None, &self.made_of.model)
     }
 
-    /// Has it put together.
+    /// Builds the subagent.
     ///
     /// # Errors
-    /// Why that failed, for the model that sends it out.
+    /// Returns the reason of the failure, for the calling model.
     pub(crate) async fn built(
         self,
         run_context: &mut RunContext,
@@ -292,7 +297,7 @@ impl SubagentSpec {
     }
 }
 
-/// A subagent that was put together, before it is known where its last word goes.
+/// A built subagent, before it is decided where its last message goes.
 pub(crate) struct Sent {
     pub(crate) name: AgentName,
     caller: AgentName,
@@ -312,7 +317,7 @@ impl Sent {
     }
 }
 
-/// How a call is answered whose subagent works in the background.
+/// Returns the result of a call that starts a background subagent.
 pub(crate) fn launched(name: &AgentName, input: &SpawnInput) -> ToolOutcome {
     let text = format!(
         "{LAUNCHED}{name}\nThe agent is working in the background. You will be told when it has ended, with its last message. \
@@ -328,7 +333,7 @@ pub(crate) fn launched(name: &AgentName, input: &SpawnInput) -> ToolOutcome {
     ToolOutcome::done(text, data)
 }
 
-/// What the end of a subagent is to the call that sent it out.
+/// Returns the result of the call whose subagent has ended.
 pub(crate) fn outcome(
     name: &AgentName,
     status: Status,
@@ -354,7 +359,7 @@ pub(crate) fn outcome(
     }
 }
 
-/// What the caller of a subagent in the background reads of its end.
+/// Returns the notice about the end of a background subagent, for its caller's conversation.
 pub(super) fn notice(
     name: &AgentName,
     status: Status,
@@ -375,7 +380,8 @@ pub(super) fn notice(
     )
 }
 
-/// What a caller that goes on is told of its subagents in the background that ended with the run before, if there are any.
+/// Returns the notice for a resumed caller about background subagents that ended with the previous
+/// run, if there are any.
 pub(super) fn lost_in_background(conversation: &Conversation) -> Option<String> {
     let (mut launched, mut told) = (Vec::new(), String::new());
     for block in conversation.messages().iter().flat_map(|message| &message.blocks) {
@@ -400,14 +406,14 @@ pub(super) fn lost_in_background(conversation: &Conversation) -> Option<String> 
     })
 }
 
-/// The refusal of a model whose cost nobody knows in a run that ends at a cost.
+/// Returns the refusal of a model whose price is unknown, in a run with a cost limit.
 pub(super) fn no_price(model: &str) -> ToolOutcome {
     ToolOutcome::refused(format_args!(
         "What {model} costs is not known, and this run ends at a cost. Leave the model out, or name one with a price"
     ))
 }
 
-/// The refusal of a model that cannot be opened.
+/// Returns the refusal of a model that cannot be opened.
 pub(super) fn unusable(
     model: &str,
     error: &pitcrew_model::ModelError,

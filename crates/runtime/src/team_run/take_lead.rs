@@ -1,8 +1,9 @@
-//! Taking the lead of a team: its lease, and what is to hold before anybody in it acts again.
+//! Takes the lead of a team: its lease, and the rules that must apply before any agent acts again.
 //!
-//! Processes of teammates outlive a lead that is killed, and wait for the next one. While that holds the lease and says that it
-//! prepares, they go on waiting: first their modes are lowered and the bounds of this run are kept, and who was started under
-//! others is ended, to be started anew.
+//! Processes of teammates survive a killed lead and wait for the next one. They keep waiting while
+//! the new lead holds the lease with the mark "prepares". In that time the new lead lowers their
+//! modes and stores the rules of this run. It also ends the processes that were started under other
+//! rules, so that the run starts them anew.
 
 use std::time::Duration;
 
@@ -18,24 +19,26 @@ use crate::identity::{ProcessIdentity, Stopped};
 use crate::run::{Begin, RunError, RunOptions};
 use crate::supervision::{RecordedPanes, own_process, stop_member, sweep};
 
-/// How long a process that is to make room has to heed TERM, before the team goes on.
+/// Time for a process to react to TERM before the team continues without it.
 const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// A team that this process leads.
 pub(super) struct Led {
     pub(super) team: Team,
     pub(super) lease: Lease,
-    /// What this run's bounds took from members.
+    /// Notices about rights that this run's limits took from members.
     pub(super) narrowed: Vec<String>,
 }
 
-/// Makes or opens the team and takes its lease. What dead processes of it left running is stopped, nobody acts in it by bounds
-/// of an earlier run, and whoever is to take over has done so.
+/// Creates or opens the team and takes its lease. Stops what dead processes of the team left
+/// running, ends processes that work under an earlier run's rules, and completes a take-over of the
+/// lead by a member.
 pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     let team = team_of(options).await?;
     let is_resumed = options.begin.is_resumed();
     if is_resumed {
-        // Before anything is changed: what is torn here would keep the run from its mail, or from asking anybody.
+        // Check before changing anything: a damaged record would keep the run from reading its mail
+        // or asking questions.
         team.check_records().await?;
         for (process, stopped) in sweep(&team, SWEEP_GRACE).await? {
             tracing::info!(%process, ?stopped, "what a dead process of the team left running");
@@ -44,15 +47,18 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     let seal = LeadSigner::make(team.teams())?;
     let mut holder =
         LeaseHolder { prepares: is_resumed, ..holder_with_key(&team, seal.verify_key()) };
+    // Take the lease before any further change, so that only one process prepares the team.
     let lease = lease_of(&team, &holder).await?;
     let team = team.take_lead(seal).await?;
     let panes = RecordedPanes::below(&options.agent_options.root);
     let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
     let ended =
         if is_resumed { end_bound_otherwise(&team, &panes, options).await? } else { Vec::new() };
-    // By the bounds of the run before, which a run that is killed in between still has.
+    // This compares with the previous run's rules, so it comes before the new rules are stored. If
+    // this run is killed in between, the next run still finds the old rules.
     let mut narrowed = lower_modes(&team, options.agent_options.mode).await?;
-    // Before any agent acts: a run that is killed at once leaves its bounds to the next.
+    // Store the rules before any agent acts. If this run is killed at once, the next run finds
+    // them.
     team.keep_bounds(options.bounds.clone()).await?;
     if let Some(panes) = &options.hosting.panes {
         team.note_pane_host(panes.host()).await?;
@@ -63,6 +69,7 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
         }
         finish_take_over(&team, &options.agent_options.cwd).await?;
         narrowed.extend(ended);
+        // Surviving teammates may act again only now, after the rules and the lead are settled.
         holder.prepares = false;
         let named = team.name_holder(&LeaseName::Run, &holder).await;
         named.map_err(|error| store_error(&team, error))?;
@@ -70,8 +77,9 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     Ok(Led { team, lease, narrowed })
 }
 
-/// Ends the processes of members that were started under other bounds than this run's, or work in a mode that it does not
-/// allow: with them end the commands that they left running. The run starts them anew.
+/// Ends the processes of members that started under other rules than this run's, or that work in a
+/// mode it does not allow. The commands they left running end with them. The run starts these
+/// members anew.
 async fn end_bound_otherwise(
     team: &Team,
     panes: &RecordedPanes,
@@ -121,7 +129,7 @@ async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
     })
 }
 
-/// This process, as it holds a lease.
+/// Describes this process as the holder of a lease.
 pub(crate) fn holder_of_ours(team: &Team) -> LeaseHolder {
     let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
     LeaseHolder {
@@ -133,12 +141,13 @@ pub(crate) fn holder_of_ours(team: &Team) -> LeaseHolder {
     }
 }
 
-/// This process, as it holds a lease of a team whose lead signs with the key.
+/// Describes this process as the holder of the lease of a team, with the key that verifies its
+/// lead's signatures.
 pub(super) fn holder_with_key(team: &Team, key: &VerifyKey) -> LeaseHolder {
     LeaseHolder { verify_key: Some(key.to_string()), ..holder_of_ours(team) }
 }
 
-/// Takes the lease of a team's runs.
+/// Takes the lease that allows one run per team.
 pub(super) async fn lease_of(team: &Team, holder: &LeaseHolder) -> Result<Lease, RunError> {
     match team.take_lease(&LeaseName::Run, holder).await {
         Ok(Ok(lease)) => Ok(lease),

@@ -1,7 +1,8 @@
-//! Making a member the lead of a team whose lead is dead: its conversation goes on as the lead's.
+//! Makes a member the lead of a team whose lead is dead. The member's conversation becomes the
+//! lead's.
 //!
-//! All of it is done under the lease of the run, before anybody is started. What is meant is noted by the team first, and
-//! each step can be done again, so that a crash in between costs nothing.
+//! All of this happens under the lease of the run, before any agent starts. The intention is
+//! recorded first, and each step can be repeated, so a crash in between loses nothing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,14 +20,15 @@ use crate::run::RunError;
 use crate::supervision::{RecordedPanes, stop_member};
 use crate::transcript::{Conversation, Entry, Step, read};
 
-/// What a model reads in place of the result of a call that the change cut off.
+/// Text that replaces the result of a call that the take-over interrupted.
 const CUT_OFF: &str = "Cut off: the lead of the team died, and you took its place. See what this did before you make it again.";
 
-/// Decides that `member` becomes the lead, and ends its own process, which waits for a lead.
+/// Records that `member` will become the lead, and ends the member's own process, which waits for a
+/// lead.
 ///
 /// # Errors
-/// When it is no member, is another client's or has ended, when nothing is kept of its conversation, or when a process runs
-/// it that no lead has started or that cannot be stopped.
+/// When it is no member, is run by another client or has ended, when it has no stored conversation,
+/// or when it runs in a process that no lead started or that cannot be stopped.
 pub(super) async fn begin_take_over(
     team: &Team,
     member: &AgentName,
@@ -41,13 +43,14 @@ pub(super) async fn begin_take_over(
             .with("agent", member.as_str())
             .into());
     }
+    // The member's process ends first, so that its transcript no longer changes when it is copied.
     stop_own_process(team, &member, panes, grace).await?;
     team.begin_take_over(&Actor::User, &member).await?;
     Ok(())
 }
 
-/// Does what was decided and is not done: puts the member's conversation in the place of the lead's, which is kept, and
-/// takes the member out of the team.
+/// Carries out a recorded take-over that is not complete. Replaces the lead's conversation by the
+/// member's, keeps the old one, and removes the member from the team.
 ///
 /// # Errors
 /// When the team's files cannot be read or written.
@@ -79,10 +82,12 @@ async fn stop_own_process(
 
 async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<(), RunError> {
     let lead = LogName::Transcript(AgentName::lead());
+    // The name uses the recorded time, so that a repeated step after a crash finds the same file.
     let former = LogName::Former { agent: AgentName::lead(), until_ms: noted.at_ms };
     let log = async |log: &LogName| team.log(log).await.map_err(|error| store_error(team, error));
     let kept = log(&former).await?;
-    // Kept, and another one in its place: this was done before a crash.
+    // The old transcript is already stored and the new one differs from it: this step was done
+    // before a crash.
     if !kept.is_empty() && kept != log(&lead).await? {
         return Ok(());
     }
@@ -90,6 +95,8 @@ async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result
     let next = entries.last().map_or(1, |entry| entry.seq + 1);
     let told = Step::Told { text: inputs(team, noted, cwd).await? };
     let mut known = team.ended_members().await?;
+    // The empty `Parted` step marks these ends as known, so that the new lead is not informed of
+    // them again.
     known.push(noted.member.clone());
     let parted = Step::Parted { members: known, ids: Vec::new(), text: String::new() };
     let steps = closing(&conversation).into_iter().chain([parted, told]);
@@ -113,7 +120,8 @@ async fn conversation(
     Ok((entries, conversation))
 }
 
-/// The steps that end what only concerned the teammate: its calls, its plan, its shutdown.
+/// Returns the steps that close what concerned only the teammate: its open calls, its plan, its
+/// shutdown.
 fn closing(conversation: &Conversation) -> Vec<Step> {
     let cut_off = |call: &str| Step::Result {
         call: call.to_owned(),
@@ -129,7 +137,8 @@ fn closing(conversation: &Conversation) -> Vec<Step> {
     calls.chain(plan).chain(shutdown).collect()
 }
 
-/// What the new lead is to know. Names and subjects were written by others.
+/// Returns the information for the new lead. Names and task subjects come from others, so they are
+/// made harmless.
 async fn inputs(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<String, RunError> {
     let (config, tasks) = (team.config().await?, team.tasks().await?);
     let members = lines_or_none(members(&config, &noted.member));

@@ -1,4 +1,5 @@
-//! The loop itself: what wakes it, and how the orders of the course are carried out.
+//! The team's loop: the events that wake it, and how it carries out the actions of the state
+//! machine.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -33,7 +34,7 @@ use crate::driver::{Announcement, Report, ReportKind};
 use crate::events::RunEvent;
 use crate::run::{KeptWorktree, RunLimits, Shortfall, Stopper, TaskSummary};
 
-/// The loop of one team, and all that it owns.
+/// The loop of one team, with all the state that it owns.
 pub(super) struct TeamLoop {
     pub(super) run_context: RunContext,
     pub(super) loop_handle: LoopHandle,
@@ -45,25 +46,26 @@ pub(super) struct TeamLoop {
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_end: LeadEnd,
     pub(super) deleted: DeletedTasks,
-    /// When this run began, and how long those before it took.
+    /// Start time of this run, and total duration of the earlier ones.
     pub(super) began: (Instant, Duration),
-    /// Members that ended and could not be taken out of the team, with their worktrees.
+    /// Members that ended but could not be removed from the team yet, with their worktrees.
     pub(super) unremoved: Unremoved,
     pub(super) team_create: TeamCreateState,
-    /// Whether it goes on from an earlier run.
+    /// Whether this run resumes an earlier one.
     pub(super) is_resumed: bool,
-    /// How far the journal was read.
+    /// How far the journal has been read.
     pub(super) journal_position: u64,
-    /// The subagents that there were.
+    /// The run's subagents.
     pub(super) subagents: SubagentRuns,
     pub(super) sources: EventSources,
     pub(super) grace: Duration,
-    /// The same for teammates that are asked to leave, which a user may wait for longer.
+    /// The time limit for teammates that are asked to shut down. A user may allow more than
+    /// `grace`.
     pub(super) asking_grace: Duration,
     pub(super) is_over: bool,
-    /// What the command line set for the team.
+    /// The limits that the command line set for the team.
     pub(super) bounds: RunBounds,
-    /// While we have it, no other process runs the team; none once the team is deleted.
+    /// The lease that keeps other processes from running the team. `None` once the team is deleted.
     pub(super) lease: Option<Lease>,
 }
 
@@ -80,7 +82,7 @@ pub(super) struct LeadEnd {
     pub(super) retry_after: Option<Duration>,
 }
 
-/// The tasks of a team that its lead has deleted, as they were then.
+/// The tasks of a team that its lead has deleted, as they were at that moment.
 #[derive(Default)]
 pub(super) struct DeletedTasks {
     pub(super) tasks: Vec<TaskSummary>,
@@ -88,7 +90,7 @@ pub(super) struct DeletedTasks {
     pub(super) lost: Vec<TaskId>,
 }
 
-/// Everything the loop waits for.
+/// All event sources of the loop.
 pub(super) struct EventSources {
     pub(super) stopper: Stopper,
     pub(super) reports: mpsc::Receiver<Report>,
@@ -98,20 +100,21 @@ pub(super) struct EventSources {
     pub(super) control: Option<ControlServer>,
     pub(super) decisions: FuturesUnordered<BoxFuture<'static, Result<Decision, Aborted>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
-    /// Runs after a death, until what it may have left can be told from what lives.
+    /// Runs after a death, until locks of the dead process can be told from those of living ones.
     pub(super) tidying: Option<Pin<Box<Sleep>>>,
-    /// Runs while somebody is to be taken out of the team who could not be.
+    /// Runs while a member still has to be removed from the team after a failed try.
     pub(super) removing: Option<Pin<Box<Sleep>>>,
-    /// Runs while a client that is not ours has a request to shut down to answer.
+    /// Runs while a client of another program owes an answer to a shutdown request.
     pub(super) answer_due: Option<Pin<Box<Sleep>>>,
-    /// Runs while a client that is not ours may be about to begin a turn.
+    /// Runs while a client of another program may be about to begin a turn.
     pub(super) turn_due: Option<Pin<Box<Sleep>>>,
     pub(super) was_stopped: bool,
     pub(super) was_killed: bool,
 }
 
 impl EventSources {
-    /// Those that every run has; the others come when there is something to wait for.
+    /// Creates the event sources that every run has. The others are added when there is something
+    /// to wait for.
     pub(super) fn new(
         stopper: Stopper,
         reports: mpsc::Receiver<Report>,
@@ -142,6 +145,8 @@ impl EventSources {
     async fn next(&mut self) -> Wake {
         tokio::select! {
             biased;
+            // `biased`: the user's stop comes before any other event, and agents' reports come
+            // before file changes.
             () = self.stopper.killed(), if !self.was_killed => Wake::Killed,
             () = self.stopper.stopped(), if !self.was_stopped => Wake::StopAsked,
             () = self.stopper.interrupted() => Wake::Interrupted,
@@ -149,7 +154,7 @@ impl EventSources {
             Some(remote_report) = self.remote_reports.recv() => Wake::Sighted(remote_report),
             Some(decision) = self.decisions.next() => decision.map_or(Wake::TakenBack, Wake::Decided),
             Some(request) = self.requests.recv() => Wake::Requested(request),
-            // What is not there wakes nobody.
+            // A source that is `None` never wakes the loop.
             Some(call) = OptionFuture::from(self.control.as_mut().map(ControlServer::next)) => Wake::Visited(call),
             Some(change) = OptionFuture::from(self.watch.as_mut().map(StreamExt::next)) => Wake::Changed(change.unwrap_or(Change::Gone)),
             Some(()) = OptionFuture::from(self.grace.as_mut()) => Wake::GraceOver,
@@ -162,7 +167,7 @@ impl EventSources {
 }
 
 impl TeamLoop {
-    /// Runs until all is over.
+    /// Runs until the run is over.
     pub(super) async fn run(&mut self) {
         while !self.is_done() {
             let wake = self.sources.next().await;
@@ -236,7 +241,7 @@ impl TeamLoop {
         }
     }
 
-    /// Lets the course hear the news, and carries out its orders.
+    /// Passes inputs to the state machine, and carries out the actions it returns.
     pub(super) async fn follow(&mut self, inputs: Vec<RunInput>) {
         let mut inputs = VecDeque::from(inputs);
         while let Some(item) = inputs.pop_front() {
@@ -300,7 +305,8 @@ impl TeamLoop {
         self.run_context.sink.tell(RunEvent::Warning { text }).await;
     }
 
-    /// Gathers what the mail of the teammates says. What follows from it is the machine's to decide.
+    /// Gathers what the mail of the teammates says. What follows from it is the machine's to
+    /// decide.
     async fn look_around(&mut self) -> RunInput {
         let team = self.run_context.team.clone();
         self.agents.look_at_clients(&team).await;
@@ -386,10 +392,12 @@ impl TeamLoop {
         Vec::new()
     }
 
-    /// Lets agents know of a mode that was changed from outside, and ends those that were removed.
+    /// Informs agents of mode changes made from outside, and ends agents that were removed from the
+    /// team.
     async fn config_changed(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
-        // Agents go by the very names the config gave them, but for the odd edit by hand; there may be thousands.
+        // Config names match agent names exactly, except after an edit by hand. A map is needed
+        // because there may be thousands.
         let members: HashMap<&AgentName, &Member> =
             config.members.iter().map(|member| (&member.name, member)).collect();
         let is_unknown = |member: &&Member| !self.agents.is_running(&member.name);
@@ -403,6 +411,8 @@ impl TeamLoop {
                 }
                 continue;
             };
+            // Remember the entry, because an outdated config may drop it and it must then be
+            // restored.
             running.member = Some(member.clone());
             running.handle.config_changed();
             let Some(known) = &mut running.known_mode else { continue };
@@ -427,7 +437,7 @@ impl TeamLoop {
         }
     }
 
-    /// Puts teammates back that a stale config dropped, and ends those that were removed.
+    /// Restores teammates that an outdated config dropped, and ends those that were really removed.
     async fn repair_members(&mut self, missing: Vec<Member>) {
         let names: Vec<AgentName> = missing.iter().map(|member| member.name.clone()).collect();
         let mended = match self.run_context.team.mend_members(missing).await {
@@ -454,7 +464,7 @@ impl TeamLoop {
         }
     }
 
-    /// Tells that a mode in the config was not taken.
+    /// Reports that a mode in the config was refused.
     pub(super) async fn refuse_mode(&mut self, name: &AgentName, refused: &RefusedMode) {
         self.run_context.team.note_refused_mode(name, refused).await;
         self.warn(format!("{name}: {refused}")).await;
@@ -473,7 +483,7 @@ impl TeamLoop {
             }
             ReportKind::Spent(spending) => self.spent(&agent, &spending).await,
             ReportKind::Referred(mail) => self.referred(mail).await,
-            // A teammate's question comes as a frame in the lead's inbox.
+            // A teammate's question arrives as a frame in the lead's inbox.
             ReportKind::Asks { .. } if is_teammate => Vec::new(),
             ReportKind::Settled { .. } => Vec::new(),
             ReportKind::Remembers(conversation) => {
@@ -518,15 +528,15 @@ impl TeamLoop {
         }
     }
 
-    /// Ends the run when an agent has used all the model calls that the run gives each.
+    /// Ends the run when an agent has used all the model calls that the run allows each agent.
     pub(super) fn used_up(&self, agent: &AgentName) -> Vec<RunInput> {
         let running = self.agents.running(agent);
         let reason = running.and_then(|running| running.used_up(agent, self.limits));
         reason.map(RunInput::EndAsked).into_iter().collect()
     }
 
-    /// Acts on a frame in the lead's inbox that is not for its model. It stays unread until it is dealt with; after a crash
-    /// in between it comes here again.
+    /// Handles a frame in the lead's inbox that its model does not read. The frame stays unread
+    /// until it is handled, so after a crash it is handled again.
     async fn referred(&mut self, mail: Mail) -> Vec<RunInput> {
         match mail.frame {
             Some(Frame::PermissionRequest(request)) => self.asked(mail.id, request).await,

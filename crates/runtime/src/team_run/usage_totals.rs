@@ -1,4 +1,4 @@
-//! What every agent of a team did, used and cost, in this run and in those before it.
+//! Activity, usage and cost of every agent of a team, in this run and in earlier runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::agent::Role;
 use crate::events::Spending;
 use crate::run::{AgentSummary, ModelTotal, Totals};
 
-/// Why an agent ended that was dropped where it stood.
+/// The end reason of an agent that was cancelled and can be resumed.
 const RESUMABLE: &str = "it was stopped, and can be resumed";
 
-/// What stands in the name of a subagent, and in no member's.
+/// A character that every subagent's name contains, and no member's name.
 const SUBAGENT_MARK: char = '#';
 
 /// What one agent did and used, in this run and in those before it.
@@ -59,7 +59,7 @@ impl Account {
         self.summary.agent_type = agent_type;
         model.clone_into(&mut self.summary.model);
         self.note_state(Status::Pending, None);
-        // One that worked in an earlier run has started, whatever comes of it in this one.
+        // A teammate that worked in an earlier run counts as started, whatever happens in this run.
         self.is_unseen |= self.summary.role == Role::Teammate && self.summary.turns == 0;
         self.is_of_this_run = true;
     }
@@ -78,7 +78,8 @@ impl Account {
             model.clone_into(&mut summary.model);
         }
         if summary.role == Role::Subagent && summary.state == Status::Pending {
-            // One of another client, of which nothing but its calls is known.
+            // A subagent of another client. Nothing but its calls is known, so it counts as
+            // completed.
             summary.state = Status::Completed;
         }
         summary.is_counted = true;
@@ -99,11 +100,11 @@ impl Account {
     ) {
         let summary = &mut self.summary;
         if summary.model.is_empty() {
-            // Nobody has started it in this run.
+            // This run has not started the agent, so its last state is the one shown.
             if let Some(last) = last {
                 (summary.state, summary.reason) = last;
             } else if summary.role == Role::Subagent {
-                // Its states are in no journal, and it has ended with the run that it was in.
+                // The journal has no state of this subagent, and it ended with its run.
                 summary.state = Status::Completed;
             }
             let most_used = before.spent.iter().max_by_key(|(_, spent)| spent.turns);
@@ -171,7 +172,7 @@ impl UsageTotals {
         self.cost_usd += cost_usd;
     }
 
-    /// The cost so far, in US dollars.
+    /// Returns the cost so far, in US dollars.
     pub(crate) fn cost_usd(&self) -> f64 {
         self.cost_usd
     }
@@ -185,7 +186,7 @@ impl UsageTotals {
     }
 }
 
-/// The part of an agent by its name.
+/// Returns the role of an agent, derived from its name.
 fn role_of(name: &AgentName) -> Role {
     match name.as_str() {
         LEAD_NAME => Role::Lead,

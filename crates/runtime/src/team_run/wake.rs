@@ -1,4 +1,4 @@
-//! Everything that can wake the loop of a team: one closed enum.
+//! Every event that can wake the loop of a team, as one closed enum.
 
 use futures_util::future::AbortHandle;
 use pitcrew_protocol::{AgentName, MessageId, SpawnInput, TeamCreateInput, TeamDeleteInput};
@@ -15,70 +15,72 @@ use crate::question::Digest;
 use crate::tools::ToolOutcome;
 use crate::transcript::ToolCall;
 
-/// Requests of tools that wait for the loop. Each blocks its caller, so there are never more than agents.
+/// Capacity of the queue of tool requests. Each request blocks its caller, so there are never more
+/// than agents.
 pub(super) const REQUESTS_WAITING: usize = 64;
 
-/// Reports of agents that wait for the loop; an agent that finds it full waits, and the loop never waits for an agent.
+/// Capacity of the queue of agents' reports. An agent waits when the queue is full. The loop never
+/// waits for an agent.
 pub(crate) const REPORTS_WAITING: usize = 1024;
 
-/// What woke the loop.
+/// The event that woke the loop.
 #[derive(Debug)]
 pub(super) enum Wake {
-    /// Something changed in the team's files.
+    /// The team's files changed.
     Changed(Change),
     /// An agent reports.
     Reported(Report),
-    /// The minder of a teammate elsewhere reports.
+    /// The supervisor of a teammate in another process reports.
     Sighted(RemoteReport),
-    /// A tool of the lead asks for something.
+    /// A tool of the lead sends a request.
     Requested(Request),
-    /// A permission was decided.
+    /// A permission question was decided.
     Decided(Decision),
-    /// A question was taken back.
+    /// A permission question was withdrawn.
     TakenBack,
-    /// The user cuts the lead's turn off.
+    /// The user interrupts the lead's turn.
     Interrupted,
-    /// Another process of the user's asks for something.
+    /// Another process of the user sends a request.
     Visited(Call),
-    /// The user wants an orderly end.
+    /// The user asks for an orderly end of the run.
     StopAsked,
-    /// The user wants an end.
+    /// The user ends the run at once.
     Killed,
-    /// What a death may have left can be told from what lives.
+    /// Locks of a dead process can now be told from those of living ones.
     TidyDue,
-    /// It is tried again to take out of the team who could not be.
+    /// It is time to retry the removal of members that could not be removed from the team.
     RemovalDue,
-    /// A client that is not ours has not answered in time.
+    /// A client of another program has not answered a shutdown request in time.
     AnswerOverdue,
-    /// A client that is not ours has had time to show a turn.
+    /// A client of another program has had enough time to show a turn in the config.
     TurnOverdue,
-    /// The time for a step of the shutdown is over.
+    /// The time limit of a shutdown step has passed.
     GraceOver,
 }
 
-/// What a tool of the lead asks the loop for; each is answered with the tool's outcome.
+/// A request of a tool to the loop. It is answered with the tool's outcome.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) lead_request: LeadRequest,
     pub(crate) answer: oneshot::Sender<ToolOutcome>,
 }
 
-/// What it asks for.
+/// The action that a request asks for.
 #[derive(Debug)]
 pub(crate) enum LeadRequest {
-    /// A teammate.
+    /// Start a teammate.
     Spawn { input: Box<SpawnInput>, call: String },
-    /// A subagent.
+    /// Start a subagent.
     SendOut(Box<Sending>),
-    /// To lead a team.
+    /// Create a team.
     TeamCreate(TeamCreateInput),
-    /// To end the team.
+    /// End the team.
     TeamDelete(TeamDeleteInput),
-    /// To end a teammate.
+    /// End a teammate.
     Stop { name: String },
 }
 
-/// Where tools send their requests.
+/// The sender with which tools reach the loop.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopHandle(mpsc::Sender<Request>);
 
@@ -88,7 +90,7 @@ impl LoopHandle {
         (Self(sender), requests)
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(super) async fn ask(&self, lead_request: LeadRequest) -> ToolOutcome {
         let (answer, outcome) = oneshot::channel();
         if self.0.send(Request { lead_request, answer }).await.is_err() {
@@ -98,25 +100,25 @@ impl LoopHandle {
     }
 }
 
-/// A permission request of a teammate that nobody has answered yet.
+/// An unanswered permission request of a teammate.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) agent: AgentName,
-    /// The message it came in; unread until it is answered.
+    /// The message that carried the request. It stays unread until the request is answered.
     pub(super) mail: MessageId,
     pub(super) call: String,
     pub(super) input: Value,
-    /// The digest of its tool and input.
+    /// The digest of the call's tool and input.
     pub(super) digest: Digest,
-    /// Takes the question back.
+    /// Withdraws the question.
     pub(super) question: AbortHandle,
 }
 
-/// A decision on a call, and to whom it goes.
+/// A decision on a call, and its recipient.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// To the teammate that asked by mail.
+    /// Goes to the teammate that asked by mail.
     ByMail { request: String, decided: Decided },
-    /// To the lead or a subagent, at once.
+    /// Goes to the lead or a subagent directly.
     AtOnce { agent: AgentName, call: ToolCall, decided: Decided },
 }

@@ -1,7 +1,8 @@
-//! The tools of the team: tasks, mail and plans. Each parses its input, calls one operation of `team`, and answers in the
-//! recorded words.
+//! The team tools: tasks, mail and plans. Each one parses its input, calls one operation of `team`,
+//! and answers with the recorded text.
 //!
-//! Who may do what is decided by `team`; making and ending teams and agents is the crew's, as only its loop can.
+//! The `team` crate decides who may do what. The team's run creates and ends teams and agents,
+//! because only its loop can.
 
 mod plan;
 mod tool;

@@ -1,4 +1,5 @@
-//! ExitPlanMode: a teammate hands its plan to the lead, and a lead shows its own to the user.
+//! ExitPlanMode: a teammate submits its plan to the lead, and a lead shows its own plan to the
+//! user.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,23 +15,24 @@ use crate::dropped::as_member;
 use crate::given_file::read_plain;
 use crate::tools::{Tool, ToolContext, ToolOutcome};
 
-/// The longest plan a frame carries; the file may be longer.
+/// Maximum number of characters of a plan in a frame. The plan file may be longer.
 const PLAN_CHARS: usize = 50_000;
 
-/// The tool by which a teammate hands in its plan.
+/// Creates the tool with which a teammate submits its plan.
 pub(crate) fn exit_plan_mode(team: &Team, member: &AgentName, plan_file: PathBuf) -> Arc<dyn Tool> {
     Arc::new(ExitPlanMode { team: team.clone(), member: member.clone(), plan_file })
 }
 
-/// The tool by which a lead leaves plan mode. The user is asked before it is called, and so has approved the plan.
+/// Creates the tool with which a lead leaves plan mode. The user is asked before the call runs, and
+/// so has approved the plan.
 pub(crate) fn show_plan(plan_file: PathBuf) -> Arc<dyn Tool> {
     Arc::new(ShowPlan { plan_file })
 }
 
-/// The plan that a call hands in: the one in its input, else the one in the plan file.
+/// Returns the plan of a call: the one in its input, or else the one in the plan file.
 ///
 /// # Errors
-/// Words for the model, when there is none.
+/// A message for the model if there is no plan.
 pub(crate) async fn plan_of(
     input: &Value,
     plan_file: &Path,
@@ -106,6 +108,7 @@ impl Tool for ExitPlanMode {
             Err(reason) => return ToolOutcome::refused(reason),
         };
         let path = self.plan_file.to_string_lossy();
+        // The frame also names the plan file, which contains the whole plan.
         let shown: String = plan.chars().take(PLAN_CHARS).collect();
         let (team, actor) = (&self.team, Actor::Member(self.member.clone()));
         let ask = || team.request_plan_approval(&self.member, &path, &shown, Some(&context.call));

@@ -1,4 +1,4 @@
-//! TaskCreate, TaskGet, TaskUpdate, TaskList and SendMessage.
+//! The tools TaskCreate, TaskGet, TaskUpdate, TaskList and SendMessage.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::client_socket::ClientSockets;
 use crate::dropped::as_member;
 use crate::tools::{Tool, ToolContext, ToolOutcome};
 
-/// The tools by which a member works with its team.
+/// Creates the tools with which a member works with its team.
 pub(crate) fn team_tools(
     team: &Team,
     actor: &Actor,
@@ -106,6 +106,7 @@ impl TeamTool {
             TeamCall::TaskList => TaskListed::of(&team.tasks().await?).into(),
             TeamCall::SendMessage(input) => {
                 let mut sent = team.send(actor, input, Some(key)).await?;
+                // The messages are in the inboxes already. A socket only delivers them earlier.
                 if let Some(sockets) = &self.sockets {
                     sockets.push(team, &mut sent.receipts).await;
                 }
@@ -125,7 +126,8 @@ impl TeamTool {
     }
 }
 
-/// An answer of the team as the outcome of a tool. It may hold what other agents wrote, such as the subject of a task.
+/// Converts an answer of the team into a tool result. It may contain text of other agents, such as
+/// a task's subject.
 pub(crate) fn answer(answer: &ToolAnswer) -> ToolOutcome {
     match serde_json::to_value(answer) {
         Ok(data) => ToolOutcome::done(neutralised(&answer.text()), data),
@@ -133,9 +135,11 @@ pub(crate) fn answer(answer: &ToolAnswer) -> ToolOutcome {
     }
 }
 
-/// A refusal of the team as the outcome of a tool: what is wrong, and what would be right.
+/// Converts a refusal of the team into a tool result that says what is wrong and what would be
+/// correct.
 pub(crate) fn refusal(error: &ApiError) -> ToolOutcome {
     let mut text = error.message.clone();
+    // Models read only the text, so it must contain the details too.
     for (name, value) in &error.details {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         text.push_str(&format!("\n{name}: {value}"));

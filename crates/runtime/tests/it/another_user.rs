@@ -1,4 +1,4 @@
-//! Tests of this program, played once more as a user without rights, by a copy of it.
+//! Runs tests of this program once more as a user without privileges, in a copy of the program.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -6,11 +6,12 @@ use std::process::Command;
 
 use crate::sandbox_read::inner;
 
-/// A user that has no entry anywhere.
+/// A user id without an entry in the user database.
 const OTHER_USER: u32 = 54_321;
 
-/// Plays the tests whose names begin so, but those with `skipped` in their names; gives how many passed. It plays nothing
-/// where the tests are another user's anyway.
+/// Runs the tests whose names begin with `tests`, except those with `skipped` in their names.
+/// Returns how many passed. Returns nothing if the tests do not run as root, because then another
+/// user runs them already.
 #[track_caller]
 pub(crate) fn play(tests: &str, skipped: &str) -> Option<usize> {
     if !rustix::process::geteuid().is_root() {

@@ -1,4 +1,5 @@
-//! The reading commands that coding agents run most: none of them is asked about, or agents would wait for nothing.
+//! The reading commands that coding agents use most. None of them needs a question, because agents
+//! would wait for no reason.
 
 use std::fs;
 
@@ -217,7 +218,8 @@ fn common_reading_commands_run_unasked() {
     }
 }
 
-/// What reads, but is asked all the same: it may run what the project brings, or shows what no working folder holds.
+/// Reading commands that need a question on purpose. They may run the project's own code, or show
+/// data that is in no working folder.
 #[test]
 fn some_reading_commands_are_asked_on_purpose() {
     let place = Place::new(json!({}));

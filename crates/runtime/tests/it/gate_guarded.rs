@@ -1,5 +1,5 @@
-//! The team's own folders and the user's settings behind the gate: no mode and no rule opens them. Of a project's settings
-//! one mode does, and a rule that names their folder.
+//! The gate protects the team's own folders and the user's settings. No mode and no rule opens
+//! them. A project's settings are open in one mode, and under a rule that names their folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use pitcrew_runtime::gate::{Call, Gate, Verdict};
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
-/// A home with a root in it, and a project beside.
+/// A home that contains a root, and a project beside it.
 struct Place {
     _dir: tempfile::TempDir,
     base: PathBuf,
@@ -218,7 +218,7 @@ fn the_user_s_settings_are_the_user_s_in_every_mode() {
     insta::assert_snapshot!(reason, @"BASE/home/.claude/settings.json belongs to the user's settings, which decide what agents may do: only the user changes them. Say what should stand there, and the user can put it in. Reading there is allowed");
 }
 
-/// What a project's settings consist of, as its agents would write it.
+/// The files of a project's settings, as its agents would write them.
 const OF_A_PROJECT: [&str; 8] = [
     ".claude/settings.json",
     ".claude/settings.local.json",
@@ -338,14 +338,15 @@ fn a_rule_that_names_their_folder_opens_a_project_s_settings() {
         let verdict = place.judge(Default, "Bash", &json!({ "command": command }));
         assert_eq!(is_allowed(&verdict), is_open, "{command}: {verdict:?}");
     }
-    // Not even so those of the user.
+    // Even this rule does not open the user's own settings.
     assert!(matches!(place.file(Default, "Write", "~/.claude/agents/a.md"), Verdict::Deny { .. }));
 }
 
 #[test]
 fn a_folder_is_known_by_whatever_name_it_has() {
     let place = Place::new();
-    // As a second mount would show it: another path to the same folder, which resolving does not reveal.
+    // Simulates a second mount: another path to the same folder, which resolving the path does not
+    // reveal.
     let other = place.base.join("other");
     symlink(place.base.join("home"), &other).unwrap();
     let gate = Gate::default().guarding(&other.join(".claude"));

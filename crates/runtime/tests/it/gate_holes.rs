@@ -1,4 +1,5 @@
-//! Commands that once ran unasked, or past a rule, because their text was misread; with their neighbours.
+//! Commands that once ran without a question, or despite a rule, because the parser misread their
+//! text. Similar commands are tested too.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,7 +9,7 @@ use serde_json::json;
 
 use crate::gate_modes::Place;
 
-/// Judges each command and lists those that are not judged as expected.
+/// Checks that the gate gives each command the expected verdict, and lists those with another one.
 fn check(place: &Place, mode: PermissionMode, expected: &str, commands: &[&str]) {
     let wrong: Vec<_> = commands
         .iter()
@@ -130,7 +131,7 @@ fn programs_are_known_by_bare_names_that_are_found_outside_of_the_project() {
     );
 }
 
-/// Options that take paths, write or run something.
+/// Commands with options that take paths, write files or run programs.
 const OPTIONS: &[&str] = &[
     "uniq src/main.rs out",
     "uniq -c src/main.rs out",
@@ -242,7 +243,7 @@ fn an_option_that_is_not_known_is_left_to_the_kernel() {
     ];
     check(&Place::new(json!({})), Default, "allow", &unknown);
     check(&Place::new(json!({})), Plan, "allow", &unknown);
-    // The kernel knows no ask rules.
+    // The kernel cannot enforce ask rules, so the gate asks or denies.
     check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Default, "ask", &unknown);
     check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Plan, "deny", &unknown);
     check(
@@ -251,7 +252,8 @@ fn an_option_that_is_not_known_is_left_to_the_kernel() {
         "deny",
         &["cat --frobnicate src/main.rs"],
     );
-    // What runs freely is bounded by nothing.
+    // The allowed `make` runs in the profile *free*. No sandbox restricts the unknown reader that
+    // is joined to it.
     let place = Place::new(json!({"allow": ["Bash(make:*)", "Read(//outside/**)"]}));
     let joined: Vec<String> = unknown.iter().map(|command| format!("make && {command}")).collect();
     check(&place, Default, "ask", &joined.iter().map(String::as_str).collect::<Vec<_>>());

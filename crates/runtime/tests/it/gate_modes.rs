@@ -1,4 +1,4 @@
-//! What each mode does with a call, in a real folder.
+//! The gate's decisions in each mode, in a real folder.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,7 +11,7 @@ use pitcrew_runtime::gate::{Call, Gate, Spawns, Verdict};
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
-/// A folder with a project, something outside of it, and a plan file.
+/// A folder with a project, files outside it, and a plan file.
 pub(crate) struct Place {
     dir: tempfile::TempDir,
     gate: Gate,
@@ -32,14 +32,14 @@ impl Place {
         Self { dir, gate }
     }
 
-    /// The same place where programs are looked for in these folders, with some made in the project.
+    /// The same folder, with a search path for programs and some programs in the project.
     pub(crate) fn searching(self, path: &str, programs: &[&str]) -> Self {
         for program in programs {
             let file = self.path("project").join(program);
             fs::write(&file, "#!/bin/sh\ntouch canary\n").unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        // A folder of the project can only be named once the project is there.
+        // The path can name a folder of the project only once the project exists.
         let path = path.replace("PROJECT", &self.path("project").to_string_lossy());
         Self { gate: self.gate.searching(std::env::split_paths(&path).collect()), ..self }
     }
@@ -230,7 +230,7 @@ fn an_ask_carries_the_suggestions_as_recorded() {
     assert_eq!(text, recorded.to_string());
 }
 
-/// The suggestions of the recorded ask for `touch out.txt`.
+/// The permission suggestions in the recorded request for `touch out.txt`.
 fn recorded_suggestions() -> Value {
     let inbox = "../../fixtures/claude-2.1.39/refusals/teams/probe/inboxes/team-lead.json";
     let inbox = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(inbox)).unwrap();
@@ -302,13 +302,13 @@ fn a_spawn_that_is_freer_than_its_spawner_is_asked() {
         description,
         "Spawn bob in mode acceptEdits, which is freer than its spawner's, default"
     );
-    // A run that was started freer hands that down, though its lead works in another mode by now.
+    // A run passes on the mode it was started with, although its lead has another mode now.
     let freer = Spawns { handed_down: AcceptEdits, ..spawns };
     let place = Place { gate: place.gate.spawning(freer), ..place };
     let named = json!({"name": "bob"});
     assert_eq!(place.word(Default, "Task", &named), "ask");
     assert_eq!(place.word(AcceptEdits, "Task", &named), "allow");
-    // One without a name does its spawner's work, in its spawner's mode.
+    // A subagent without a name works for its spawner, in the spawner's mode.
     assert_eq!(place.word(Default, "Task", &json!({})), "allow");
     let freest = Spawns { handed_down: BypassPermissions, ..Spawns::default() };
     let place = Place { gate: place.gate.spawning(freest), ..place };

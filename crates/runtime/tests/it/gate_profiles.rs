@@ -1,4 +1,4 @@
-//! In which profile a command runs that nobody is asked about.
+//! The sandbox profile of a command that runs without a question.
 
 use std::path::Path;
 
@@ -52,7 +52,8 @@ fn a_command_that_nobody_is_asked_about_is_held_to_its_mode() {
     }
 }
 
-/// A rule that allows a command in plan mode allows it as a reader: what is not known to read stays in *read*.
+/// In plan mode an allow rule allows a command only as a reader. A command that is not known to be
+/// a reader stays in the profile *read*.
 #[test]
 fn in_plan_mode_no_rule_frees_a_reader_with_options_that_are_not_known() {
     let rules = json!({"permissions": {"allow": ["Bash(sort:*)"]}});

@@ -1,4 +1,5 @@
-//! What a repository brings in its git folder and beside it: programs that git would run, and files that run by themselves.
+//! The dangers of a repository's git folder and the files beside it: programs that git would run,
+//! and files that run by themselves.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,8 @@ use serde_json::json;
 
 use crate::gate_modes::Place;
 
-/// Commands of git that only read, and may ask a program of the repository's what changed, or how to show it.
+/// Reading git commands that may run a program named by the repository, to find changes or to
+/// display them.
 const READING: &[&str] = &[
     "git blame src/main.rs",
     "git status",
@@ -57,7 +59,7 @@ fn git(folder: &Path, words: &str) {
     assert!(output.status.success(), "git {words}: {output:?}");
 }
 
-/// A project that is a repository with a commit.
+/// A project that is a repository with one commit.
 fn repository(permissions: serde_json::Value) -> Place {
     let place = Place::new(permissions);
     let project = place.path("project");
@@ -67,7 +69,7 @@ fn repository(permissions: serde_json::Value) -> Place {
     place
 }
 
-/// The commands that run unasked.
+/// The commands of [`READING`] that run without a question.
 fn unasked(place: &Place) -> Vec<&'static str> {
     READING.iter().copied().filter(|command| place.bash(Default, command) == "allow").collect()
 }
@@ -80,7 +82,7 @@ fn append(file: &Path, text: &str) {
 #[test]
 fn git_is_asked_for_where_the_repository_names_a_program() {
     let place = repository(json!({}));
-    // What xargs appends is not known.
+    // The gate cannot know which arguments xargs appends.
     let usual: Vec<_> =
         READING.iter().copied().filter(|command| !command.contains("xargs")).collect();
     assert_eq!(unasked(&place), usual);
@@ -182,7 +184,8 @@ fn an_edit_of_what_runs_by_itself_is_asked_for() {
 #[test]
 fn four_files_do_not_become_a_repository_unasked() {
     let files = ["HEAD", "config", "objects/x", "refs/x"];
-    // In every order one write at least is asked for, and until it is made there is no repository.
+    // In every order at least one write needs a question, and there is no repository before that
+    // write.
     for first in 0..files.len() {
         for turn in [1, 3] {
             let place = Place::new(json!({}));

@@ -1,4 +1,4 @@
-//! Deny, ask and allow rules against calls that try to slip by.
+//! Deny, ask and allow rules, and calls that try to avoid them.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,9 +1,9 @@
-//! Git as the tests run it: by no settings but its own, and in no repository but theirs.
+//! Runs git for the tests, with no settings except its own, and in no repository except theirs.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What a hook of git, from which the tests may be run, tells of its own repository.
+/// Variables that a git hook sets for its own repository. The tests may run from such a hook.
 const LEAKS: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -13,7 +13,8 @@ const LEAKS: [&str; 6] = [
     "GIT_PREFIX",
 ];
 
-/// Keeps the settings of the user, and what a hook says, from a git that this command is or runs.
+/// Makes a command, and any git that it runs, ignore the user's git settings and the variables of a
+/// git hook.
 pub(crate) fn apart(command: &mut Command) -> &mut Command {
     for name in LEAKS {
         command.env_remove(name);
@@ -21,9 +22,9 @@ pub(crate) fn apart(command: &mut Command) -> &mut Command {
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1")
 }
 
-/// Runs git in a folder, as somebody who can commit.
+/// Runs git in a folder, with an author so that commits succeed.
 pub(crate) fn git(folder: &Path, arguments: &[&str]) {
-    // Without a process that tidies up after each commit, beside the test.
+    // Git starts no maintenance process after a commit, because it would run beside the test.
     let identity = [
         "-c",
         "user.name=probe",

@@ -1,4 +1,4 @@
-//! Hooks as real processes, and their payloads against the recordings.
+//! Hooks as real processes, with payloads compared to the recordings.
 
 use pitcrew_protocol::PermissionMode;
 use std::fs;
@@ -71,7 +71,7 @@ async fn exit_code_two_blocks_with_its_complaint() {
 #[tokio::test]
 async fn hooks_run_at_once_and_the_same_command_once() {
     let dir = tempfile::tempdir().unwrap();
-    // Each of the two waits for the other's file: one after the other, neither would end.
+    // Each hook waits for the other's file. If they ran one after the other, neither would end.
     let first = "touch a; until [ -e b ]; do sleep 0.01; done; echo x >> count";
     let second = "touch b; until [ -e a ]; do sleep 0.01; done; echo x >> count";
     let outcome = run(&for_tools(&[first, second, first]), dir.path()).await;
@@ -97,7 +97,7 @@ async fn a_hook_that_does_not_read_a_big_payload_is_no_failure() {
 #[tokio::test]
 async fn a_hook_past_its_deadline_is_killed_with_its_children() {
     let command = "sh -c 'echo $$ > new; mv new child; exec sleep 1000' & wait";
-    // A machine that is too busy to start the child in time is given more.
+    // On a busy machine the child may start too late, so longer deadlines are tried too.
     for deadline_s in [0.5, 5.0, 50.0] {
         let dir = tempfile::tempdir().unwrap();
         let hook = json!({"type": "command", "command": command, "timeout": deadline_s});
@@ -149,7 +149,7 @@ async fn a_missing_folder_is_a_warning() {
     assert!(outcome.warnings.first().unwrap().contains("cannot be run"), "{outcome:?}");
 }
 
-/// Waits until the process whose id the file holds has ended.
+/// Waits until the process whose id is in a file has ended.
 async fn assert_gone(file: &Path) {
     let id: u32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
     let state = PathBuf::from(format!("/proc/{id}/stat"));

@@ -1,4 +1,4 @@
-//! Real processes: their end noticed, and all they started stopped.
+//! Real processes: detecting their end, and stopping all processes that they started.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::patience::{PATIENCE, in_time};
 
-/// A shell that leads a group of its own and says when it is ready, by making the file `$1`.
+/// A shell in its own process group. It creates the file `$1` when it is ready.
 fn shell(script: &str, ready: &Path) -> (Child, ProcessIdentity) {
     let mut command = Command::new("sh");
     command.arg("-c").arg(script).arg("sh").arg(ready).process_group(0);
@@ -24,12 +24,12 @@ fn shell(script: &str, ready: &Path) -> (Child, ProcessIdentity) {
     (child, identity)
 }
 
-/// The process whose number stands in a file.
+/// The process whose id is in a file.
 fn named_in(file: &Path) -> ProcessIdentity {
     ProcessIdentity::of(std::fs::read_to_string(file).unwrap().trim().parse().unwrap()).unwrap()
 }
 
-/// Reaps a child as soon as it ends, as whoever keeps a pane does.
+/// Reaps a child as soon as it ends, as the owner of a pane does.
 fn reaped(mut child: Child) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         child.wait().unwrap();

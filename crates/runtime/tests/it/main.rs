@@ -1,4 +1,4 @@
-//! What the runtime promises, tried with real processes, files and repositories.
+//! Tests of the runtime with real processes, files and repositories.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! A tmux server of a test's own, on a private socket, that is gone when the test is.
+//! A tmux server private to a test, on a private socket. It ends with the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use pitcrew_runtime::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, Tmux, T
 
 use crate::patience::{PATIENCE, until};
 
-/// A private server, not started yet.
+/// A private tmux server that is not started yet.
 pub(crate) struct Server {
     dir: tempfile::TempDir,
     socket: PathBuf,
 }
 
 impl Server {
-    /// A server that reads `config`; none, said aloud, where tmux is not installed.
+    /// A server that reads `config`. Returns `None`, with a message, where tmux is not installed.
     pub(crate) fn with_config(config: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             eprintln!("skipped: tmux is not installed");
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
-        // A name with all that a socket's path may hold.
+        // A folder name with every special character that a socket's path may contain.
         let folder = dir.path().join("it's a \"socket\" #{pid};");
         fs::create_dir(&folder).unwrap();
         fs::write(dir.path().join("tmux.conf"), config).unwrap();
@@ -63,7 +63,7 @@ impl Server {
         command
     }
 
-    /// Runs a tmux command that outlives whoever started it; returns when it runs.
+    /// Starts a tmux command that outlives its parent process. Returns once the command runs.
     pub(crate) fn stranded(&self, args: &[&str]) {
         let mut caller = Command::new("sh");
         caller
@@ -81,7 +81,7 @@ impl Server {
         }
     }
 
-    /// The user's own session, a window of 200 by 50 with one pane.
+    /// Creates the user's session: a window of 200 by 50 with one pane. Returns the pane.
     pub(crate) fn users_session(&self) -> PaneId {
         let made = [
             "new-session",
@@ -100,23 +100,23 @@ impl Server {
         PaneId(self.user(&made))
     }
 
-    /// What each pane is, one a line, by a format.
+    /// The panes in tmux's `format`, one line each.
     pub(crate) fn panes(&self, format: &str) -> Vec<String> {
         let output = self.command(&["list-panes", "-a", "-F", format]).output().unwrap();
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Panes in a session of our own.
+    /// Panes in a tmux session of pitcrew's own.
     pub(crate) fn outside(&self) -> Tmux {
         self.tmux("tmux".into(), None)
     }
 
-    /// The same, by another program.
+    /// Panes in a session of pitcrew's own, through another tmux program.
     pub(crate) fn with_program(&self, program: PathBuf) -> Tmux {
         self.tmux(program, None)
     }
 
-    /// Panes beside the lead's.
+    /// Panes beside the lead's pane.
     pub(crate) fn beside(&self, lead: &PaneId) -> Tmux {
         self.tmux("tmux".into(), Some(lead.clone()))
     }
@@ -128,7 +128,7 @@ impl Server {
             config: Some(self.dir.path().join("tmux.conf")),
             beside,
             session: "pitcrew-crew".to_owned(),
-            // It shows that it was given a launch file.
+            // The launcher makes visible that the pane was started with a launch file.
             launcher: vec![self.dir.path().join("launcher").to_string_lossy().into_owned()],
             temporary: self.dir.path().to_owned(),
         })
@@ -149,20 +149,21 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // None runs when the test made none, or ended it.
+        // The server does not run if the test started none, or ended it.
         let _ = self.command(&["kill-server"]).output();
     }
 }
 
-/// Writes a program. Another process does: what this one has open to be written, when one of its threads starts a process,
-/// that process has open too for a moment, and what is open to be written cannot be run.
+/// Writes an executable program through another process. If this process wrote the file, a child
+/// started by another thread could briefly inherit the open descriptor. A file that is open for
+/// writing cannot be executed.
 pub(crate) fn program(path: &Path, text: &str) {
     let mut writing = Command::new("sh");
     writing.args(["-c", "printf %s \"$2\" > \"$1\" && chmod 700 \"$1\"", "sh"]).arg(path).arg(text);
     assert!(writing.status().unwrap().success());
 }
 
-/// The tag of an agent of the team `crew`, or of all of it.
+/// The tag of an agent of the team `crew`, or of the whole team.
 pub(crate) fn tag(agent: Option<&str>) -> PaneTag {
     PaneTag {
         root: "0af3".to_owned(),
@@ -181,7 +182,8 @@ pub(crate) async fn ended(panes: &dyn Panes, pane: &PaneId) -> Option<i32> {
     until("the program has ended", exit).await
 }
 
-/// Waits until a file is there, which its writer puts in its place when it is whole, and returns what it holds.
+/// Waits until a file exists, and returns its content. The writer moves the complete file into
+/// place.
 pub(crate) async fn told(path: &Path) -> String {
     let bytes = until("the file is told", async || fs::read(path).ok()).await;
     String::from_utf8(bytes).unwrap()

@@ -1,4 +1,5 @@
-//! Where panes go in real tmux servers: readable, beside the lead, and never over what is the user's.
+//! The layout of panes in real tmux servers: readable, beside the lead, and never in place of the
+//! user's own panes.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::panes_env::{Server, tag};
 
 const LASTING: &[&str] = &["sleep", "300"];
 
-/// What a user's configuration may hold that a careless program trips over.
+/// Unusual tmux settings that break careless programs.
 const ODD_CONFIG: &str = "set -g prefix C-a
     set -g base-index 1
     setw -g pane-base-index 1
@@ -117,7 +118,7 @@ async fn a_layout_of_four_panes_of_the_users_survives_with_its_focus() {
 
 #[tokio::test]
 async fn a_pane_is_hidden_and_shown_again_while_its_program_runs() {
-    // By itself tmux renames a window after what runs in it, a moment later.
+    // tmux would rename a window after its program, a moment later.
     let Some(server) = Server::with_config("setw -g automatic-rename off\n") else { return };
     let lead = server.users_session();
     for tmux in [server.beside(&lead), server.outside()] {

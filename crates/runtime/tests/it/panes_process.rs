@@ -1,4 +1,5 @@
-//! Panes without a terminal: every one is a plain process, and its screen is the file it writes to.
+//! Panes without a terminal. Each one is a plain process, and its screen is the file to which it
+//! writes.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessPanes {
     inner: Arc<Inner>,
-    /// Whether a pane counts as started when its program has said its first word.
+    /// Whether a pane counts as started only after its program's first output.
     waits_for_words: bool,
 }
 
@@ -43,7 +44,7 @@ impl ProcessPanes {
         Self { inner: Arc::new(inner), waits_for_words: false }
     }
 
-    /// The same panes, for programs that speak: a screen is never found empty.
+    /// The same panes, for programs with output. Their screens are never empty.
     pub(crate) fn speaking(self) -> Self {
         Self { waits_for_words: true, ..self }
     }
@@ -52,12 +53,12 @@ impl ProcessPanes {
         self.inner.panes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The processes in the panes there are.
+    /// The processes in all panes.
     pub(crate) fn processes(&self) -> Vec<ProcessIdentity> {
         self.panes().into_values().map(|kept| kept.process).collect()
     }
 
-    /// Starts something of the user's own, which is not ours to touch.
+    /// Starts a pane that belongs to the user and that pitcrew must not touch.
     pub(crate) async fn foreign(&self) -> PaneId {
         let tag = PaneTag {
             root: "theirs".to_owned(),
@@ -118,7 +119,7 @@ impl Panes for ProcessPanes {
 
     async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError> {
         let Some(kept) = self.panes().remove(pane) else { return Ok(PaneState::Gone) };
-        // The kernel tells of an end before the thread that waits for it has the status.
+        // The kernel reports the end of a process before the waiting thread has the exit status.
         while !kept.process.is_alive() && kept.exit.lock().unwrap().is_none() {
             tokio::task::yield_now().await;
         }
@@ -160,7 +161,7 @@ impl Panes for ProcessPanes {
 impl Drop for Inner {
     fn drop(&mut self) {
         for kept in self.panes.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            // Gone is as good.
+            // The process may have ended already.
             let _either = kept.process.signal_group(rustix::process::Signal::KILL);
         }
     }

@@ -1,4 +1,5 @@
-//! tmux, with real servers: what a pane's program gets, what stays as it was, and what is found afterwards.
+//! Panes in real tmux servers: the environment of a pane's program, the user's unchanged settings,
+//! and the panes found afterwards.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use crate::patience::until;
 /// A program that runs until its pane is closed.
 const LASTING: &[&str] = &["sleep", "300"];
 
-/// The program that writes its arguments, each with a NUL behind it, to the file `told`.
+/// A program that writes its arguments to the file `told`, with a NUL after each.
 const TELLING: [&str; 4] =
     ["sh", "-c", "printf '%s\\0' \"$@\" > new; mv new told; exec sleep 300", "sh"];
 
@@ -99,7 +100,7 @@ async fn a_launch_that_is_long_secret_or_one_word_goes_through_a_file_that_delet
 async fn an_ended_program_leaves_its_status_and_its_last_screen() {
     let Some(server) = Server::with_config("set -g remain-on-exit off\n") else { return };
     let tmux = server.outside();
-    // tmux drops what it has not read when it hears that the program has ended.
+    // tmux drops unread output when the program ends.
     let script =
         "echo first; seq 100; echo the last words; until [ -e go ]; do sleep 0.01; done; exit 3";
     let failed = tmux.start(&server.pane("bob", &["sh", "-c", script])).await.unwrap().id;

@@ -1,15 +1,15 @@
-//! How the tests wait: until it is so, and for very long.
+//! Waiting in tests: until a condition holds, with a very long time limit.
 
 use std::time::Duration;
 
-/// How long a test waits for what must happen. It is waited out only where something is broken, so it is far longer than
-/// anything takes on a machine that is slow and busy.
+/// Time limit of any wait in a test. A test uses it up only if something is broken, so it is far
+/// longer than a slow and busy machine needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The pause between two looks at what nothing tells of.
+/// The pause between two checks of a condition that sends no notification.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits until a look finds something.
+/// Waits until `look` returns something.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
@@ -22,7 +22,7 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
     in_time(what, looking).await
 }
 
-/// Waits for something that must come.
+/// Waits for a future that must complete.
 pub(crate) async fn in_time<T>(what: &str, coming: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, coming)
         .await

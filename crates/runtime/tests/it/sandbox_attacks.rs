@@ -1,8 +1,11 @@
-//! The attacks of `tests/attacks.txt` as if the reader of shell text said "reads" to everything: none of them is judged, each is
-//! started in *read*, the profile of what runs unasked in plan and default mode. So the kernel alone holds them, but for the
-//! reads that the profile grants. (The suite through the binary, with the real reader, is `attacks` of the crate `pitcrew`.)
+//! The attacks of `tests/attacks.txt`, as if the parser of shell text took everything for reading.
+//! No attack is judged. Each starts in *read*, the profile of commands that run without a question
+//! in plan and default mode. So only the kernel stops them, except for reads that the profile
+//! allows. (The suite `attacks` of the crate `pitcrew` runs them through the binary, with the real
+//! parser.)
 //!
-//! Each runs in a shell of its own, many in one command; what is there is compared before and after each such batch.
+//! Each attack runs in its own shell, many of them in one command. The test compares the files
+//! before and after each such batch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,13 +19,14 @@ use serde_json::json;
 use crate::another_user;
 use crate::sandbox_read::Ground;
 
-/// Also where another user plays them, who cannot look into the folder of this crate.
+/// Included in the program, because another user that runs these tests cannot read this crate's
+/// folder.
 const ATTACKS: &str = include_str!("../attacks.txt");
 
-/// How many attacks are one command.
+/// Number of attacks in one command.
 const BATCH: usize = 40;
 
-/// The lines of each section.
+/// The attacks of each section, by the section's name.
 fn attacks() -> BTreeMap<String, Vec<String>> {
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut section = String::new();
@@ -35,8 +39,9 @@ fn attacks() -> BTreeMap<String, Vec<String>> {
     sections
 }
 
-/// The attacks of a section against a target, as scripts of the working folder, in batches of one command each. Each attack has
-/// one of three targets; with `PITCREW_ATTACKS=all` in the environment all of them.
+/// The attacks of a section on a target, as scripts in the working folder, in batches of one
+/// command each. Each attack gets one of three targets, or all of them with `PITCREW_ATTACKS=all`
+/// in the environment.
 fn batches(ground: &Ground, section: &str, nth: usize, target: &str) -> Vec<(String, Vec<String>)> {
     let is_whole = std::env::var("PITCREW_ATTACKS").is_ok_and(|extent| extent == "all");
     let lines = attacks().remove(section).unwrap().into_iter().enumerate();
@@ -182,7 +187,7 @@ async fn taken_for_reading_no_attack_signals_a_process_outside() {
         let said = run(&ground, "timeout -k 1 5 bash attack.sh").await;
         let stat = fs::read_to_string(format!("/proc/{}/stat", ground.other.id())).unwrap();
         assert!(stat.contains(") S"), "{line}: {stat}: {said}");
-        // It was started as nice as we are.
+        // The process was started with the niceness of this test process.
         let ours = fs::read_to_string("/proc/self/stat").unwrap();
         let niceness = |stat: &str| {
             stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned)
@@ -191,7 +196,7 @@ async fn taken_for_reading_no_attack_signals_a_process_outside() {
     }
 }
 
-/// Plays the other tests of this file as a user without rights, by a copy of this program.
+/// Runs the other tests of this file as a user without privileges, in a copy of this program.
 #[test]
 fn taken_for_reading_no_attack_of_another_user_gets_through() {
     let passed =

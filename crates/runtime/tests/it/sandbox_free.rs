@@ -1,6 +1,7 @@
-//! No command and no tool of an agent changes the team's own files or the user's settings, tried with the real kernel.
+//! No command and no tool of an agent changes the team's own files or the user's settings, tested
+//! with the real kernel.
 //!
-//! What this machine cannot do is skipped, and said loudly.
+//! Tests that this machine cannot run print a clear message and are skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +21,7 @@ mod attacks;
 
 use attacks::{ESCAPES, attacks};
 
-/// A root beside the working folder, as a team has it.
+/// A root like a team's, beside the working folder.
 struct Ground {
     setting: TestEnv,
     base: PathBuf,
@@ -65,7 +66,7 @@ impl Ground {
         ToolContext { sandbox: sandbox.clone(), ..self.setting.context.clone() }
     }
 
-    /// Everything that is kept: what it is, which file it is, and what it holds.
+    /// Every protected path with its inode, its mode and its content.
     fn kept(&self) -> BTreeMap<PathBuf, (u64, u32, Vec<u8>)> {
         let mut found = BTreeMap::new();
         let names = [
@@ -106,7 +107,7 @@ impl Ground {
         }
     }
 
-    /// What must go on working.
+    /// Checks the work that must still be possible.
     async fn check_work(&self, sandbox: &Sandbox) {
         let read = self.bash(sandbox, "cat $ROOT/teams/t/config.json && ls $ROOT/tasks/t").await;
         assert_eq!(read, "{}1.json");
@@ -133,12 +134,12 @@ impl Ground {
     }
 }
 
-/// Says loudly that something could not be tried here.
+/// Prints clearly that something could not be tested here.
 fn skipped(what: &str) {
     eprintln!("\n!!! SKIPPED: {what}. Nothing was proved about it on this machine. !!!\n");
 }
 
-/// A machine as the product knows it.
+/// A machine in the form that the product uses.
 fn machine(root: &Path) -> Machine {
     Machine {
         inner: Some(vec![inner().into_os_string()]),
@@ -146,7 +147,7 @@ fn machine(root: &Path) -> Machine {
     }
 }
 
-/// Where programs put their temporary files; the grounds are below.
+/// The folder for temporary files. The test folders are below it.
 fn temporary() -> PathBuf {
     tempfile::env::temp_dir()
 }
@@ -211,7 +212,8 @@ async fn a_command_in_bubblewrap_without_landlock_changes_nothing_of_the_team() 
     ground.setting.context.cwd = ground.base.clone();
     ground.setting.write("mine", "forged");
     let Some(_usable) = bubblewrap(&ground, &ground.base) else { return };
-    // The same command line as where the kernel has none: it is not told how to give up rights inside.
+    // The same command line as on a kernel without Landlock. It names no program that restricts the
+    // command inside bubblewrap.
     let sandbox = Sandbox::new(Machine::with_root(&ground.root, &temporary()));
     ground.check_attacks(&sandbox).await;
 }
@@ -246,7 +248,7 @@ async fn settings_that_the_user_replaces_meanwhile_stay_out_of_reach_in_bubblewr
     let input = json!({"command": command, "run_in_background": true});
     assert!(!ground.setting.call_as(&context, "Bash", input).await.is_error);
     until("the command runs", async || ground.base.join("started").exists().then_some(())).await;
-    // As editors save: under another name first.
+    // Editors save in this way: they write another file first and rename it.
     fs::write(ground.base.join("new"), "changed").unwrap();
     fs::rename(ground.base.join("new"), ground.root.join("settings.json")).unwrap();
     fs::write(ground.base.join("go"), "").unwrap();
@@ -254,7 +256,8 @@ async fn settings_that_the_user_replaces_meanwhile_stay_out_of_reach_in_bubblewr
     assert_eq!(fs::read_to_string(ground.root.join("settings.json")).unwrap(), "changed");
 }
 
-/// Settings that are a link to a file elsewhere, and an agent that goes for either.
+/// Checks settings that are a link to a file elsewhere, and an agent that attacks the link and the
+/// file.
 async fn check_linked_settings(ground: &Ground, sandbox: &Sandbox, wanted: Mechanism) {
     let (dotfiles, link) = (ground.base.join("dotfiles"), ground.root.join("settings.json"));
     fs::create_dir_all(dotfiles.join("more")).unwrap();
@@ -336,7 +339,7 @@ async fn landlock_alone_says_what_a_folder_that_holds_the_root_cannot_have() {
         "{said}"
     );
     assert!(ground.setting.context.cwd.join("project/new").exists());
-    // What an agent cannot make by a command there, it can by a tool.
+    // A command cannot create a file there, but a tool can.
     let context = ground.context(&sandbox);
     let made = ground
         .setting
@@ -407,7 +410,8 @@ async fn a_root_behind_a_symbolic_link_is_kept_and_so_is_the_link() {
 async fn a_link_put_in_place_after_the_judgement_leads_a_tool_nowhere() {
     let ground = Ground::new();
     let Some(sandbox) = landlock(&ground) else { return };
-    // As the gate would have let it pass: here there is none.
+    // The link exists before the call, as if the gate had already allowed the call. No gate is
+    // involved here.
     symlink(ground.root.join("teams/t/inboxes"), ground.setting.path("soft")).unwrap();
     let context = ground.context(&sandbox);
     let before = ground.kept();
@@ -447,11 +451,12 @@ async fn a_command_runs_unconfined_only_when_it_asks_and_the_user_lets_it() {
     assert!(ground.root.join("teams/t/asked").exists());
 }
 
-/// The variable that is set where mounts are the test's own.
+/// The variable that is set in a process with a private mount namespace.
 const APART: &str = "PITCREW_TEST_APART";
 
-/// Whether this is a process whose mounts nobody else sees; if not, the test of this name is run in one. Where everybody sees
-/// it, a mount would come and go under the hands of another test's bubblewrap.
+/// Whether this process has a private mount namespace. If not, the named test runs in such a
+/// process. In the common namespace, a mount would appear and vanish while another test's
+/// bubblewrap runs.
 fn is_apart(test: &str) -> bool {
     if std::env::var_os(APART).is_some() {
         return true;
@@ -471,7 +476,7 @@ fn is_apart(test: &str) -> bool {
     false
 }
 
-/// Another mount of the root's folder, and an agent that goes in there.
+/// Checks a second mount of the root's folder, and an agent that writes there.
 async fn check_second_mount(ground: &Ground, sandbox: &Sandbox, wanted: Mechanism) {
     let shown = ground.base.join("shown");
     fs::create_dir_all(&shown).unwrap();

@@ -1,7 +1,8 @@
-//! Places in the working folder that decide rights or run later, against a command in *work*: whatever becomes of the rights
-//! of a folder, of links, or of the run itself, nothing is left there.
+//! Places in the working folder that grant permissions or run later, and commands in the profile
+//! *work*. A command may change the modes of folders, make links, or be killed with its run, but
+//! leaves nothing there.
 //!
-//! What this machine cannot do is skipped, and said loudly.
+//! Tests that this machine cannot run print a clear message and are skipped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -16,11 +17,12 @@ use crate::another_user;
 use crate::sandbox_read::git;
 use crate::sandbox_work::ground;
 
-/// How a command could keep what it made from being moved: each is run after it.
+/// Ways in which a command could protect its file from being moved away. Each runs after the file
+/// is made.
 const TAKEN_RIGHTS: &[&str] =
     &["chmod 555 $D", "chmod 000 $D", "chmod 555 $D .", "chmod 000 $D; chmod 000 ."];
 
-/// What appears, with the folder whose rights are taken.
+/// A new file, and the folder whose permissions are then removed.
 const APPEARING: &[(&str, &str)] = &[
     (".git/commondir", ".git"),
     (".git/modules", ".git"),
@@ -78,7 +80,8 @@ async fn as_any_user_the_rights_that_a_command_gave_a_folder_are_those_it_has_af
     assert_eq!(fs::metadata(cwd.join(".git")).unwrap().mode() & 0o7777, 0o555);
 }
 
-/// Each tries to make something that hands the user's rights on; `stat` tells whether it did.
+/// Each command tries to make a file that runs with its owner's or group's rights. `stat` shows
+/// whether it succeeded.
 const SET_ID: &[&str] = &[
     "cp /bin/true sb; chmod 4755 sb",
     "cp /bin/true sb; chmod u+s sb",
@@ -120,7 +123,7 @@ async fn as_any_user_nothing_is_made_that_runs_with_the_user_s_rights() {
     assert_eq!(done, "600\n1777");
 }
 
-/// What a repository's own files name, and a change of it.
+/// Files that the repository's own files name, and a command that changes each.
 const NAMED: &[(&str, &str)] = &[
     ("what core.hooksPath names", "echo x > .husky/_/pre-commit"),
     ("what core.hooksPath names", "mv .husky h; mkdir -p .husky/_; echo x > .husky/_/pre-commit"),
@@ -149,7 +152,7 @@ const NAMED: &[(&str, &str)] = &[
     ("settings in a new subfolder", "mkdir -p fresh/.claude; echo x > fresh/.claude/settings.json"),
 ];
 
-/// What later runs there: the places and all in them.
+/// Places that run later, each with everything in it.
 const RUN_LATER: &[&str] = &[
     ".husky",
     "conf/included",
@@ -248,17 +251,17 @@ async fn as_any_user_a_git_folder_that_is_a_file_or_a_link_is_put_out_of_the_way
     }
 }
 
-/// Plays the tests of this file as a user without rights, by a copy of this program.
+/// Runs the tests of this file as a user without privileges, in a copy of this program.
 #[test]
 fn another_user_s_commands_leave_nothing_either() {
     let passed = another_user::play("sandbox_places::as_any_user", "another_user");
     assert!(passed.is_none_or(|passed| passed == 5), "{passed:?}");
 }
 
-/// The folder of a killed run, for the test below.
+/// The variable that makes [`the_killed_run`] play its part in the test below.
 const VICTIM: &str = "PITCREW_TEST_VICTIM";
 
-/// Plays a run that is killed while its command runs: by itself it does nothing.
+/// A run that is killed while its command runs. Without the variable [`VICTIM`] it does nothing.
 #[tokio::test]
 async fn the_killed_run() {
     if std::env::var_os(VICTIM).is_none() {
@@ -349,7 +352,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// What stands in the environment of the test below when it plays itself with an umask that takes nothing away.
+/// The variable that is set when the test below runs itself with the umask 000.
 const OPENLY: &str = "PITCREW_TEST_OPENLY";
 
 #[tokio::test]

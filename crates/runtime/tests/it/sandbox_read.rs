@@ -1,7 +1,7 @@
-//! A command in *read*, tried with the real kernel as an attacker would: it changes nothing, reads nothing kept, signals and
-//! reaches nobody.
+//! A command in the profile *read*, tested with the real kernel and with attacks. It changes
+//! nothing, reads no protected file, and can signal or reach no other process.
 //!
-//! What this machine cannot do is skipped, and said loudly.
+//! Tests that this machine cannot run print a clear message and are skipped.
 
 use std::fs;
 use std::net::TcpListener;
@@ -49,7 +49,8 @@ async fn a_command_in_read_changes_nothing() {
 async fn a_command_in_read_reads_nothing_kept() {
     let Some(ground) = Ground::new() else { return };
     for command in READS {
-        // It has no private folder, and must not write where $TMPDIR is nothing.
+        // An unconfined command has no private temporary folder. With an empty $TMPDIR it would
+        // write into `/`.
         let free = format!("TMPDIR=$HOME_; {command}");
         let freely =
             ground.setting.call_as(&ground.freely(), "Bash", json!({ "command": free })).await.text;
@@ -158,20 +159,21 @@ async fn a_ruleset_made_before_names_changed_hands_is_not_used() {
     let Some(ground) = Ground::new() else { return };
     let path = |name: &str| ground.setting.path(name);
     ground.setting.write("deep/er/plain", "OPEN");
-    // Until its time is settled nothing is kept for the folder.
+    // The ruleset of a recently changed folder is not cached. The test waits until the folder's
+    // time is old enough.
     let changed = fs::metadata(path("deep/er")).unwrap().modified().unwrap();
     while changed.elapsed().is_ok_and(|age| age < std::time::Duration::from_millis(200)) {
         assert_eq!(ground.bash("cat deep/er/plain").await, "OPEN");
     }
     let said = ground.bash("cat deep/er/plain; cat deep/er/.env").await;
     assert!(said.contains("OPEN") && !said.contains("SECRET"), "{said}");
-    // The names that are denied are the same as before, and the files are not.
+    // The denied names are the same as before, but they belong to other files.
     fs::rename(path("deep/er/.env"), path("deep/er/other")).unwrap();
     fs::rename(path("deep/er/plain"), path("deep/er/.env")).unwrap();
     fs::rename(path("deep/er/other"), path("deep/er/plain")).unwrap();
     let said = ground.bash("cat deep/er/plain; cat deep/er/.env").await;
     assert!(said.contains("SECRET") && !said.contains("OPEN"), "{said}");
-    // A file that comes is seen, and so is another folder in the place of one.
+    // A new file is noticed, and so is another folder in place of an old one.
     ground.setting.write("deep/er/new", "NEW");
     assert_eq!(ground.bash("cat deep/er/new").await, "NEW");
     fs::rename(path("deep"), path("sub/deep")).unwrap();

@@ -1,6 +1,8 @@
-//! Commands and the user's terminal: what runs unasked can neither write to it nor read from it.
+//! A command that runs without a question can neither write to the user's terminal nor read from
+//! it.
 //!
-//! The test runs itself again on a terminal of its own (`script`), since only there a command could reach one.
+//! The test runs itself again on a private terminal (`script`), because a command can reach a
+//! terminal only there.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +14,14 @@ use serde_json::json;
 
 use crate::sandbox_read::Ground;
 
-/// Set where the test runs on its terminal: the file for what the commands said.
+/// The variable that is set when the test runs on its terminal. It names the file for the commands'
+/// output.
 const ON_TERMINAL: &str = "PITCREW_TEST_ON_TERMINAL";
 
-/// What appears on the terminal when a command reaches it.
+/// The text that appears on the terminal if a command reaches it.
 const LEAK: &str = "LEAKED";
 
-/// Ways to the terminal. `$PTS` is its device.
+/// Ways to write to the terminal. `$PTS` is its device.
 const TRIES: &[&str] = &[
     "printf 'LEA%s' KED > /dev/tty",
     "exec 3<> /dev/tty; printf 'LEA%s' KED >&3",
@@ -34,14 +37,15 @@ const TRIES: &[&str] = &[
     "python3 -c \"import os, fcntl, termios; fd = os.open('/dev/tty', os.O_RDWR); [fcntl.ioctl(fd, termios.TIOCSTI, bytes([c])) for c in b'LEA' + b'KED']\"",
 ];
 
-/// Ways that open it to read or to set it; where nothing holds a command some would wait for ever.
+/// Ways to open the terminal for reading or to change its settings. Without a sandbox some would
+/// wait forever.
 const OPENING: &[&str] = &[
     "sh -c 'exec 3< /dev/tty' && echo OPENED",
     "stty -F /dev/tty -echo && echo OPENED",
     "timeout 1 head -c 1 /dev/tty > /dev/null; test $? = 124 && echo OPENED",
 ];
 
-/// Runs this test again on a terminal; gives what was to be seen there, and what the commands said.
+/// Runs this test again on a terminal. Returns the terminal's text and the commands' output.
 fn on_a_terminal(test: &str) -> Option<(String, String)> {
     if Command::new("script").arg("--version").output().is_err() {
         eprintln!(
@@ -61,7 +65,7 @@ fn on_a_terminal(test: &str) -> Option<(String, String)> {
     Some((seen, fs::read_to_string(&said).unwrap()))
 }
 
-/// Runs every try in a profile, and notes what was said.
+/// Runs every attempt in a profile, and records the output.
 async fn run_tries(profile: Option<Profile>, said: &Path) {
     let mut ground = match profile {
         Some(_) => Ground::new(),

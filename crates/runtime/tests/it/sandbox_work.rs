@@ -1,7 +1,7 @@
-//! A command in *work*, tried with the real kernel as an attacker would: it changes nothing but its working folder, and of
-//! that nothing that decides rights or runs by itself.
+//! A command in the profile *work*, tested with the real kernel and with attacks. It changes only
+//! its working folder, and in that folder nothing that grants permissions or runs by itself.
 //!
-//! What this machine cannot do is skipped, and said loudly.
+//! Tests that this machine cannot run print a clear message and are skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,8 @@ use serde_json::json;
 
 use crate::sandbox_read::{CONTACT_PRELUDE, FileState, Ground, READS, git};
 
-/// What an agent could think of to change what is protected: `.git/config` and hooks, settings, what is beside.
+/// Attempts of an agent to change protected files: `.git/config` and hooks, settings, and files
+/// beside the working folder.
 const ATTACKS: &[&str] = &[
     "echo x >> .git/config",
     "git config core.fsmonitor 'touch x'",
@@ -74,11 +75,11 @@ const ATTACKS: &[&str] = &[
     "echo x >> .git/config; echo x > .git/commondir",
 ];
 
-/// What appears is put out of the way.
+/// Files that are moved out of the way if a command creates them.
 const APPEARING: &[&str] =
     &[".mcp.json", ".envrc", ".vscode", ".git/commondir", ".git/config.worktree", ".git/modules"];
 
-/// What a command in *work* must be able to do.
+/// Commands that must work in the profile *work*.
 const WORK: &[&str] = &[
     "echo x > new && mv new newer && rm newer && mkdir -p a/b && echo x > a/b/c && mv a d && rm -r d",
     "git add -A . && git -c user.email=a@b commit -q -m second && git log --oneline | grep -q second && git status",
@@ -116,7 +117,8 @@ pub(crate) fn ground() -> Option<Ground> {
     Some(ground)
 }
 
-/// What nothing may change: all outside of the working folder, and what is protected in it.
+/// The paths that may not change: everything outside the working folder, and the protected files in
+/// it.
 fn kept(ground: &Ground) -> BTreeMap<PathBuf, FileState> {
     let cwd = &ground.setting.context.cwd;
     let protected = [
@@ -200,7 +202,8 @@ async fn a_command_in_work_reaches_nobody_outside() {
     assert!(listeners.iter().all(|listener| listener.accept().is_err()) && tcp.accept().is_err());
 }
 
-/// A program outside that listens at a socket in the working folder whose name there is not the one it was bound by.
+/// Outside programs that listen on a socket in the working folder, under another name than the one
+/// they bound.
 const LISTENING: &[(&str, &str)] = &[
     ("renamed", "s.bind(cwd + '/first'); os.rename(cwd + '/first', cwd + '/renamed')"),
     (
@@ -251,7 +254,7 @@ async fn a_command_in_work_does_its_work() {
     }
 }
 
-/// Where a file could be moved to be lost with the command.
+/// Places from which a file would be lost when the command ends.
 const SWALLOWING: &[&str] = &[
     "mv f ~/f.bak",
     "cp f ~/.bashrc",
@@ -301,14 +304,14 @@ async fn temporary_files_and_caches_last_from_command_to_command() {
 #[tokio::test]
 async fn no_command_replaces_the_way_to_the_working_folder_by_a_link() {
     let Some(mut ground) = ground() else { return };
-    // The working folder lies below /tmp here.
+    // In this test the working folder is below /tmp.
     let top = ground.base.iter().take(3).collect::<PathBuf>();
     assert!(top.starts_with("/tmp"), "{}", top.display());
     for command in ["mv $TOP /tmp/away", "rmdir $TOP; ln -s /etc $TOP", "ln -sfnT /etc $TOP"] {
         ground.bash(&command.replace("$TOP", &top.display().to_string())).await;
         assert_eq!(ground.bash("ls kept").await, "kept", "{command}");
     }
-    // A command in another folder has another temporary folder.
+    // A command in another working folder has another temporary folder.
     let other = tempfile::tempdir().unwrap();
     let cwd =
         std::mem::replace(&mut ground.setting.context.cwd, fs::canonicalize(other.path()).unwrap());
@@ -333,7 +336,7 @@ async fn what_appears_in_a_protected_place_is_put_out_of_the_way_and_said() {
     assert_eq!(fs::read_link(ground.setting.path(".idea")).unwrap(), PathBuf::from("sub"));
 }
 
-/// What differs in case only counts as the same.
+/// Names that differ from a protected name only in case. They are protected too.
 const OTHER_CASE: &[&str] = &[
     ".CLAUDE",
     ".Claude",
@@ -386,7 +389,7 @@ async fn a_working_folder_does_not_become_a_repository_with_a_configuration_of_t
         fs::write(ground.setting.path(".git/HEAD"), head).unwrap();
         ground.bash("rm -rf HEAD objects refs config").await;
     }
-    // A working folder that is one keeps its configuration.
+    // If the working folder is itself a bare repository, its configuration is protected.
     let bare = ground.setting.path("bare.git");
     git(&ground.setting.context.cwd, &["init", "-q", "--bare", "bare.git"]);
     ground.setting.context.cwd = bare;

@@ -1,4 +1,4 @@
-//! A member that runs alone, in a team whose lead is the test.
+//! A member that runs alone in its process, in a team whose lead is the test.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use pitcrew_team::{Actor, CreateTeam, MadeBy, Mail, OnTaken, SpawnMember, Team};
 use crate::patience::in_time;
 use crate::team_env::{Overheard, TestRun, until};
 
-/// What a member that agrees to shut down does last.
+/// The last script steps of a member that agrees to shut down.
 pub(crate) const AGREES: &str = r#"
     - wait_for: {contains: shutdown_request}
     - capture:
@@ -23,13 +23,13 @@ pub(crate) const AGREES: &str = r#"
 "#;
 
 impl TestRun {
-    /// The options of the member `bob`, whom a lead has placed.
+    /// The options of the member `bob`, which a lead has added to the team.
     pub(crate) fn alone(&self, script: &str) -> SoloOptions {
         let (options, _model) = self.alone_overheard(script);
         options
     }
 
-    /// The same, with a model that keeps what it is asked.
+    /// Returns the options of a run on a script, and its model, which records all requests.
     pub(crate) fn alone_overheard(&self, script: &str) -> (SoloOptions, Arc<Overheard>) {
         let (options, overheard) = self.overheard(script);
         let options = SoloOptions {
@@ -47,7 +47,7 @@ impl TestRun {
         (options, overheard)
     }
 
-    /// A team in which `bob` has a pane, and nobody to run him yet.
+    /// A team in which `bob` has a pane, but no process runs bob yet.
     pub(crate) async fn with_bob_in_a_pane(&self) -> Team {
         let create = CreateTeam {
             input: TeamCreateInput {
@@ -81,14 +81,14 @@ pub(crate) fn bob() -> AgentName {
     AgentName::new("bob").unwrap()
 }
 
-/// What the process of a lead holds, as long as it lives.
+/// The lease that a lead's process holds as long as it lives.
 pub(crate) async fn lead_lease(team: &Team) -> Lease {
     let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
     let holder = LeaseHolder { pid, start_ticks, since_ms: 0, verify_key: None, prepares: false };
     team.backend().take_lease(team.dir(), &LeaseName::Run, &holder).await.unwrap().unwrap()
 }
 
-/// Writes to a member as its lead.
+/// Sends a message to a member as its lead.
 pub(crate) async fn tell(team: &Team, recipient: &str, text: &str) {
     let message = SendMessageInput::Message {
         recipient: recipient.to_owned(),
@@ -110,7 +110,7 @@ pub(crate) async fn lead_mail(team: &Team) -> Vec<Mail> {
     team.mail(&AgentName::lead()).await.unwrap()
 }
 
-/// The idle notices in the lead's inbox: why, and with which last word.
+/// The idle notices in the lead's inbox, each with its reason and the agent's last text.
 pub(crate) async fn idle_notices(team: &Team) -> Vec<(String, Option<String>)> {
     let mail = lead_mail(team).await;
     let notices = mail.into_iter().filter_map(|mail| match mail.frame {
@@ -126,7 +126,7 @@ pub(crate) async fn start(options: SoloOptions) -> RunHandle {
     Runtime::join(options).await.unwrap()
 }
 
-/// Reads a run until its agent is in a state.
+/// Reads a run's events until its agent is in a state.
 pub(crate) async fn until_it_is(handle: &mut RunHandle, wanted: Status) -> Vec<RunEvent> {
     until(
         handle,
@@ -135,7 +135,7 @@ pub(crate) async fn until_it_is(handle: &mut RunHandle, wanted: Status) -> Vec<R
     .await
 }
 
-/// Waits until the config says that a member is in a turn, or is in none.
+/// Waits until the config shows whether a member is in a turn.
 pub(crate) async fn until_the_config_says(team: &Team, name: &str, is_active: bool) {
     let mut changes = team.backend().watch(team.dir()).await.unwrap();
     let says_so = async {

@@ -1,4 +1,4 @@
-//! A member that comes by itself into a team that another client leads, and leaves it again.
+//! A member that joins a team led by another client, and leaves it again.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::solo_env::{
 };
 use crate::team_env::{TestRun, finish, until};
 
-/// A guest that says it is there, does what it is told, and shuts down when it is asked to.
+/// A guest that says it is there, does its task, and shuts down when it is asked to.
 fn guest() -> String {
     format!("{GREETS}    - wait_for: {{contains: Count}}\n    - text: One.\n{AGREES}")
 }
@@ -26,7 +26,7 @@ agents:
     - text: Ready.
 ";
 
-/// The recorded team of the reference client, whose lead the test speaks for.
+/// The recorded team of the reference client. The test plays its lead.
 async fn recorded_team(setting: &TestRun) -> Team {
     let recorded =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");
@@ -92,7 +92,8 @@ async fn a_lead_that_takes_a_guest_out_by_itself_is_not_in_its_way() {
     until_it_is(&mut handle, Status::Idle).await;
     dismiss(&team, "guest").await;
     until_it_is(&mut handle, Status::Completed).await;
-    // As the reference client does: without a lock, and of all that follows nothing.
+    // The reference client removes a member in this way: without a lock, and without any of the
+    // later steps.
     let file = team.file();
     let mut config: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();

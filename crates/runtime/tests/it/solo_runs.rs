@@ -1,4 +1,5 @@
-//! A member in a process of its own, placed by its lead: how it begins, works, is parked, cut off, stopped and ended.
+//! A member in its own process, added by its lead: its start, its work, parking, interruption, stop
+//! and end.
 
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ async fn a_placed_member_works_and_shuts_down(setting: TestRun) {
     );
 }
 
-/// What the journal says of the member's state, repetitions left out.
+/// The member's states in the journal, without repetitions.
 async fn states(team: &Team) -> Vec<String> {
     let journal = team.backend().journal_since(team.dir(), 0).await.unwrap().0;
     let states = journal.into_iter().filter_map(|entry| match entry.event {
@@ -97,7 +98,7 @@ async fn the_config_says_whether_it_is_in_a_turn() {
     until_the_config_says(&team, "bob", false).await;
 }
 
-/// Else its lead, which finds nothing unread and nobody at work, ends the run.
+/// Otherwise the lead would find no unread message and no working member, and would end the run.
 #[tokio::test]
 async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
     let setting = TestRun::in_files();
@@ -106,7 +107,7 @@ async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
     let mut handle =
         start(setting.alone("agents: {bob: [{repeat: {at_most: 40, turns: [{text: Yes.}]}}]}"))
             .await;
-    // It looks at each of these changes too, and is late with its notes.
+    // The member also reads each of these changes, so its own journal entries come late.
     let others = async {
         loop {
             let write = |config: &mut TeamConfig| {
@@ -219,7 +220,8 @@ async fn an_interrupted_turn_ends_at_once_and_the_next_message_starts_another() 
     );
 }
 
-/// A member that has asked for a permission, the person beside it, and the request.
+/// A member that has asked for a permission, the question at its own terminal, and the request's
+/// id.
 async fn asking(
     setting: &TestRun,
     team: &Team,
@@ -245,7 +247,8 @@ async fn asking(
     (handle, asked, request)
 }
 
-/// Reads on until the permission is told as given and the turn is over; agent and loop tell of them side by side.
+/// Reads events until the permission is reported as given and the turn has ended. The two events
+/// may come in either order.
 async fn until_it_was_allowed_and_done(handle: &mut RunHandle) {
     let (mut was_allowed, mut is_idle) = (false, false);
     let seen = |event: &RunEvent| {
@@ -353,7 +356,7 @@ async fn a_member_that_is_removed_ends() {
     assert_eq!(finish(handle).await.outcome.end, RunEnd::Failed { reason });
 }
 
-/// Takes bob out of the config as another client does, which notes it nowhere.
+/// Removes bob from the config as another client does, without a record of the change.
 async fn drop_bob(team: &Team) {
     let edit = |config: &mut TeamConfig| {
         config.members.retain(|member| member.name != bob());
@@ -369,7 +372,7 @@ async fn a_member_that_a_stale_config_drops_puts_itself_back_and_goes_on() {
     let _lead = lead_lease(&team).await;
     let mut handle = start(setting.alone(&worker())).await;
     until_it_is(&mut handle, Status::Idle).await;
-    // Whether it is at work it may write at any time.
+    // The member may change whether it is active at any time, so that field is ignored.
     let entry = async || {
         let entry = team.config().await.unwrap().member("bob").cloned();
         entry.map(|bob| Member { is_active: None, ..bob })

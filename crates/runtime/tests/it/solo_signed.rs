@@ -1,4 +1,5 @@
-//! A member in a process of its own whose lead signs: whose word it takes, and how that changes hands.
+//! A member in its own process whose lead signs its commands: whose commands it obeys, and how it
+//! accepts a new lead.
 
 use pitcrew_protocol::Status;
 use std::process::{Child, Command};
@@ -12,7 +13,7 @@ use pitcrew_team::{Actor, LeadSigner, Team};
 use crate::solo_env::{AGREES, dismiss, start, tell, until_it_is};
 use crate::team_env::{TestRun, finish, until};
 
-/// Takes the lease of the run in the name of a process, with the key it signs with.
+/// Takes the run's lease in the name of a process, with the key that verifies its signatures.
 async fn lease_of(team: &Team, process: ProcessIdentity, seal: &LeadSigner) -> Lease {
     let ProcessIdentity { pid, start_ticks } = process;
     let verify_key = Some(seal.verify_key().to_string());
@@ -30,7 +31,7 @@ async fn until_it_warns(handle: &mut RunHandle, of: &str) {
     until(handle, |event| matches!(event, RunEvent::Warning { text } if text.contains(of))).await;
 }
 
-/// A process that stands for a lead's, and ends when it is killed.
+/// A process in place of a lead's, which runs until it is killed.
 fn stand_in() -> (Child, ProcessIdentity) {
     let child = Command::new("sleep").arg("1000").spawn().unwrap();
     let process = ProcessIdentity::of(child.id()).unwrap();
@@ -130,7 +131,7 @@ async fn who_joins_while_nobody_leads_takes_the_word_of_the_lead_that_was_and_of
     assert!(matches!(finish(handle).await.outcome.end, RunEnd::Interrupted));
 }
 
-/// A team with bob's process to be started by an old lead, and a new lead that holds the lease by then.
+/// A team whose old lead starts bob's process while a new lead already holds the lease.
 struct BetweenLeads {
     setting: TestRun,
     team: Team,
@@ -154,7 +155,7 @@ impl BetweenLeads {
         Self { setting, team, old_lead, new_lead, old_process, lease: Some(lease) }
     }
 
-    /// Bob, as the old lead has started him.
+    /// Starts bob as the old lead does.
     async fn start(&self) -> RunHandle {
         let mut options = self.setting.alone(&format!("agents:\n  bob:{AGREES}"));
         options.lead_key = self.old_lead.lead_keys().cloned();
@@ -199,7 +200,7 @@ async fn a_member_follows_the_next_lead_as_soon_as_the_old_one_has_ended_though_
 async fn what_a_new_lead_signs_before_it_is_known_is_taken_afterwards_and_forgeries_are_refused_at_once()
  {
     let mut between = BetweenLeads::new().await;
-    // Bob takes no mail while nobody leads him: what he would take is looked at as his process does.
+    // Bob reads no messages while no lead runs. So the test reads the inbox as bob's process would.
     let reader = between.team.clone().trusting(between.old_lead.trust().clone());
     let bob = crate::solo_env::bob();
     dismiss(&between.new_lead, "bob").await;

@@ -1,4 +1,4 @@
-//! Questions that were put to the lead's person and are answered by somebody else.
+//! Permission questions that the lead's user sees and that somebody else answers.
 
 use pitcrew_protocol::{AgentName, Frame, PermissionMode};
 use pitcrew_runtime::events::RunEvent;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead that is at it for very long.
+/// A lead that is busy for very long.
 const LEAD: &str =
     "agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}";
 
@@ -18,7 +18,8 @@ fn guest() -> AgentName {
     AgentName::new("guest").unwrap()
 }
 
-/// A run with a guest, which has asked for a permission: the run, the question as its person sees it, the request.
+/// Starts a run with a guest that has asked for a permission. Returns the run, the question that
+/// the user sees, and the request's id.
 async fn asked(setting: &TestRun) -> (RunHandle, Team, Ask, String) {
     let (person, mut asks) = mpsc::channel(1);
     let mut options = setting.options(LEAD);
@@ -123,7 +124,7 @@ async fn the_lead_learns_what_a_member_elsewhere_was_allowed_from_now_on_beside_
     finish(handle).await;
 }
 
-/// Starts a run whose person gets the questions.
+/// Starts a run whose user receives the permission questions.
 async fn asking(setting: &TestRun, script: &str) -> (RunHandle, mpsc::Receiver<Ask>) {
     let (person, asks) = mpsc::channel(4);
     let mut options = setting.options(script);
@@ -222,7 +223,8 @@ async fn an_answer_to_a_question_that_has_changed_is_not_taken() {
         first.answer.send(Answer { digest: other, choice: Choice::Once }).unwrap();
         let second = asks.recv().await.unwrap();
         assert_eq!(second.question, first.question, "it is asked again");
-        // Somebody else makes the file while the question is on the screen: it is not new any more.
+        // Another process makes the file while the question is on the screen. So the write would no
+        // longer create a new file.
         std::fs::write(setting.cwd.join("it"), "somebody else's").unwrap();
         second.reply(Choice::Once);
         let third = asks.recv().await.unwrap();
@@ -284,7 +286,7 @@ agents:
     ]) {
         assert!(result.contains(expected), "{expected}: {result}");
     }
-    // What a file outside holds is not told before somebody allowed it.
+    // The content of a file outside the working folder is shown only after the user has allowed it.
     assert_eq!(asked, ["Edit ../outside", "Edit b.txt", "Write new.txt"]);
     let read = |name: &str| std::fs::read_to_string(setting.cwd.join(name)).unwrap();
     assert_eq!(
@@ -293,7 +295,7 @@ agents:
     );
 }
 
-/// Puts a link to a folder in the place of another one.
+/// Replaces a folder by a link to another one.
 fn swap(folder: &std::path::Path, target: &std::path::Path) {
     std::fs::rename(folder, folder.with_extension("moved")).unwrap();
     std::os::unix::fs::symlink(target, folder).unwrap();
@@ -375,7 +377,8 @@ async fn an_answer_for_always_does_not_cover_a_path_that_became_a_link_into_what
         swap(&folder, &allowed);
         let offer = Offer::Rule(format!("Edit(/{}/file)", allowed.display()));
         of_allowed.reply(Choice::Always { offer, keep: Keep::Run });
-        // The rule came before the answer of its call: whoever is covered by it is not asked any more.
+        // The rule takes effect before its own call is answered. So once that call is done, every
+        // other question that the rule covers has been withdrawn.
         while !allowed.join("file").exists() {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,5 @@
-//! What a teammate of another client takes: its model calls are read in the conversation that it keeps, and limits hold for it.
+//! The model calls of another client's teammate. pitcrew reads them in the client's own
+//! conversation file, and its limits apply to them.
 
 use std::fs;
 use std::io::Write as _;
@@ -19,7 +20,7 @@ fn bob() -> AgentName {
     AgentName::new("bob").unwrap()
 }
 
-/// The end of an answer: whether a call of a tool follows.
+/// The end of an answer, which decides whether a tool call follows.
 #[derive(Clone, Copy)]
 enum Answer {
     Calls,
@@ -52,7 +53,7 @@ async fn answers(setting: &TestRun, subagent: Option<&str>, id: &str, answer: An
     writeln!(file, "{line}").unwrap();
 }
 
-/// A run whose client has taken its prompt and is in a turn.
+/// Starts a run whose client has read its prompt and is in a turn.
 async fn at_work(setting: &TestRun, options: RunOptions) -> (RunHandle, Played) {
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
@@ -100,7 +101,8 @@ async fn a_client_that_has_used_all_its_turns_ends_the_run_and_no_call_is_counte
     let mut options = resumed(&setting, &panes);
     options.agent_options.limits.max_turns = Some(50);
     let (handle, played) = at_work(&setting, options).await;
-    // The prompt is not in the conversation that this test has written, and so it is delivered again.
+    // The conversation that this test wrote does not contain the prompt, so the prompt is delivered
+    // again.
     assert_eq!(played.mail().await.message.text, "Do task 1.");
     answers(&setting, None, "m4", Answer::Ends).await;
     answers(&setting, Some("a1"), "s1", Answer::Ends).await;

@@ -1,5 +1,6 @@
-//! The permission mode of another client's teammate: what is asked and answered in plan mode, and what is said of a mode that
-//! the client takes up by itself. And its goodbye that answers to nothing.
+//! The permission mode of another client's teammate: its requests and the answers in plan mode, the
+//! report on a mode that the client enters by itself, and a shutdown approval that answers no
+//! request.
 
 use pitcrew_protocol::{AgentName, Frame, PermissionMode, PermissionResponse, Program};
 use pitcrew_runtime::events::RunEvent;
@@ -15,7 +16,7 @@ use crate::team_clients::writes;
 use crate::team_elsewhere::{LOSING, Played, hosting};
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead with a teammate that has to plan, which approves its plan.
+/// A lead that approves the plan of its teammate, which must plan first.
 const PLANNED: &str = r#"
 agents:
   team-lead:
@@ -28,7 +29,7 @@ agents:
     - wait_for: {contains: never said}
 "#;
 
-/// A run with a client in plan mode.
+/// A run with a client that is in plan mode.
 struct Planning {
     setting: TestRun,
     handle: RunHandle,
@@ -51,7 +52,7 @@ impl Planning {
         Self { setting, handle, bob, asks: questions }
     }
 
-    /// Asks for a call, and says by which request.
+    /// Asks permission for a call, and returns the request's id.
     async fn asks_for(&self, tool: &str, input: Value) -> String {
         let ask = PermissionAsk {
             tool_name: tool.to_owned(),
@@ -70,7 +71,7 @@ impl Planning {
         self.bob.0.request_plan_approval(&bob, "plans/a.md", "# A plan", None).await.unwrap();
     }
 
-    /// The answer to a request.
+    /// Waits for the answer to a permission request. Returns the request's id and the decision.
     async fn answer(&self) -> (String, Result<(), String>) {
         let mail = self.bob.mail().await;
         match mail.frame {
@@ -126,7 +127,7 @@ async fn a_person_who_is_asked_by_a_client_in_plan_mode_learns_that_until_its_pl
         panic!("no approval")
     };
     assert!(approved.approved);
-    // Its client asks at once, maybe before the mode after the approval is on record.
+    // The client asks at once, perhaps before the mode after the approval is recorded.
     planning.asks_for("Bash", json!({"command": "touch made"})).await;
     let ask = tokio::select! {
         ask = planning.asks.recv() => ask.unwrap(),

@@ -1,4 +1,5 @@
-//! Another client as a teammate in a pane: what it asked, and what it left running, when its process is gone.
+//! Another client as a teammate in a pane: its open requests, and its leftover processes, after its
+//! own process has ended.
 
 use pitcrew_protocol::{AgentName, PermissionMode, Program, SendMessageInput, Status};
 use pitcrew_runtime::events::RunEvent;
@@ -19,17 +20,18 @@ use crate::team_elsewhere::{
 };
 use crate::team_env::{TestRun, finish, until};
 
-/// The permission request that `asks_for_permission` writes.
+/// The id of the permission request that `asks_for_permission` writes.
 const PERMISSION: &str = "perm-1795175639917-vj3n6vk";
 
-/// The plan approval request that `hands_in_a_plan` writes.
+/// The id of the plan approval request that `hands_in_a_plan` writes.
 const PLAN: &str = "plan_approval-1795175639918@bob@probe";
 
 fn bob() -> AgentName {
     AgentName::new("bob").unwrap()
 }
 
-/// Puts a frame into the lead's inbox as the client does: without an id, and nothing in our ledger knows of it.
+/// Puts a frame into the lead's inbox as the client does: without an id, and without an entry in
+/// pitcrew's ledger of requests.
 pub(crate) fn writes(setting: &TestRun, frame: &serde_json::Value) {
     let inboxes = setting.root.join("teams/probe/inboxes");
     let inbox = inboxes.join("team-lead.json");
@@ -44,7 +46,7 @@ pub(crate) fn writes(setting: &TestRun, frame: &serde_json::Value) {
     std::fs::rename(new, inbox).unwrap();
 }
 
-/// As recorded in fixtures/claude-2.1.39/tmux-permissions.
+/// Writes a permission request in the form recorded in fixtures/claude-2.1.39/tmux-permissions.
 fn asks_for_permission(setting: &TestRun) {
     let input = json!({"command": "touch made-by-bob.txt", "description": "touch a file"});
     let frame = json!({
@@ -63,7 +65,7 @@ fn hands_in_a_plan(setting: &TestRun) {
     writes(setting, &frame);
 }
 
-/// The next run of the team, whose person gets the questions.
+/// Starts the next run of the team, whose user receives the permission questions.
 async fn resumed_with_a_person(
     setting: &TestRun,
     panes: &ProcessPanes,
@@ -86,7 +88,7 @@ fn was_asked(events: &[RunEvent]) -> bool {
     events.iter().any(|event| matches!(event, RunEvent::PermissionAsked { .. }))
 }
 
-/// Lets the client that the next run starts anew do its part, and returns all that happened.
+/// Plays the client that the next run starts, until the run ends. Returns all events.
 async fn whole_run(handle: RunHandle, bob: &Played, panes: &ProcessPanes) -> Vec<RunEvent> {
     let running = tokio::spawn(finish(handle));
     in_time("bob is given its prompt anew", bob.mail()).await;
@@ -177,7 +179,8 @@ async fn a_question_of_a_client_is_void_when_the_run_that_it_was_put_to_has_stop
     assert!(requests.get(PERMISSION).is_some_and(|request| request.is_void), "{requests:?}");
 }
 
-/// A client that starts something in a session of its own, as its Bash tool does, and the file that names that process.
+/// A client that starts a process in its own session, as its Bash tool does, and the file that
+/// contains that process id.
 fn leaving(setting: &TestRun) -> (Vec<String>, std::path::PathBuf) {
     let file = setting.cwd.join("left");
     let script = "setsid sh -c 'echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; exec sleep 1000' \"$0\" & exec sleep 1000";
@@ -203,7 +206,7 @@ async fn what_a_killed_client_had_started_in_another_session_ends_and_nothing_el
     let mut options = setting.options(LOSING);
     let (argv, file) = leaving(&setting);
     lives_in(&mut options, &panes, &argv);
-    // Started as the client's is, with the tag of another member.
+    // A process started like the client's, but with the tag of another member.
     let theirs = panes.start(&sleeper(&setting, "bobby")).await.unwrap();
     let theirs = ProcessIdentity::of(theirs.pid.unwrap()).unwrap();
     let mut handle = Runtime::start(options).await.unwrap();
@@ -238,7 +241,7 @@ async fn what_a_client_left_running_that_died_without_a_lead_ends_when_the_team_
     assert!(!left.is_alive(), "what the client had started lives on");
 }
 
-/// A process of the user's own.
+/// A process that belongs to the user.
 struct Theirs(std::process::Child);
 
 impl Theirs {
@@ -255,7 +258,7 @@ impl Theirs {
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        // Gone is as good.
+        // The process may have ended already.
         let _either = (self.0.kill(), self.0.wait());
     }
 }
@@ -308,7 +311,8 @@ agents:
     - text: I wait on.
 "#;
 
-/// Longer than a client that took mail has to say in the config that it is in a turn.
+/// Longer than the time within which a client that read a message marks itself as active in the
+/// config.
 const LATE_TURN: std::time::Duration = std::time::Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -324,12 +328,12 @@ async fn a_client_that_takes_an_answer_after_the_notice_of_its_last_turn_is_not_
     bob.mail().await;
     bob.is_active(true).await;
     bob.is_done().await;
-    // The lead is quick: its answer is there before the turn ends, and is taken after that.
+    // The lead answers before the client's turn ends. The client reads the answer after that turn.
     wait_until("the answer is there", async || bob.0.unread(&self::bob()).await.unwrap().pop())
         .await;
     bob.is_active(false).await;
     bob.is_idle().await;
-    // When the lead has read this, the notice has been seen.
+    // Once the lead has read this message, it has also seen the idle notice.
     let (recipient, content) = ("team-lead".to_owned(), "how far are you?".to_owned());
     let from_user = SendMessageInput::Message { recipient, content, summary: None };
     let sent = bob.0.send(&pitcrew_team::Actor::User, from_user, None).await.unwrap();

@@ -1,4 +1,5 @@
-//! Conversations longer than their model can read, in runs of a whole team: nothing that the team relies on is lost.
+//! Conversations that exceed their model's context window, in runs of a whole team. Nothing that
+//! the team relies on is lost.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,11 +17,12 @@ use pitcrew_team::store::Event as Noted;
 use crate::team_crashes::{check_mail, transcript};
 use crate::team_env::{TestRun, finish};
 
-/// Characters that make up a token.
+/// Number of characters in a token.
 const TOKEN_CHARS: usize = 4;
 
-/// A worker that is asked to shut down in the middle of its work, and a lead that has a plan to answer: both read more than
-/// fits before they answer. The team is not deleted, so that it can be looked at afterwards.
+/// A worker that is asked to shut down while it works, and a lead that has to answer a plan. Both
+/// read more than fits into the window before they answer. The team is not deleted, so that the
+/// test can check it afterwards.
 const SCRIPT: &str = r#"
 agents:
   team-lead:
@@ -82,17 +84,17 @@ agents:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
 
-/// A scripted model that reads only so much, and keeps what it was asked.
+/// A scripted model with a limited context window, which records its requests.
 struct Narrow {
     model: Scripted,
     window: u64,
-    /// Whether it tells how much it read.
+    /// Whether its answers report the number of tokens that it read.
     tells: bool,
-    /// What it could read.
+    /// The requests that fitted into the window.
     requests: Mutex<Vec<Request>>,
 }
 
-/// What a request fills, in tokens: its messages, and the tools where there are any.
+/// The size of a request in tokens: its messages, and its tools if there are any.
 fn tokens(request: &Request) -> u64 {
     let tools = if request.tools.is_empty() { 0 } else { 200 };
     let chars = serde_json::to_string(request.messages.as_slice()).unwrap().len();
@@ -146,7 +148,7 @@ impl Narrow {
         requests.iter().filter(|request| request.agent.name == agent).cloned().collect()
     }
 
-    /// The first requests after each summary of an agent.
+    /// The first message of the request after each summary of an agent.
     fn resumptions(&self, agent: &str) -> Vec<String> {
         let requests = self.requests_of(agent);
         let after = requests
@@ -230,7 +232,7 @@ async fn agents_that_pass_their_window_keep_their_task_and_answer_the_requests_t
     check_team(&setting).await;
 }
 
-/// Every message came once, and every conversation is as its transcript tells.
+/// Checks that every message was delivered once, and that every conversation equals its transcript.
 async fn check_team(setting: &TestRun) {
     let team = setting.team().await;
     for name in ["team-lead", "planner", "worker"] {
@@ -254,7 +256,8 @@ async fn a_call_for_a_summary_offers_no_tools_and_holds_the_whole_conversation()
     assert!(told.contains("mind the gap"), "{told}");
 }
 
-/// Cuts a run off after so many events, lets it go on, and checks what came of it. Tells whether it was cut off at all.
+/// Stops a run after `events` events, resumes it, and checks the result. Returns whether the run
+/// was still going at that point.
 async fn cut_off_after(events: usize) -> bool {
     let setting = TestRun::new();
     let model = Narrow::new(SCRIPT, 5_000, true);

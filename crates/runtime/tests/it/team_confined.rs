@@ -1,4 +1,5 @@
-//! A teammate that tries to write another's mail by hand, in a run with everything allowed.
+//! A teammate that tries to write directly into another member's inbox, in a run that allows every
+//! call.
 
 use pitcrew_protocol::PermissionMode;
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox};
 
 use crate::team_env::{TestRun, WAITER};
 
-/// Which files the teammate goes for: those of its own team, and those of another team of the same root.
+/// A teammate that writes into files of its own team, and of another team in the same root.
 const FORGER: &str = r#"
 agents:
   team-lead:
@@ -98,7 +99,7 @@ async fn a_teammate_with_all_permissions_cannot_write_another_s_mail_by_hand() {
     }
 }
 
-/// The files of a team in `teams/` and `tasks/`, but not the records of what its agents did.
+/// The files of a team in `teams/` and `tasks/`, without the records of its agents' actions.
 fn files(root: &Path, team: &str) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut todo = vec![root.join("teams").join(team), root.join("tasks").join(team)];

@@ -1,4 +1,4 @@
-//! Runs that are cut off at every event, and go on in the next run as if nothing had happened.
+//! Runs that are stopped at every event. The next run continues as if nothing had happened.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use pitcrew_team::store::LogName;
 
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead and two teammates; one works in plan mode, and asks for a permission. The team is not deleted, so that it can be
-/// looked at afterwards.
+/// A lead and two teammates. One works in plan mode and asks for a permission. The team is not
+/// deleted, so that the test can check it afterwards.
 const SCRIPT: &str = r#"
 agents:
   team-lead:
@@ -76,7 +76,8 @@ pub(crate) async fn transcript(team: &Team, name: &AgentName) -> Vec<Step> {
     read(&lines).unwrap().entries.into_iter().map(|entry| entry.step).collect()
 }
 
-/// Every message of an inbox stands in its owner's transcript, once; what nobody took was dead, as its owner had ended.
+/// Checks that every message of an inbox is exactly once in its owner's transcript. Only a frame
+/// may be undelivered, if its receiver had ended before.
 pub(crate) async fn check_mail(team: &Team, name: &AgentName) {
     let mut delivered: HashMap<MessageId, u32> = HashMap::new();
     for step in transcript(team, name).await {
@@ -97,7 +98,8 @@ pub(crate) async fn check_mail(team: &Team, name: &AgentName) {
     assert!(delivered.is_empty(), "{name} was given mail that is in no inbox: {delivered:?}");
 }
 
-/// Cuts a run off after so many events, lets it go on, and checks what came of it. Tells whether it was cut off at all.
+/// Stops a run after `events` events, resumes it, and checks the result. Returns whether the run
+/// was still going at that point.
 async fn cut_off_after(events: usize) -> bool {
     let setting = TestRun::new();
     let options = || {

@@ -1,4 +1,5 @@
-//! Agents whose disk is slow: what waits for it, and what does not. A lock that the test holds keeps a write from its file.
+//! Agents with a slow disk: which steps wait for it, and which do not. A lock that the test holds
+//! delays a write.
 
 use pitcrew_protocol::{PermissionMode, Status};
 use std::fs::{self, File};
@@ -10,7 +11,8 @@ use serde_json::Value;
 
 use crate::team_env::{TestRun, WAITER, finish, until};
 
-/// A run whose lead makes a teammate, bob, when the file `go` is there; bob reads a file and waits for its end.
+/// Starts a run whose lead spawns the teammate bob once the file `go` exists. Bob reads a file and
+/// waits to be shut down.
 async fn before_bob(setting: &TestRun, file: &str) -> RunHandle {
     let script = format!(
         r#"

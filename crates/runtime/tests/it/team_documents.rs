@@ -1,4 +1,4 @@
-//! What the founding documents say of tools and agents, tried in runs.
+//! The promises of the founding documents on tools and agents, tested in runs.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use pitcrew_runtime::run::{Asks, Runtime};
 use crate::git::git;
 use crate::team_env::{TestRun, WAITER, finish, until};
 
-/// Two teammates, of whom `ann` writes to `bob` what `tools` say, and then waits to be shut down.
+/// Two teammates. `ann` makes the calls in `tools`, which write to `bob`, and then waits for its
+/// shutdown.
 fn ann_writes(tools: &str) -> String {
     format!(
         r#"
@@ -32,7 +33,7 @@ agents:
     )
 }
 
-/// The summaries of the idle notices that the lead got from `ann`.
+/// The summaries of the idle notices that the lead received from `ann`.
 async fn idle_summaries(tools: &str) -> Vec<Option<String>> {
     let setting = TestRun::in_files();
     let mut handle = Runtime::start(setting.options(&ann_writes(tools))).await.unwrap();

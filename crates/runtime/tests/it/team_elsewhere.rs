@@ -1,5 +1,5 @@
-//! Teammates in processes of their own, seen from the lead. What runs in the processes does nothing; the tests play the
-//! teammate in the team's files, as another client would.
+//! Teammates in their own processes, as the lead sees them. The processes themselves do nothing.
+//! The tests play the teammate in the team's files, as another client would.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,10 +26,10 @@ mod returned;
 use returned::tag;
 pub(crate) use returned::{abandoned, abandoned_with, resumed, sleeper};
 
-/// How long nothing has to happen before it is taken for granted.
+/// The time without an event after which a test assumes that no event comes.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// A lead with one teammate, which it lets go when that has said its part is done.
+/// A lead with one teammate. The lead shuts it down when it reports that its part is done.
 pub(crate) const ONE: &str = r#"
 agents:
   team-lead:
@@ -42,7 +42,8 @@ agents:
     - text: All is done.
 "#;
 
-/// A lead that waits to hear of its teammate's end, and says so again when it is reminded of the task.
+/// A lead that waits for the news of its teammate's end, and says so again when it is reminded of
+/// the task.
 pub(crate) const LOSING: &str = r#"
 agents:
   team-lead:
@@ -57,7 +58,8 @@ fn bob() -> AgentName {
     AgentName::new("bob").unwrap()
 }
 
-/// Panes in which that argv runs, whatever is to be launched; and what was to be launched.
+/// Panes that run `argv` instead of the requested program. Also returns the list of launch
+/// requests.
 pub(crate) fn hosting(
     panes: &ProcessPanes,
     program: Program,
@@ -121,7 +123,8 @@ impl Played {
         .await;
     }
 
-    /// Takes the shutdown request, agrees, and says once more that it is idle, as the reference client does.
+    /// Takes the shutdown request, agrees, and sends one more idle notice, as the reference client
+    /// does.
     pub(crate) async fn says_goodbye(&self) {
         let asked = self.is_asked_to_go().await;
         self.agrees_to_go(asked).await;
@@ -156,13 +159,13 @@ impl Played {
         self.0.notify_idle(&bob(), idle).await.unwrap();
     }
 
-    /// Nobody takes its silence for the end of the work, and asks it to go (again).
+    /// Checks that the lead does not ask it again to shut down because it is silent.
     async fn is_told_nothing_more(&self) {
         let told = tokio::time::timeout(QUIET, self.mail()).await;
         assert!(told.is_err(), "{told:?}");
     }
 
-    /// Begins the task it was given.
+    /// Starts the task that was assigned to it.
     async fn begins(&self) {
         self.mail().await;
         self.is_active(true).await;
@@ -175,7 +178,7 @@ impl Played {
     }
 }
 
-/// Nothing of a teammate is left: no process, no pane, no entry, no record.
+/// Checks that nothing of a teammate is left: no process, no pane, no config entry, no record.
 async fn check_nothing_left(
     setting: &TestRun,
     panes: &ProcessPanes,
@@ -219,7 +222,8 @@ async fn a_reference_client_in_a_pane_is_given_its_prompt_works_and_says_goodbye
         assert_eq!((started.program.as_str(), started.owner.pid), ("claude", std::process::id()));
         assert!(started.deadline_ms.is_some(), "it is not at work yet");
         let prompt = bob.mail().await.message;
-        // As recorded in fixtures/claude-2.1.39/tmux-permissions: from the lead, without a summary.
+        // As recorded in fixtures/claude-2.1.39/tmux-permissions: the prompt is from the lead,
+        // without a summary.
         assert_eq!((prompt.from.as_str(), prompt.text.as_str()), ("team-lead", "Do task 1."));
         assert_eq!(prompt.summary, None);
         bob.is_active(true).await;
@@ -279,7 +283,8 @@ async fn a_client_that_was_asked_to_shut_down_is_waited_for_and_its_end_is_told(
     bob.is_done().await;
     let asked = bob.is_asked_to_go().await;
     bob.is_active(false).await;
-    // Of the turn before: it comes after the request, and before the answer.
+    // An idle notice of the earlier turn. It arrives after the shutdown request and before the
+    // answer.
     bob.is_idle().await;
     let is_seen = |event: &RunEvent| match event {
         RunEvent::AgentChanged { agent, status, .. } => {
@@ -290,7 +295,7 @@ async fn a_client_that_was_asked_to_shut_down_is_waited_for_and_its_end_is_told(
     until(&mut handle, is_seen).await;
     bob.is_told_nothing_more().await;
     bob.agrees_to_go(asked).await;
-    // What makes the lead look whether all is done.
+    // A message makes the lead check whether all work is done.
     let content = "how far are you?".to_owned();
     let from_user =
         SendMessageInput::Message { recipient: "team-lead".to_owned(), content, summary: None };

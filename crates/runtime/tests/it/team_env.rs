@@ -1,4 +1,4 @@
-//! A team that is really run: in memory, on scripted models, in a temporary folder.
+//! Runs a team for a test: in memory, on scripted models, in a temporary folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use crate::patience::PATIENCE;
 
-/// A teammate that says it is there and answers every shutdown request with yes.
+/// A teammate that says it is there and approves every shutdown request.
 pub(crate) const WAITER: &str = r#"
   default:
     - wait_for: {contains: shutdown_request}
@@ -34,7 +34,7 @@ pub(crate) const WAITER: &str = r#"
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
 
-/// A place in which teams are run.
+/// A root and a working folder in which a test runs teams.
 pub(crate) struct TestRun {
     _folder: TempDir,
     pub(crate) cwd: PathBuf,
@@ -42,11 +42,11 @@ pub(crate) struct TestRun {
     pub(crate) teams: Teams,
 }
 
-/// A scripted model that keeps what it was asked.
+/// A scripted model that records its requests.
 pub(crate) struct Overheard {
     model: Scripted,
     requests: Mutex<Vec<Request>>,
-    /// What each of its answers is said to have used; a script uses nothing.
+    /// The token usage of each answer. A plain script uses none.
     usage: Usage,
 }
 
@@ -56,19 +56,19 @@ impl Overheard {
         Arc::new(Self { model: Scripted::new(script), requests: Mutex::default(), usage })
     }
 
-    /// The system prompt an agent worked under last.
+    /// The system prompt of an agent's last request.
     #[track_caller]
     pub(crate) fn system_of(&self, agent: &str) -> String {
         self.last_request(agent).system.join("\n")
     }
 
-    /// The tools an agent was offered last.
+    /// The names of the tools in an agent's last request.
     #[track_caller]
     pub(crate) fn tools_of(&self, agent: &str) -> Vec<String> {
         self.last_request(agent).tools.iter().map(|tool| tool.name.clone()).collect()
     }
 
-    /// The schema of one of the tools that an agent was offered last.
+    /// The schema of one tool in an agent's last request.
     #[track_caller]
     pub(crate) fn schema_of(&self, agent: &str, tool: &str) -> serde_json::Value {
         let tools = self.last_request(agent).tools;
@@ -83,7 +83,7 @@ impl Overheard {
         last.unwrap_or_else(|| panic!("{agent} was never asked")).clone()
     }
 
-    /// Everything but results of tools that stands on the user's side of an agent's conversation.
+    /// All texts on the user's side of an agent's conversation, without tool results.
     #[track_caller]
     pub(crate) fn told_to(&self, agent: &str) -> Vec<String> {
         let messages = self.last_request(agent).messages;
@@ -116,19 +116,19 @@ impl Model for Overheard {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run, and its events.
 pub(crate) struct Ran {
     pub(crate) outcome: RunOutcome,
     pub(crate) events: Vec<RunEvent>,
 }
 
 impl TestRun {
-    /// One that keeps its team in memory.
+    /// A test run that keeps its team in memory.
     pub(crate) fn new() -> Self {
         Self::on(|_root| Arc::new(MemoryBackend::new()))
     }
 
-    /// One that keeps its team in files, as users do.
+    /// A test run that keeps its team in files, as users do.
     pub(crate) fn in_files() -> Self {
         Self::on(|root| Arc::new(FileBackend::open(root, FileOptions::default())))
     }
@@ -143,7 +143,7 @@ impl TestRun {
         Self { _folder: folder, cwd, root, teams }
     }
 
-    /// The options of a run on a script; a test changes what it is about.
+    /// The options of a run on a script. Each test changes some of them.
     pub(crate) fn options(&self, script: &str) -> RunOptions {
         let script = Script::parse(Path::new("test.yaml"), script).unwrap();
         let model: Arc<dyn Model> = Arc::new(Scripted::new(script));
@@ -174,12 +174,13 @@ impl TestRun {
         }
     }
 
-    /// The same, with a model that keeps what it is asked.
+    /// Returns the options of a run on a script, and its model, which records all requests.
     pub(crate) fn overheard(&self, script: &str) -> (RunOptions, Arc<Overheard>) {
         self.with_usage(script, Usage::default())
     }
 
-    /// The same, with a model that uses so many tokens each time.
+    /// The options of a run on a script, with a model that reports this token usage for each
+    /// answer.
     pub(crate) fn with_usage(&self, script: &str, usage: Usage) -> (RunOptions, Arc<Overheard>) {
         let overheard = Overheard::new(script, usage);
         let model: Arc<dyn Model> = overheard.clone();
@@ -192,7 +193,7 @@ impl TestRun {
         finish(Runtime::start(options).await.unwrap()).await
     }
 
-    /// The team as another process opens it: with a store of its own over the same files.
+    /// Opens the team as another process does, with a separate store over the same files.
     pub(crate) async fn team_elsewhere(&self) -> Team {
         let backend = Arc::new(FileBackend::open(&self.root, FileOptions::default()));
         Teams::new(backend, Limits::default(), Arc::new(SystemClock)).open("probe").await.unwrap()
@@ -203,7 +204,7 @@ impl TestRun {
     }
 }
 
-/// Reads a run to its end.
+/// Reads a run's events to its end.
 pub(crate) async fn finish(mut handle: RunHandle) -> Ran {
     let mut events = Vec::new();
     let reading = async {
@@ -217,7 +218,7 @@ pub(crate) async fn finish(mut handle: RunHandle) -> Ran {
     Ran { outcome: handle.outcome().await, events }
 }
 
-/// Reads a run until something happens in it.
+/// Reads a run's events until one matches.
 pub(crate) async fn until(
     handle: &mut RunHandle,
     mut wanted: impl FnMut(&RunEvent) -> bool,
@@ -247,7 +248,7 @@ impl Ran {
         }
     }
 
-    /// The last words of a run that ended by itself with its work not whole, for this reason.
+    /// The last text of a run that ended by itself with incomplete work, for this reason.
     #[track_caller]
     pub(crate) fn unfinished(&self, reason: Shortfall) -> &str {
         match &self.outcome.end {
@@ -258,7 +259,7 @@ impl Ran {
         }
     }
 
-    /// The results of the tools, one line each.
+    /// The results of the tool calls, one line each.
     pub(crate) fn results(&self) -> Vec<String> {
         let line = |event: &RunEvent| match event {
             RunEvent::ToolEnded(ended) => {
@@ -270,7 +271,7 @@ impl Ran {
         self.events.iter().filter_map(line).collect()
     }
 
-    /// The result of an agent's calls of a tool.
+    /// The results of an agent's calls of a tool.
     pub(crate) fn results_of(&self, agent: &str, tool: &str) -> Vec<String> {
         let prefix = format!("{agent} {tool}: ");
         self.results()

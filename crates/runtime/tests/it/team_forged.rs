@@ -1,5 +1,5 @@
-//! Commands of the lead that the lead did not give, written into the files of a team that runs; and what the user's other
-//! processes may ask of its lead.
+//! Forged commands of the lead, written into the files of a running team, and the requests that the
+//! user's other processes may make to the lead.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use tokio::sync::mpsc;
 use crate::patience;
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead that asks bob to shut down, which he declines, and has not said yet what it thinks of the planner's plan.
+/// A lead that asks bob to shut down, which bob rejects. The lead has not answered the planner's
+/// plan yet.
 const CREW: &str = r#"
 agents:
   team-lead:
@@ -41,7 +42,7 @@ agents:
     - tools: [{name: Bash, input: {command: touch planned.txt}}]
 "#;
 
-/// The crew at work: bob waits for a permission, the planner for an answer to its plan.
+/// A team at work: bob waits for a permission, and the planner for an answer to its plan.
 struct Scene {
     setting: TestRun,
     handle: RunHandle,
@@ -96,7 +97,7 @@ impl Scene {
         std::fs::rename(new, place).unwrap();
     }
 
-    /// Puts an entry into an inbox, and returns the warning that comes of it.
+    /// Puts an entry into an inbox, and returns the warning that follows.
     async fn forge(&mut self, to: &str, entry: &Value) -> String {
         self.write(&format!("inboxes/{to}.json"), |inbox| {
             inbox.as_array_mut().unwrap().push(entry.clone())
@@ -112,7 +113,8 @@ impl Scene {
         text
     }
 
-    /// Replays the shutdown request that bob has taken: a copy, the very entry made unread again, and under another id.
+    /// Replays the shutdown request that bob has already taken, in three ways: a copy, the original
+    /// entry made unread again, and a copy under another id.
     async fn replay(&mut self) {
         let inbox = self.read("inboxes/bob.json");
         let is_request = |entry: &&Value| {
@@ -128,7 +130,8 @@ impl Scene {
             ),
             "{warning}"
         );
-        // Nothing in the inbox says that it was taken; it is marked as read again, as after a stale reading written back.
+        // The inbox does not show that bob took the entry. Bob marks it as read again, as if a
+        // stale copy of the inbox had been written back.
         self.write("inboxes/bob.json", |inbox| {
             let entries = inbox.as_array_mut().unwrap();
             entries.retain(|entry| entry["text"] != replayed["text"]);
@@ -153,7 +156,7 @@ impl Scene {
             .0
     }
 
-    /// The input of the call that a permission request in the lead's inbox is about.
+    /// The input of the call for which a permission request in the lead's inbox asks.
     async fn input_of(&self, request: &str) -> Value {
         let mail = self.team().await.mail(&AgentName::lead()).await.unwrap();
         let input = |mail: Mail| match mail.frame {
@@ -224,7 +227,7 @@ async fn what_is_written_into_the_files_of_a_running_team_is_a_warning_and_nothi
     let journal = scene.journal().await;
     let Scene { setting, handle, events, .. } = scene;
     let ran = finish(handle).await;
-    // The planner still waits for its answer, which nobody was able to forge.
+    // The planner still waits for its answer, which nobody could forge.
     ran.unfinished(Shortfall::Stalled);
     assert!(!setting.cwd.join("a.txt").exists());
     assert!(!setting.cwd.join("planned.txt").exists());

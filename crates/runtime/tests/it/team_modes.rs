@@ -72,7 +72,8 @@ agents:
         (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
     asks.recv().await.unwrap().reply(Choice::Once);
-    // To look whether the trap is set is asked of nobody.
+    // The command that waits for the file `set` needs no permission. So the next question is for
+    // `touch a.txt`.
     let ask = asks.recv().await.unwrap();
     setting
         .team_elsewhere()

@@ -1,4 +1,5 @@
-//! Plan mode, in a real repository: nothing changes before the plan is approved, and afterwards everything may.
+//! Plan mode in a real repository: nothing changes before the plan is approved, and afterwards
+//! everything may change.
 
 use pitcrew_protocol::PermissionMode;
 use std::process::Command;
@@ -6,7 +7,7 @@ use std::process::Command;
 use crate::git::apart;
 use crate::team_env::TestRun;
 
-/// Tries everything that changes something.
+/// Script steps that try every kind of change.
 const VANDAL: &str = r#"
     - tools: [{name: Write, input: {file_path: a.txt, content: x}}]
     - tools: [{name: Edit, input: {file_path: kept.txt, old_string: kept, new_string: lost}}]
@@ -15,11 +16,12 @@ const VANDAL: &str = r#"
     - tools: [{name: Bash, input: {command: git commit -qam vandalised}}]
 "#;
 
-/// A repository in which git does nothing in the background: it would leave traces among the files that are compared.
+/// Makes a repository in which git runs no background maintenance, because that would change the
+/// compared files.
 const MAKE: &str = "git init -q && git config user.name probe && git config user.email probe@example.org \
                     && git config maintenance.auto false && git config commit.gpgsign false && git add . && git commit -qm base";
 
-/// Tells where the head stands and what every file holds, those of git among them.
+/// Prints the head commit and the hash of every file, including git's own.
 const LOOK: &str = "git rev-parse HEAD; find . -type f -print0 | sort -z | xargs -0 sha256sum";
 
 fn in_repository(setting: &TestRun, command: &str) -> String {

@@ -1,4 +1,5 @@
-//! Teams under `--sandbox`: another client as a teammate, whose commands no sandbox of ours holds.
+//! Teams under `--sandbox` with another client as a teammate. pitcrew's sandbox does not hold that
+//! client's commands.
 
 use pitcrew_protocol::Program;
 use pitcrew_runtime::hosting::LaunchStage;
@@ -12,7 +13,7 @@ use crate::sandbox_read::inner;
 use crate::team_elsewhere::{abandoned, hosting, resumed, stages};
 use crate::team_env::{TestRun, until};
 
-/// A lead that wants another client for a teammate.
+/// A lead that wants another client as a teammate.
 const CLIENT: &str = r#"
 agents:
   team-lead:
@@ -20,7 +21,8 @@ agents:
     - text: I work alone.
 "#;
 
-/// The run with commands left to the sandbox; nothing where this machine cannot hold it.
+/// The options of a run that leaves commands to the sandbox. Nothing where this machine has no
+/// sandbox.
 fn sandboxed(mut options: RunOptions, allows_clients: bool) -> Option<RunOptions> {
     options.agent_options.machine.inner = Some(vec![inner().into_os_string()]);
     let support = Sandbox::new(options.agent_options.machine.clone()).support(Profile::Work);

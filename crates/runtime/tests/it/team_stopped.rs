@@ -1,5 +1,5 @@
-//! Runs that are stopped, and teammates that agree to leave: who stays, what is void in the next run, and what becomes of
-//! mail on its way.
+//! Runs that are stopped, and teammates that agree to shut down: which members stay, which requests
+//! are void in the next run, and what happens to messages that are not yet delivered.
 
 use pitcrew_protocol::Program;
 use std::time::Duration;
@@ -43,7 +43,7 @@ agents:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
     let mut options = setting.options(script);
-    // Nobody uses it up.
+    // The grace is so long that the test would hang if the run waited for its end.
     (options.agent_options.asks, options.agent_options.shutdown_grace) =
         (Asks::Allow, Duration::from_secs(600));
     let mut handle = Runtime::start(options).await.unwrap();
@@ -157,7 +157,7 @@ agents:
     assert!(has("bob", "did you see it") || is_told, "it was neither seen nor told as dead");
 }
 
-/// A lead whose work is done as soon as its teammate rests.
+/// A lead whose work is done as soon as its teammate is idle.
 const DONE: &str = "
 agents:
   team-lead:

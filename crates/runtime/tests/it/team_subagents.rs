@@ -1,4 +1,4 @@
-//! Subagents: of the lead and of teammates, in the background, and gone on with.
+//! Subagents of the lead and of teammates, in the background, and resumed.
 
 use pitcrew_protocol::{AgentName, PermissionMode, SendMessageInput, Status};
 use pitcrew_runtime::events::RunEvent;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::solo_env::{AGREES, dismiss, lead_lease, start, tell, until_it_is};
 use crate::team_env::{TestRun, finish, until};
 
-/// How a teammate sends out a subagent, and what that one does.
+/// Script steps with which a teammate starts a subagent, and the subagent's own steps.
 const SENDS_OUT: &str = r#"
     - tools: [{name: Task, input: {subagent_type: Explore, description: look, prompt: Look into secret.txt.}}]
     - tools: [{name: Task, input: {subagent_type: general-purpose, name: ann, description: help, prompt: Help me.}}]
@@ -102,7 +102,7 @@ agents:
 {AGREES}"#
     );
     let mut options = setting.options(&script);
-    // The run is freer than bob.
+    // The run has more permissions than bob.
     (options.agent_options.mode, options.agent_options.asks) =
         (PermissionMode::AcceptEdits, Asks::Deny);
     let ran = setting.run(options).await;

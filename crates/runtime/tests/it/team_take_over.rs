@@ -1,4 +1,4 @@
-//! Teams whose lead is dead, and a member in its place.
+//! Teams whose lead is dead, and a member that takes its place.
 
 use pitcrew_protocol::{AgentName, ErrorCode, SendMessageInput, Status, TaskStatus};
 use pitcrew_runtime::events::RunEvent;
@@ -9,7 +9,7 @@ use pitcrew_team::{Actor, Team};
 
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead with two teammates, one of which gets half of its task done.
+/// A lead with two teammates. One of them completes half of its task.
 const FIRST: &str = r#"
 agents:
   team-lead:
@@ -31,7 +31,7 @@ agents:
     - wait_for: {contains: never said}
 "#;
 
-/// The writer in the lead's place: its first two answers are those it gave as the writer.
+/// The writer in the lead's place. Its first two answers are those it already gave as the writer.
 const SECOND: &str = r#"
 agents:
   team-lead:
@@ -58,7 +58,7 @@ fn name(name: &str) -> AgentName {
     AgentName::new(name).unwrap()
 }
 
-/// Runs the first script until both teammates are idle, and kills it there.
+/// Runs the first script until both teammates are idle, and kills the run then.
 async fn killed(setting: &TestRun) -> Team {
     let mut run = Runtime::start(setting.options(FIRST)).await.unwrap();
     let mut idle = std::collections::HashSet::new();
@@ -87,7 +87,7 @@ async fn steps(team: &Team, log: LogName) -> Vec<Step> {
     read(&lines).unwrap().entries.into_iter().map(|entry| entry.step).collect()
 }
 
-/// What must be so once the writer has taken over and come to the end.
+/// Checks the team once the writer has taken over and has ended.
 async fn check(setting: &TestRun, team: &Team) {
     let config = team.config().await.unwrap();
     assert_eq!(config.members.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), ["team-lead"]);

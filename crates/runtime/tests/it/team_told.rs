@@ -1,4 +1,5 @@
-//! What agents are told beside their mail: the project's instructions, what hooks add, where output is kept.
+//! Texts that agents receive besides messages: the project's instructions, additions by hooks, and
+//! the places of output files.
 
 use pitcrew_protocol::PermissionMode;
 use pitcrew_runtime::run::Asks;

@@ -1,4 +1,5 @@
-//! What goes wrong in a run: calls that cannot be made, models that fail, agents that want more than they have.
+//! Failures in a run: calls that cannot be made, models that fail, and agents that exceed their
+//! limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +80,7 @@ agents:
     }
 }
 
-/// A teammate whose model fails for good in the middle of its task.
+/// A teammate whose model fails permanently in the middle of its task.
 const FAILING: &str = r#"
   bob:
     - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress, owner: bob}}]
@@ -109,7 +110,8 @@ agents:
     assert_eq!(bob.state, Status::Failed);
     assert!(bob.reason.as_deref().is_some_and(|reason| reason.contains("missing")), "{bob:?}");
     let told = model.told_to("team-lead").join("\n");
-    // By its own notice, with its last words; that it has left the team says nothing of the reason again.
+    // The teammate's failure notice gives the reason, with its last texts. The notice that it left
+    // the team does not repeat the reason.
     assert!(told.contains("Teammate \"bob\" failed: "), "{told}");
     assert_eq!(told.matches("<status>failed</status>").count(), 1, "{told}");
     let team = setting.team().await;
@@ -118,7 +120,7 @@ agents:
     assert_eq!(team.config().await.unwrap().teammates().count(), 0);
 }
 
-/// A model with a bug: a teammate's second call of it panics.
+/// A model with a bug: it panics in a teammate's second call.
 struct Buggy(Arc<dyn Model>);
 
 impl Model for Buggy {
@@ -206,7 +208,7 @@ async fn who_does_not_shut_down_in_time_is_told() {
     for (bob, grace, wait_seconds, late) in [
         (deaf, moment, None, &["bob did not shut down in time"][..]),
         (&polite, hour, None, &[]),
-        // Whoever waits longer gives the teammates more time.
+        // A command that waits longer gives the teammates more time.
         (&polite, moment, Some(3600), &[]),
     ] {
         let setting = TestRun::in_files();
@@ -238,7 +240,8 @@ async fn who_does_not_shut_down_in_time_is_told() {
             _ => None,
         });
         let mut told: Vec<&str> = told.collect();
-        // A grace of 1 ms may be over for the kill as well, and for the lead.
+        // A grace of 1 ms may also run out for the kill and for the lead, so the warning may be
+        // repeated.
         told.dedup();
         assert_eq!(told, late);
     }
@@ -273,7 +276,8 @@ async fn mail_that_was_delivered_and_is_marked_late_does_not_keep_a_run_from_its
     until(&mut handle, idle("bob")).await;
     say("bob", "hello").await;
     until(&mut handle, idle("bob")).await;
-    // As after a crash between delivery and mark, with another client that holds the inbox meanwhile.
+    // The files look as after a crash between delivery and marking as read. Meanwhile another
+    // client holds the inbox's lock.
     let inboxes = setting.root.join("teams/probe/inboxes");
     let (inbox, held, new) =
         (inboxes.join("bob.json"), inboxes.join("bob.json.lock"), setting.root.join("by-hand"));

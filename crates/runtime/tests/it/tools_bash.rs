@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use crate::patience::until;
 use crate::tools_env::{TestEnv, is_alive, pids, pids_in, until_gone};
 
-/// Starts processes that tell their numbers: a child, one in another session, one there that does not
-/// mind TERM, and one that moreover has an environment of its own.
+/// Starts processes that write their ids: a child, one in another session, one there that ignores
+/// TERM, and one that also has its own environment.
 const FAMILY: &str = "sleep 300 & echo $! >> pids
     setsid bash -c 'echo $$ >> pids; exec sleep 300' &
     setsid bash -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 0.1; done' &
     env -i setsid bash -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 0.1; done' &
     wait";
 
-/// How many numbers are told.
+/// The number of process ids that [`FAMILY`] writes.
 const FAMILY_SIZE: usize = 4;
 
 fn fixture(path: &str) -> String {
@@ -121,7 +121,7 @@ async fn a_grandchild_that_never_stops_writing_does_not_hold_the_answer_up() {
 
 #[tokio::test]
 async fn the_deadline_ends_everything_a_command_started() {
-    // A machine that is too busy to start them all in time is given more.
+    // On a busy machine the processes may not all start in time, so longer timeouts are tried too.
     for timeout_ms in [3_000, 30_000, 90_000] {
         let mut setting = TestEnv::new();
         setting.context.limits.stop_grace = std::time::Duration::from_millis(200);

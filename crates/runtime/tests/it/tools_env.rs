@@ -1,4 +1,4 @@
-//! A folder with an agent's tools in it, for the tests of the tools.
+//! A folder and an agent's tools, for the tests of the tools.
 
 use pitcrew_protocol::PermissionMode;
 use std::fs;
@@ -30,7 +30,7 @@ impl TestEnv {
         fs::create_dir(&cwd).unwrap();
         let context = ToolContext {
             cwd,
-            // A shell complains of a locale that the environment names and the machine has not.
+            // A shell complains if the environment names a locale that the machine does not have.
             env: [("LC_ALL", "C.UTF-8"), ("GIT_CONFIG_GLOBAL", "/dev/null")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
@@ -98,14 +98,14 @@ impl TestEnv {
     }
 }
 
-/// The process numbers that stand in a file.
+/// The process ids in a file.
 pub(crate) fn pids_in(file: &Path) -> Vec<i32> {
     let content = fs::read_to_string(file).unwrap_or_default();
     let whole = content.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// The process numbers in a file, once there are so many.
+/// The process ids in a file, once it has `count` of them.
 pub(crate) async fn pids(file: &Path, count: usize) -> Vec<i32> {
     until("all processes have told their numbers", async || {
         Some(pids_in(file)).filter(|pids| pids.len() == count)
@@ -113,7 +113,7 @@ pub(crate) async fn pids(file: &Path, count: usize) -> Vec<i32> {
     .await
 }
 
-/// Whether a process runs; a zombie does not.
+/// Whether a process runs. A zombie does not count.
 pub(crate) fn is_alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|line| !line.rsplit(')').next().unwrap().trim_start().starts_with('Z'))

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::tools_env::TestEnv;
 
-/// A small project; the later a file stands here, the later it was changed.
+/// A small project. Files further down in the list were changed later.
 fn project() -> TestEnv {
     let setting = TestEnv::new();
     let files: [(&str, &[u8]); 7] = [

@@ -1,4 +1,5 @@
-//! Folders and files that are swapped for links between the judgement and the call: what was judged is what is opened.
+//! Folders and files are replaced by links between the gate's decision and the call. The tool opens
+//! only the file that the gate judged.
 
 use pitcrew_protocol::PermissionMode;
 use std::fs;
@@ -14,13 +15,14 @@ use serde_json::{Value, json};
 
 use crate::tools_env::TestEnv;
 
-/// What only files hold that the agent must not see.
+/// A text that occurs only in files that the agent must not read.
 const CANARY: &str = "CANARY";
 
-/// What a tool says that found a link in the place of something judged.
+/// The error of a tool that finds a link in place of a judged file or folder.
 const SWAPPED: &str = "changed while it was looked at";
 
-/// A project with the folder `d`, and beside the project the folder `out`, in which nothing may change or be read.
+/// A project with the folder `d`, and beside it the folder `out`, in which nothing may be read or
+/// changed.
 fn ground() -> TestEnv {
     let mut setting = TestEnv::new();
     setting.write("d/file", "inside\n");
@@ -35,7 +37,8 @@ fn ground() -> TestEnv {
     setting
 }
 
-/// The context of a call that the gate allows without asking, as an agent's driver makes it; none for any other call.
+/// The context of a call that the gate allows without a question, as an agent's driver makes it.
+/// Nothing for any other call.
 fn allowed(setting: &TestEnv, tool: &str, input: &Value) -> Option<ToolContext> {
     let call = Call { tool, input, cwd: &setting.context.cwd, plan_file: None };
     match setting.context.gate.judge_path(PermissionMode::AcceptEdits, &call) {
@@ -47,13 +50,13 @@ fn allowed(setting: &TestEnv, tool: &str, input: &Value) -> Option<ToolContext> 
     }
 }
 
-/// Puts a link in the place of a folder of the project.
+/// Replaces a folder of the project by a link.
 fn swap(setting: &TestEnv, name: &str, target: &str) {
     fs::rename(setting.path(name), setting.path("moved")).unwrap();
     symlink(setting.path(target), setting.path(name)).unwrap();
 }
 
-/// Everything below the folder outside, with what it holds.
+/// Everything below the outside folder, with its content.
 fn outside(setting: &TestEnv) -> Vec<String> {
     fn list(folder: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -111,7 +114,7 @@ async fn a_folder_that_is_swapped_for_a_link_after_the_judgement_is_not_followed
             assert!(!is_secret(&outcome), "{tool} {input}: {outcome:?}");
             assert_eq!(outside(&setting), before, "{tool} {input}");
             assert_eq!(fs::read_dir(setting.path("secret")).unwrap().count(), 1, "{tool} {input}");
-            // A search of the whole project leaves the link out.
+            // A search of the whole project skips the link.
             let names_folder = input.to_string().contains("d/") || input["path"] == "d";
             assert_eq!(
                 outcome.text.contains(SWAPPED),
@@ -145,10 +148,11 @@ async fn a_file_that_is_swapped_for_something_else_after_the_judgement_is_not_fo
                 "fifo" => drop(setting.done("Bash", json!({"command": "mkfifo d/file"})).await),
                 _ => fs::hard_link(&out, &file).unwrap(),
             }
-            // Ends in time, whatever it is.
+            // The call returns, whatever kind of file it meets.
             let outcome = setting.call_as(&context, tool, input.clone()).await;
             assert_eq!(outside(&setting), before, "{tool} {kind}");
-            // That a hard link shows another file is known and documented; commands in the sandbox can make none.
+            // A hard link may show another file. That is known and documented, and commands in the
+            // sandbox cannot make hard links.
             assert!(kind == "hard link" || !is_secret(&outcome), "{tool} {kind}: {outcome:?}");
             assert!(
                 outcome.is_error || tool == "Grep" || kind == "hard link",
@@ -194,7 +198,7 @@ async fn a_tree_deeper_than_there_are_handles_is_searched() {
     assert!(found.ends_with("file:1:found"), "{found}");
 }
 
-/// Swaps a folder of the project for a link and back until it is dropped.
+/// Replaces a folder of the project by a link and back, again and again, until it is dropped.
 struct Swapping {
     ends: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -207,7 +211,7 @@ impl Swapping {
         let has_ended = ends.clone();
         let thread = std::thread::spawn(move || {
             while !has_ended.load(Ordering::Relaxed) {
-                // A tool that makes the folder anew is no reason to stop.
+                // A tool may recreate the folder. The swapping continues then.
                 let _either = fs::rename(&folder, &aside).and_then(|()| symlink(&target, &folder));
                 std::thread::yield_now();
                 let _either = fs::remove_file(&folder).and_then(|()| fs::rename(&aside, &folder));
@@ -231,8 +235,8 @@ impl Drop for Swapping {
     }
 }
 
-/// Calls of each tool while the folder is swapped without a pause. Enough of them must have been allowed and done, and
-/// enough of these must have met the link.
+/// Calls each tool while the folder is swapped without a pause. Enough calls must be allowed and
+/// succeed, and enough must meet the link.
 #[tokio::test]
 async fn no_call_escapes_while_a_folder_is_swapped_for_a_link_and_back() {
     const ROUNDS_MOST: usize = 2_000;

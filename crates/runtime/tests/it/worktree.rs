@@ -1,4 +1,4 @@
-//! Worktrees, with real repositories.
+//! Worktrees in real repositories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ impl TestEnv {
         let repository = root.join("repository");
         fs::create_dir(&repository).unwrap();
         git(&repository, "init --quiet --initial-branch=main");
-        // No process that tidies up in the background, beside the test; and what the user says of all repositories is not
-        // meant for this one.
+        // Git runs no background maintenance beside the test, and ignores the user's global
+        // settings.
         git(&repository, "config maintenance.auto false");
         git(&repository, "config core.autocrlf false");
         git(
@@ -184,7 +184,7 @@ async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays
     git(&worktree.path, &format!("{allow} submodule --quiet update --init"));
     commit(&worktree.path.join("vendor"), "more");
     assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed");
-    // As if the lead had merged the commit that names it.
+    // Simulates a lead that has merged the commit that names the submodule's commit.
     git(&worktree.path, "commit --quiet --all -m vendor-more");
     git(&setting.repository, "merge --quiet --no-edit pitcrew/probe/worker");
     assert_eq!(
@@ -304,7 +304,7 @@ async fn a_worktree_whose_folder_is_gone_is_made_again_for_a_member_that_goes_on
         worktree,
         "it is still known as ours"
     );
-    // A plain folder, as a tool makes one that writes a file there.
+    // A plain folder, as a tool leaves it that writes a file at that path.
     fs::remove_dir_all(&worktree.path).unwrap();
     fs::create_dir(&worktree.path).unwrap();
     fs::write(worktree.path.join("result"), "x").unwrap();

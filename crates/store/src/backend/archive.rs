@@ -10,38 +10,40 @@ use crate::StoreError;
 /// [`TeamStore::archive_team`](super::TeamStore::archive_team) puts them there.
 #[async_trait]
 pub trait ArchiveStore: Send + Sync {
-    /// The archives of teams that were deleted or came to their end, sorted.
+    /// Returns the archives of deleted and finished teams, sorted.
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError>;
 
-    /// A team of the archive; `None` when there is no such archive.
+    /// Returns an archived team, or `None` if there is no such archive.
     async fn archived_team(
         &self,
         archive: &ArchiveName,
     ) -> Result<Option<ArchivedTeam>, StoreError>;
 
-    /// Moves a team of the archive back to its place, with everything it had. Its name must be free: else
-    /// [`StoreError::TeamTaken`]; [`StoreError::NoTeam`] when there is no such archive. A crash in the middle leaves the team
-    /// in the archive, and a second call moves it back.
+    /// Moves an archived team back to its place, with everything it had. Returns
+    /// [`StoreError::TeamTaken`] if its name is in use, and [`StoreError::NoTeam`] if there is no
+    /// such archive. After a crash in the middle the team is still in the archive, and a second
+    /// call moves it back.
     async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError>;
 
-    /// Removes an archive for good; says whether it was there. A crash leaves it whole, or out of every list.
+    /// Removes an archive permanently. Returns whether it existed. After a crash the archive is
+    /// either whole, or no list contains it any more.
     async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError>;
 }
 
-/// A team in the archive, as it was at its end.
+/// An archived team, in its final state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArchivedTeam {
-    /// The archive.
+    /// The name of the archive.
     pub name: ArchiveName,
     /// The team's config.
     pub config: TeamConfig,
-    /// Its tasks, by id. What cannot be read of them is passed over.
+    /// Its tasks, sorted by id. Unreadable task files are skipped.
     pub tasks: Vec<Task>,
-    /// When it came into the archive, in milliseconds since 1970, as far as that is known.
+    /// Time at which the team was archived, in milliseconds since 1970, if known.
     pub archived_at_ms: Option<i64>,
 }
 
-/// The archive of a team that was deleted or came to its end, as a backend names it.
+/// A backend's name for the archive of a deleted or finished team.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ArchiveName(pub(crate) String);
 

@@ -9,7 +9,8 @@ use crate::StoreError;
 /// The leases of teams.
 #[async_trait]
 pub trait LeaseStore: Send + Sync {
-    /// Takes a lease; it ends with the process. `Err(holder)` inside: somebody has it.
+    /// Takes a lease. The lease ends with the process. Returns an inner `Err(holder)` if another
+    /// process has it.
     async fn take_lease(
         &self,
         team: &TeamDir,
@@ -17,7 +18,8 @@ pub trait LeaseStore: Send + Sync {
         holder: &LeaseHolder,
     ) -> Result<Result<Lease, LeaseHolder>, StoreError>;
 
-    /// Says anew who holds a lease, which this backend has taken and which is still held. Watchers are told.
+    /// Writes a new holder record for a lease that this backend took and still holds. Watchers are
+    /// notified.
     async fn name_holder(
         &self,
         team: &TeamDir,
@@ -32,7 +34,7 @@ pub trait LeaseStore: Send + Sync {
         lease: &LeaseName,
     ) -> Result<Option<LeaseHolder>, StoreError>;
 
-    /// Who took a lease last, whether it still holds it or not.
+    /// Returns the last process that took a lease, whether it still holds it or not.
     async fn last_holder(
         &self,
         team: &TeamDir,
@@ -40,12 +42,12 @@ pub trait LeaseStore: Send + Sync {
     ) -> Result<Option<LeaseHolder>, StoreError>;
 }
 
-/// What a process can hold alone for as long as it lives.
+/// An exclusive right that a process can hold until it ends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseName {
     /// Running the team.
     Run,
-    /// Being the member whose mail is in this inbox, in a process of its own.
+    /// The right to run the member with this inbox in a process of its own.
     Member(InboxFile),
 }
 
@@ -71,14 +73,16 @@ impl LeaseName {
 pub struct LeaseHolder {
     /// Its process id.
     pub pid: u32,
-    /// The start of that process in clock ticks since boot, to tell it from a later one with the same id.
+    /// Start time of that process in clock ticks since boot. It distinguishes the process from a
+    /// later one with the same id.
     pub start_ticks: u64,
-    /// When it took the lease, in milliseconds since 1970.
+    /// Time at which the process took the lease, in milliseconds since 1970.
     pub since_ms: i64,
-    /// The public key by which the frames of the team's lead are told from forged ones; absent when it signs none.
+    /// The public key that verifies frames of the team's lead. Absent if the lead signs no frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify_key: Option<String>,
-    /// The holder of the run's lease still writes what is to bound the members: nobody leads them yet.
+    /// Whether the holder of the run's lease is still writing the members' limits. Until it has
+    /// finished, no process leads the members.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prepares: bool,
 }
@@ -91,7 +95,7 @@ impl LeaseHolder {
     }
 }
 
-/// A lease; given up when dropped.
+/// A held lease. Dropping it releases the lease.
 pub struct Lease(
     #[expect(dead_code, reason = "held for its drop")]
     pub(crate)  Box<dyn std::any::Any + Send + Sync>,

@@ -8,16 +8,19 @@ use crate::StoreError;
 /// The inboxes of teams.
 #[async_trait]
 pub trait MailStore: Send + Sync {
-    /// All messages of an inbox, in order; empty for an inbox not made yet. Entries that are no message are passed over.
+    /// Returns all messages of an inbox, in order. Returns an empty list for an inbox that does not
+    /// exist yet. Skips entries that are no messages.
     async fn inbox(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
     ) -> Result<Vec<StoredMessage>, StoreError>;
 
-    /// Messages that have left an inbox, or may have, in the order in which they left or were written: those that were moved
-    /// to the archive, and those that processes of ours wrote lately. Another client takes its mail out and keeps nothing.
-    /// What is still in the inbox may be among them. With [`Past::Lately`] the older ones of the archive are left out.
+    /// Returns messages that left an inbox, or may have left it, in the order in which they left or
+    /// were written. The sources are the archive and the messages that pitcrew processes wrote
+    /// lately. The second source is needed because another client removes its mail and keeps no
+    /// copy. The result may contain messages that are still in the inbox. [`Past::Lately`] leaves
+    /// out the older part of the archive.
     async fn past_mail(
         &self,
         team: &TeamDir,
@@ -25,12 +28,13 @@ pub trait MailStore: Send + Sync {
         past: Past,
     ) -> Result<Vec<StoredMessage>, StoreError>;
 
-    /// Appends one message that carries an id. A second append of the same id changes nothing. Messages of one caller
-    /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync. A caller that stops
-    /// waiting may still have sent.
+    /// Appends one message that carries an id. A second append of the same id changes nothing.
+    /// Messages of one caller stand in the order of their calls. Calls that meet at one inbox may
+    /// share a lock and an fsync. A caller that stops waiting may still have sent.
     ///
-    /// An inbox that holds too much unread mail for the message stays as it is. A message that is there already is never too
-    /// much. Callers that meet at one inbox do not exceed a limit together; other programs know no limit.
+    /// An inbox that holds too much unread mail for the message stays as it is. A message that is
+    /// there already is never too much. Callers that meet at one inbox do not exceed a limit
+    /// together; other programs know no limit.
     async fn append(
         &self,
         team: &TeamDir,
@@ -39,9 +43,10 @@ pub trait MailStore: Send + Sync {
         limit: UnreadLimit,
     ) -> Result<Appended, StoreError>;
 
-    /// Marks messages as read; ids that are not there, or read already, are passed over. In a team of the session dialect
-    /// they are taken out of the inbox, as its clients do. Answers which ones this call marked or took; of two callers one
-    /// gets each.
+    /// Marks messages as read. Skips ids that are missing or already read. In a team of the session
+    /// dialect it removes the messages from the inbox, as the clients of that dialect do. Returns
+    /// the ids that this call marked or removed. If two callers name the same id, only one of them
+    /// gets it.
     async fn acknowledge(
         &self,
         team: &TeamDir,
@@ -49,7 +54,8 @@ pub trait MailStore: Send + Sync {
         ids: &[MessageId],
     ) -> Result<Vec<MessageId>, StoreError>;
 
-    /// Moves the oldest read messages past `keep` to the archive; only ever called for inboxes of our own members.
+    /// Moves read messages to the archive, the oldest first, and leaves `keep` of them. Call it
+    /// only for inboxes of members that pitcrew runs.
     async fn trim_inbox(
         &self,
         team: &TeamDir,
@@ -58,19 +64,19 @@ pub trait MailStore: Send + Sync {
     ) -> Result<usize, StoreError>;
 }
 
-/// A message with the id it goes by.
+/// A message with its id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredMessage {
-    /// The id.
+    /// The id of the message.
     pub id: MessageId,
-    /// The message.
+    /// The id of the message.
     pub message: Message,
 }
 
-/// How far back mail is looked for that has left its inbox.
+/// How far back to search for mail that has left its inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past {
-    /// As far as a resume needs it: the last 256 KiB of the archive.
+    /// The last 256 KiB of the archive, which is enough for a resume.
     Lately,
     /// All that is kept.
     All,
@@ -84,7 +90,7 @@ pub enum Appended {
     New,
     /// It was there already.
     AlreadyThere,
-    /// It is not there: the inbox holds so many unread messages that count.
+    /// The message was not added, because the inbox reached its limit of unread messages.
     Full {
         /// How many.
         unread: usize,
@@ -93,20 +99,20 @@ pub enum Appended {
     },
 }
 
-/// How many unread messages an inbox may hold, the new one included.
+/// Limit of unread messages in an inbox, the new one included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreadLimit {
     /// Any number.
     None,
-    /// So many, whoever sent them.
+    /// Limit on the messages of all senders together.
     OfAll(usize),
-    /// So many of the new message's sender; those of others do not count.
+    /// Limit on the messages of the new message's sender. Messages of other senders do not count.
     OfSender(usize),
 }
 
 impl UnreadLimit {
-    /// [`Appended::Full`] when there is no room for one more message of `sender`. `unread` are the senders of the unread
-    /// messages.
+    /// Returns [`Appended::Full`] if there is no room for one more message of `sender`. `unread`
+    /// lists the senders of the unread messages.
     pub(crate) fn reached<'a>(
         self,
         sender: &str,

@@ -1,7 +1,8 @@
 //! The one trait behind which teams are kept: [`Backend`], made of one small trait a concern.
 //!
-//! Every method may be called from any number of processes at once. A method that returned `Ok` has made its change
-//! durable (as far as the store's durability setting goes); one that returned `Err` has changed nothing.
+//! Every method may be called from any number of processes at once. A method that returned `Ok` has
+//! made its change durable (as far as the store's durability setting goes); one that returned `Err`
+//! has changed nothing.
 
 mod archive;
 mod journal;
@@ -35,7 +36,8 @@ pub trait Backend:
     + RateStore
     + std::fmt::Debug
 {
-    /// The store as files, where it is that: only files have paths for people, and other programs that write into them.
+    /// The store as files, where it is that: only files have paths for people, and other programs
+    /// that write into them.
     fn files(&self) -> Option<&FileBackend> {
         None
     }

@@ -10,7 +10,7 @@ use crate::StoreError;
 /// The counters of rates.
 #[async_trait]
 pub trait RateStore: Send + Sync {
-    /// Takes one slot of a rate, counted over all processes.
+    /// Takes one slot of a rate limit. The rate is counted over all processes.
     async fn take_slot(
         &self,
         scope: &RateScope,
@@ -19,10 +19,10 @@ pub trait RateStore: Send + Sync {
     ) -> Result<Slot, StoreError>;
 }
 
-/// What a rate is counted over.
+/// The actions that one rate limit counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RateScope {
-    /// Teams made under the root.
+    /// Creations of teams under the root.
     TeamCreation,
     /// Calls under the root.
     Calls,
@@ -40,9 +40,9 @@ pub enum RateScope {
 pub enum Slot {
     /// Taken.
     Taken,
-    /// None is free for that long.
+    /// No slot is free now.
     Full {
-        /// When the next one comes free.
+        /// Time until the next slot is free.
         retry_after: Duration,
     },
 }

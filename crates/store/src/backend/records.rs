@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::StoreError;
 
-/// A change to one of our own documents; `None` is a document that is not there.
+/// A change to one of pitcrew's own documents. `None` means that the document does not exist.
 pub type DocumentEdit = Box<dyn FnMut(&mut Option<Value>) -> Result<(), ApiError> + Send>;
 
 /// Our own documents and logs of teams.
 #[async_trait]
 pub trait RecordStore: Send + Sync {
-    /// One of our own documents (JSON); `None` when it is not there yet. Takes no lock: it is the document of some moment
-    /// during the call.
+    /// One of our own documents (JSON); `None` when it is not there yet. Takes no lock: it is the
+    /// document of some moment during the call.
     async fn document(
         &self,
         team: &TeamDir,
@@ -28,8 +28,9 @@ pub trait RecordStore: Send + Sync {
         edit: DocumentEdit,
     ) -> Result<(), StoreError>;
 
-    /// Appends lines to a log. Those of a transcript are on disk when it returns; an output, which nobody goes on from,
-    /// outlives the process and not a power cut.
+    /// Appends lines to a log. Lines of a transcript are on disk when the call returns. Lines of an
+    /// output survive the end of the process but not a power cut, because no resume depends on
+    /// them.
     async fn append_log(
         &self,
         team: &TeamDir,
@@ -37,11 +38,13 @@ pub trait RecordStore: Send + Sync {
         lines: &[String],
     ) -> Result<(), StoreError>;
 
-    /// The whole lines of a log; a torn last line is passed over, and cut off by the next append.
+    /// Returns the complete lines of a log. Skips an incomplete last line; the next append cuts it
+    /// off.
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError>;
 
-    /// Puts lines in the place of a log's, which are kept in the log `kept_as`; that one must be nobody's, and is replaced.
-    /// A crash leaves the log as it was, or with the new lines and the old ones kept.
+    /// Replaces the lines of a log. The old lines are kept in the log `kept_as`, which no agent may
+    /// be using and which is replaced. After a crash the log is either unchanged, or it has the new
+    /// lines and the old ones are kept.
     async fn replace_log(
         &self,
         team: &TeamDir,
@@ -51,24 +54,24 @@ pub trait RecordStore: Send + Sync {
     ) -> Result<(), StoreError>;
 }
 
-/// One of our own append-only files of a team.
+/// One of pitcrew's own append-only files of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LogName {
-    /// An agent's conversation, a JSON line a step.
+    /// An agent's conversation, one JSON line for each step.
     Transcript(AgentName),
-    /// What an agent said and did, for people.
+    /// The texts and actions of an agent, in a form for people.
     Output(AgentName),
-    /// The conversation an agent had until another one took its place.
+    /// An agent's earlier conversation, which a newer one replaced.
     Former {
         /// Whose it was.
         agent: AgentName,
-        /// Until when, in milliseconds since 1970.
+        /// Time of the replacement, in milliseconds since 1970.
         until_ms: i64,
     },
 }
 
 impl LogName {
-    /// Where the log stands below the team's own folder.
+    /// Returns the path of the log, relative to pitcrew's own folder of the team.
     pub(crate) fn relative_path(&self) -> String {
         match self {
             Self::Transcript(agent) => format!("transcripts/{}.ndjson", agent.inbox_file()),

@@ -8,30 +8,32 @@ use pitcrew_protocol::{ApiError, Task, TaskId, TeamDir};
 
 use crate::StoreError;
 
-/// A change to a team's tasks. It may be made more than once, each time on a newer table; only the last time counts, and
-/// nothing changed between its table and its coming into force.
+/// A change to a team's tasks. It may run several times, each time on a newer table, and only the
+/// last run counts. No task changes between the reading of that last table and the write.
 pub type TaskEdit = Box<dyn FnMut(&mut TaskTable) -> Result<(), ApiError> + Send>;
 
 /// The tasks of teams.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// All tasks, by id, the reference client's internal ones included. A dependency is seen from both its ends, even
-    /// when a crash left it written on one. While nothing changes, callers share one table.
+    /// Returns all tasks, sorted by id, including the reference client's internal ones. Each
+    /// dependency appears at both tasks, even if a crash left it written in only one. Callers share
+    /// one table until a task changes.
     async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError>;
 
-    /// Changes tasks: see [`TaskTable`]. Ids of removed tasks are never given again. A crash leaves a change of one task,
-    /// its dependencies included, made or not made; of changes to several tasks it may leave some.
+    /// Changes tasks, see [`TaskTable`]. The ids of removed tasks are never used again. A change of
+    /// one task, with its dependencies, is atomic under a crash. Of changes to several tasks, a
+    /// crash may leave only some.
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError>;
 }
 
-/// All tasks of a team while they are edited.
+/// All tasks of a team during an edit.
 ///
-/// A dependency may be added at either end; to take one out, take it out at both. What mentions a removed task is
-/// mended by the store.
+/// An edit may add a dependency at either of its two tasks, but must remove it from both. The store
+/// itself removes references to deleted tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskTable {
-    /// The tasks by id. Change, insert (under [`TaskTable::next_id`]) or remove them here.
+    /// The tasks by id. Change, insert (with the id [`TaskTable::next_id`]) or remove them here.
     pub tasks: BTreeMap<TaskId, Task>,
-    /// The id the next new task gets.
+    /// The id of the next new task.
     pub next_id: u64,
 }

@@ -1,4 +1,4 @@
-//! What every backend must do with the teams in its archive.
+//! Checks that every backend must pass for archived teams.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     Appended, ArchiveName, ArchivedLogs, Backend, Event, JournalEntry, JournalOf, LogName,
     StoreError, UnreadLimit,
 };
-/// A team with a message, tasks, a line of its journal and a log, in the archive.
+/// Creates a team with a message, tasks, a journal line and a log, and archives it.
 async fn archived(backend: &Arc<dyn Backend>) -> Result<ArchiveName, Failure> {
     let before = backend.archives().await?;
     let dir = team(backend).await?;

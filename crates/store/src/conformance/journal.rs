@@ -1,4 +1,4 @@
-//! What every backend must do with the journal.
+//! Checks that every backend must pass for the journal.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ async fn check_length_of_runs(backend: &Arc<dyn Backend>, dir: &TeamDir) -> Resu
         entry(140, Event::RunEnded),
         entry(900, Event::RunStarted),
         turn(905),
-        // It was killed.
+        // The run before this line was killed, so it has no end entry.
         entry(2000, Event::RunStarted),
         turn(2003),
     ];

@@ -161,7 +161,7 @@ pub(super) async fn trimming_takes_the_oldest_read_messages_only(
     same("the past", past, vec!["a-0".into(), "a-1".into()])
 }
 
-/// What an inbox of two unread messages answers at a limit of two.
+/// The result of an append to an inbox of two unread messages at a limit of two.
 const FULL: Appended = Appended::Full { unread: 2, most: 2 };
 
 pub(super) async fn a_full_inbox_takes_no_more_and_stays_as_it_is(
@@ -170,7 +170,7 @@ pub(super) async fn a_full_inbox_takes_no_more_and_stays_as_it_is(
     let dir = team(&backend).await?;
     let send = |from: &'static str, nth: usize, limit: UnreadLimit| {
         let (backend, dir) = (Arc::clone(&backend), dir.clone());
-        // Many braces in a text are not many messages.
+        // The text contains many braces, which must not count as messages.
         let id = MessageId(format!("{from}-{nth}"));
         let message = Message::new(from, "{{{{ }}}}".into(), String::new()).with_id(&id);
         async move { backend.append(&dir, &bob(), message, limit).await }

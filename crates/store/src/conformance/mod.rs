@@ -1,6 +1,8 @@
-//! What every backend must do, as a list of checks over an empty store; each backend's tests run all of them.
+//! The conformance suite: checks that every backend must pass, each over an empty store. The tests
+//! of each backend run all of them.
 //!
-//! A check says what it saw instead of panicking, so that a medium can also be tried in place.
+//! A failed check returns a [`Failure`] instead of panicking, so that users can also check a
+//! storage medium in place.
 
 use std::sync::Arc;
 
@@ -22,10 +24,10 @@ mod records;
 mod tasks;
 mod teams;
 
-/// One check; its name says what holds.
+/// One check of the suite. Its name states the property that it checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
-    /// What holds, as a sentence.
+    /// The checked property, as a sentence.
     pub name: &'static str,
     /// Runs the check over an empty store.
     pub run: fn(Arc<dyn Backend>) -> Running,
@@ -47,10 +49,10 @@ pub enum Failure {
         /// What is.
         found: String,
     },
-    /// An operation failed that should not.
+    /// An operation failed unexpectedly.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A text of the suite is not what it should be.
+    /// A text constant of the suite cannot be parsed.
     #[error(transparent)]
     Parse(#[from] pitcrew_protocol::ParseError),
 }

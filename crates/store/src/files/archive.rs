@@ -1,6 +1,7 @@
-//! Teams in the archive: read where they are, moved back to their place, and removed for good.
+//! Operations on archived teams: reading an archive in place, moving a team back, and removing an
+//! archive permanently.
 //!
-//! How a team comes into the archive is `lifecycle`'s.
+//! The module `lifecycle` moves teams into the archive.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -21,17 +22,17 @@ use super::tasks::read_folder;
 use super::teams::parse;
 use crate::{ArchiveName, ArchivedTeam, LogName, StoreError};
 
-/// How the folder of an archive begins while it is removed; no team's archive is called so.
+/// Name prefix of an archive's folder during its removal. No archive of a team has such a name.
 const REMOVED: &str = ".removed-";
 
-/// How the time stands in the name of an archive.
+/// Format of the time in the name of an archive.
 pub(super) const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// The parts of a name after the team's: the time, and a short id.
+/// Number of parts after the team's name in an archive's name: the time and a short id.
 const PARTS_BEHIND: usize = 2;
 
 impl Files {
-    /// A team of the archive; `None` when there is no such archive.
+    /// Returns an archived team, or `None` if there is no such archive.
     pub(crate) fn archived_team(
         &self,
         archive: &ArchiveName,
@@ -49,8 +50,9 @@ impl Files {
         Ok(Some(ArchivedTeam { name: archive.clone(), config, tasks, archived_at_ms }))
     }
 
-    /// Moves a team of the archive back to its place. The tasks go first: a crash leaves them without their team, as a crash
-    /// on the way to the archive does, and the next call finishes either.
+    /// Moves an archived team back to its place. The tasks move first. A crash in between leaves
+    /// the tasks in place without their team, exactly like a crash during archiving, so the next
+    /// call can complete either operation.
     pub(crate) fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
         let place = self.paths.archived(archive);
         let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
@@ -59,6 +61,8 @@ impl Files {
             return Err(no_team());
         }
         let team = read_config(&place)?.name.dir();
+        // The config inside could name another team, and a restore would then take that team's
+        // place.
         if !is_archive_of(&archive.0, &team) {
             return Err(no_team());
         }
@@ -79,13 +83,13 @@ impl Files {
             .map_err(|e| failed("restore", &from)(e.into()))?;
         self.disk.crash_point("team restored");
         self.disk.force_dir(&self.paths.teams())?;
-        // Anything else in it is somebody's, and stays.
+        // Pitcrew did not write other files here, so a folder that is not empty stays.
         let emptied = fs::remove_dir(&place);
         tracing::debug!(path = %place.display(), ?emptied, "restored");
         Ok(team)
     }
 
-    /// Copies logs of a team of the archive to the folder that is ours of another one.
+    /// Copies logs of an archived team to pitcrew's own folder of another team.
     pub(super) fn copy_logs(
         &self,
         archive: &ArchiveName,
@@ -105,7 +109,8 @@ impl Files {
             };
             let copy = plain::open_with(OpenOptions::new().write(true).create_new(true), &to);
             let mut copy = copy.map_err(|error| error.at("create", &to))?;
-            // A copy may be longer than what is read at once: a transcript has no bound.
+            // Copied as a stream, because a transcript can be longer than the limit of a read into
+            // memory.
             io::copy(&mut kept, &mut copy).map_err(failed("write", &to))?;
             self.disk.force(&copy).map_err(failed("force to disk", &to))?;
             self.disk.force_dir(to.parent().unwrap_or(ours))?;
@@ -114,17 +119,20 @@ impl Files {
         Ok(())
     }
 
-    /// Removes an archive for good; whether it was there. What earlier calls left of others goes too.
+    /// Removes an archive permanently. Returns whether it existed. Also removes the remains of
+    /// earlier, interrupted removals.
     pub(crate) fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError> {
         let folder = self.paths.archive();
         let place = folder.join(&archive.0);
         let removed = folder.join(format!("{REMOVED}{}", archive.0));
         {
-            // A run may be about to take the team out of it.
+            // Locked, because a run may be about to restore the team from this archive.
             let _alone = self.lock_lifecycle()?;
             if !is_whole(&place)? {
                 return Ok(false);
             }
+            // Renamed first: a removal that a crash interrupts must not leave half an archive in
+            // the lists.
             fs::rename(&place, &removed).map_err(failed("remove", &place))?;
         }
         self.disk.crash_point("archive out of sight");
@@ -135,7 +143,7 @@ impl Files {
                 entry.file_name().to_str().is_some_and(|name| name.starts_with(REMOVED));
             if is_removed && Stands::at(&entry.path())? == Stands::Folder {
                 match fs::remove_dir_all(entry.path()) {
-                    // Another process removes the same one.
+                    // Another process is removing the same folder.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     done => done.map_err(failed("remove", &entry.path()))?,
                 }
@@ -145,7 +153,7 @@ impl Files {
     }
 }
 
-/// Whether an archive holds a team; a link in the place of one of its folders is not followed.
+/// Whether an archive holds a team. A link at the path of one of its folders is not followed.
 fn is_whole(place: &Path) -> Result<bool, StoreError> {
     Ok(Stands::at(place)? == Stands::Folder && Stands::at(&place.join("team"))? == Stands::Folder)
 }
@@ -158,8 +166,9 @@ fn read_config(place: &Path) -> Result<TeamConfig, StoreError> {
     parse(&bytes).map_err(|fault| fault.at(&path))
 }
 
-/// The time of a name, which has seconds only, to the millisecond by the folder, which was filled right after it was named.
-/// A folder of another time, as of a copy, says nothing.
+/// Refines the time of an archive's name, which has only seconds, to milliseconds. Uses the
+/// folder's change time, because the folder is filled right after it is named. If that time does
+/// not fit, as in a copied folder, the name's time is returned unchanged.
 fn to_the_millisecond(at_ms: i64, place: &Path) -> i64 {
     const FILLED_WITHIN_MS: i64 = 2_000;
     let filled = place.metadata().and_then(|folder| folder.modified()).ok();
@@ -170,7 +179,7 @@ fn to_the_millisecond(at_ms: i64, place: &Path) -> i64 {
         .unwrap_or(at_ms)
 }
 
-/// When a team came into the archive, by the archive's name.
+/// Returns the time at which a team was archived, read from the archive's name.
 fn time_of(archive: &ArchiveName) -> Option<i64> {
     let time = archive.0.rsplit('-').nth(PARTS_BEHIND - 1)?;
     let time = DateTime::strptime(TIME.trim_end_matches('Z'), time.strip_suffix('Z')?).ok()?;

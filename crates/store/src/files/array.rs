@@ -1,7 +1,8 @@
-//! An inbox as text: entries are spliced in, marked and taken out without touching a byte of the others.
+//! An inbox file as text. Entries are inserted, marked as read and removed without changing a byte
+//! of the other entries.
 //!
-//! Entries are kept as raw text, so what a strict JSON reader would refuse or change (lone surrogates, number forms,
-//! spacing, unknown fields) stays as its writer left it.
+//! Entries are kept as raw text. So content that a strict JSON reader would refuse or change (lone
+//! surrogates, number formats, whitespace, unknown fields) stays as its writer left it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,29 +11,29 @@ use pitcrew_protocol::Message;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The entries of an inbox, and where they stand in its text.
+/// The entries of an inbox, with their positions in its text.
 pub(crate) struct Entries<'a> {
     text: &'a str,
     entries: Vec<&'a RawValue>,
 }
 
 impl<'a> Entries<'a> {
-    /// Reads an inbox.
+    /// Parses an inbox.
     ///
     /// # Errors
-    /// What is wrong with it, when it is not one whole JSON array in UTF-8.
+    /// A description of the fault, if the text is not one complete JSON array in UTF-8.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
         let entries = serde_json::from_str(text).map_err(|e| e.to_string())?;
         Ok(Self { text, entries })
     }
 
-    /// The entries' texts in order.
+    /// Returns the text of each entry, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.entries.iter().map(|raw| raw.get())
     }
 
-    /// The entries that are messages, with their places.
+    /// Returns the entries that are messages, with their indices.
     pub(crate) fn messages(&self) -> Vec<(usize, Message)> {
         let read = |text: &str| {
             Message::from_json(text).or_else(|_| pitcrew_protocol::from_text(text)).ok()
@@ -40,7 +41,7 @@ impl<'a> Entries<'a> {
         self.iter().enumerate().filter_map(|(at, text)| Some((at, read(text)?))).collect()
     }
 
-    /// The text with each named entry marked as read.
+    /// Returns the inbox text with the entries at these indices marked as read.
     pub(crate) fn with_read(&self, places: &[usize]) -> Result<String, String> {
         let mut out = String::with_capacity(self.text.len() + places.len() * 16);
         let mut from = 0;
@@ -54,7 +55,7 @@ impl<'a> Entries<'a> {
         Ok(out)
     }
 
-    /// The text without the named entries.
+    /// Returns the inbox text without the entries at these indices.
     pub(crate) fn without(&self, places: &[usize]) -> String {
         let kept: Vec<&str> = self
             .iter()
@@ -66,7 +67,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The senders of the unread messages of an inbox that was [`check`]ed.
+/// Returns the senders of the unread messages in a text that [`check`] accepted.
 pub(crate) fn senders_of_unread(text: &str) -> Vec<Cow<'_, str>> {
     #[derive(serde::Deserialize)]
     struct Envelope<'a> {
@@ -74,7 +75,7 @@ pub(crate) fn senders_of_unread(text: &str) -> Vec<Cow<'_, str>> {
         from: Cow<'a, str>,
         read: Option<bool>,
     }
-    // Mostly all entries are plain messages, and then their texts need not be decoded.
+    // Usually every entry is a plain message. Then the message texts need no decoding.
     if let Ok(envelopes) = serde_json::from_str::<Vec<Envelope<'_>>>(text) {
         return envelopes
             .into_iter()
@@ -91,10 +92,10 @@ pub(crate) fn senders_of_unread(text: &str) -> Vec<Cow<'_, str>> {
         .collect()
 }
 
-/// Checks that `bytes` are one JSON array, at less cost than taking it apart.
+/// Checks that `bytes` are one JSON array. This is cheaper than parsing the entries.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the fault.
 pub(crate) fn check(bytes: &[u8]) -> Result<&str, String> {
     struct Skip;
     impl<'de> Visitor<'de> for Skip {
@@ -113,10 +114,11 @@ pub(crate) fn check(bytes: &[u8]) -> Result<&str, String> {
     Ok(text)
 }
 
-/// The text of an inbox that was [`check`]ed with messages added at its end, in the recorded form (two spaces a level).
+/// Appends messages to an inbox text that [`check`] accepted, in the recorded format (two spaces
+/// per level).
 ///
 /// # Errors
-/// When a message cannot be written as JSON, or `text` ends with no array.
+/// If a message cannot be written as JSON, or if `text` does not end with an array.
 pub(crate) fn appended(text: &str, messages: &[&Message]) -> Result<String, String> {
     let body = text.trim_ascii_end();
     let tail = text.get(body.len()..).unwrap_or_default();
@@ -124,6 +126,7 @@ pub(crate) fn appended(text: &str, messages: &[&Message]) -> Result<String, Stri
     let mut out = String::with_capacity(text.len() + messages.len() * 512);
     out.push_str(body);
     for message in messages {
+        // The first entry of an empty array needs no comma before it.
         if !out.ends_with('[') {
             out.push(',');
         }
@@ -135,10 +138,11 @@ pub(crate) fn appended(text: &str, messages: &[&Message]) -> Result<String, Stri
     Ok(out)
 }
 
-/// The text of an inbox with messages put in, each before the entry at its place, or at the end when it has none.
+/// Inserts messages into an inbox text. Each goes before the entry at its index, or to the end if
+/// it has no index.
 ///
 /// # Errors
-/// As [`appended`], and for a text that is no array.
+/// As [`appended`], and if the text is no array.
 pub(crate) fn inserted(
     text: &str,
     messages: &[(Option<usize>, Message)],
@@ -166,13 +170,13 @@ pub(crate) fn inserted(
     if last.is_empty() { Ok(out) } else { appended(&out, &last) }
 }
 
-/// A message in the recorded form, as it stands behind two spaces.
+/// Formats a message as recorded, for a place that is indented by two spaces.
 fn indented(message: &Message) -> Result<String, String> {
     let pretty = serde_json::to_string_pretty(message).map_err(|e| e.to_string())?;
     Ok(pretty.lines().collect::<Vec<_>>().join("\n  "))
 }
 
-/// One entry's text with `read` true.
+/// Returns an entry's text with `read` set to true.
 fn marked_read(entry: &str) -> Result<String, String> {
     let (mut before, mut after) = match value_of_read(entry)?.and_then(|raw| span_in(entry, raw)) {
         Some(span) => (
@@ -196,7 +200,7 @@ fn marked_read(entry: &str) -> Result<String, String> {
     Ok(before)
 }
 
-/// The last value of the key `read`, which is the one that counts.
+/// Returns the last value of the key `read`. JSON readers use the last one of duplicate keys.
 fn value_of_read(entry: &str) -> Result<Option<&str>, String> {
     struct Find;
     impl<'de> Visitor<'de> for Find {
@@ -221,14 +225,14 @@ fn value_of_read(entry: &str) -> Result<Option<&str>, String> {
     Ok(found.map(RawValue::get))
 }
 
-/// Where `part`, a slice of `whole`, stands in it.
+/// Returns the byte range of `part` in `whole`. `part` must be a slice of `whole`.
 fn span_in(whole: &str, part: &str) -> Option<Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
     let span = start..start + part.len();
     (whole.get(span.clone())? == part).then_some(span)
 }
 
-/// An inbox of the entries that stand whole at the beginning of a torn one.
+/// Returns an inbox with those entries that are complete at the beginning of a damaged inbox.
 pub(crate) fn whole(bytes: &[u8]) -> String {
     let end = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     let text =
@@ -311,7 +315,7 @@ mod tests {
     fn senders_of_unread_mail_are_found_in_whatever_form_it_is() {
         let plain = r#"[{"from":"a","read":false},{"from":"\u0062","read":true},{"read":null,"from":"c\"","n":{}}]"#;
         assert_eq!(senders_of_unread(plain), ["a", "c\""]);
-        // `read` of another type, and an entry that is no message.
+        // The first entry has a `read` of another type, and the second one is no message.
         let odd = r#"[{"from":"a","text":"t","read":"yes"},7,{"from":"b","text":"t","read":true},{"from":"c","text":"t"}]"#;
         assert_eq!(senders_of_unread(odd), ["a", "c"]);
         assert_eq!(senders_of_unread(FOREIGN), ["x", "y"]);

@@ -1,4 +1,4 @@
-//! [`FileBackend`]: every operation of a store, as one blocking job on files.
+//! [`FileBackend`]: runs each store operation as one blocking job on files.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -32,16 +32,18 @@ use crate::{
     dialect,
 };
 
-/// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
+/// A [`Backend`] that keeps teams as files under a root and shares them with reference clients.
+/// Clones are the same store.
 #[derive(Clone, Debug)]
 pub struct FileBackend {
     files: Arc<Files>,
 }
 
-/// A config as it was read last; with a stamp, when a file of that stamp still holds it.
+/// The config as last read. The stamp is present if a file with an equal stamp certainly has the
+/// same content.
 type SeenConfig = (Option<Stamp>, Arc<TeamConfig>);
 
-/// What one store knows of its files. All of its methods block.
+/// The state and caches of one store. All of its methods block.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) paths: Paths,
@@ -58,7 +60,7 @@ pub(crate) struct Files {
 }
 
 impl FileBackend {
-    /// Opens the store under `root`, which need not be there yet; nothing is read or written before it is asked for.
+    /// Opens the store under `root`, which need not exist yet. Opening reads and writes nothing.
     #[must_use]
     pub fn open(root: &Path, options: FileOptions) -> Self {
         let files = Files {
@@ -77,13 +79,13 @@ impl FileBackend {
         Self { files: Arc::new(files) }
     }
 
-    /// How many times a file or a folder was forced to disk.
+    /// Returns how often a file or a folder was forced to disk (fsync).
     #[must_use]
     pub fn forced_writes(&self) -> u64 {
         self.files.disk.forced()
     }
 
-    /// How many crash points were passed; the number of the last one.
+    /// Returns the number of crash points passed, which is also the number of the last one.
     #[cfg(feature = "crash-points")]
     #[must_use]
     pub fn crash_points_passed(&self) -> u64 {
@@ -96,9 +98,10 @@ impl FileBackend {
         &self.files.paths
     }
 
-    /// Looks whether other programs have undone what we wrote into the team's files, from a reading before it and without
-    /// the lock; puts it back, notes it in the journal and tells. A message is missed only in the inbox of a member that
-    /// pitcrew runs, and not in a team of the session dialect: elsewhere it was taken.
+    /// Looks whether other programs have undone what we wrote into the team's files, from a reading
+    /// before it and without the lock; puts it back, notes it in the journal and tells. A message
+    /// is missed only in the inbox of a member that pitcrew runs, and not in a team of the session
+    /// dialect: elsewhere it was taken.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of lock and disk.
@@ -107,9 +110,10 @@ impl FileBackend {
         self.run_in(team.clone(), move |files| files.reapply(&team)).await
     }
 
-    /// Breaks the locks of a team that nobody holds, and says how many: a process that was killed left them, and of what
-    /// nobody writes any more nobody would break them. Of our own processes it is known at once that they are dead; another
-    /// client's lock must not have been refreshed for 10 s.
+    /// Breaks the locks of a team that nobody holds, and says how many: a process that was killed
+    /// left them, and of what nobody writes any more nobody would break them. Of our own processes
+    /// it is known at once that they are dead; another client's lock must not have been refreshed
+    /// for 10 s.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the disk.
@@ -122,7 +126,7 @@ impl FileBackend {
         &self.files
     }
 
-    /// Runs an operation on the root.
+    /// Runs an operation on the root as a blocking job.
     async fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
@@ -130,7 +134,7 @@ impl FileBackend {
         self.run_on(None, operation).await
     }
 
-    /// Runs an operation on a team.
+    /// Runs an operation on a team as a blocking job.
     async fn run_in<T: Send + 'static>(
         &self,
         team: TeamDir,
@@ -149,6 +153,8 @@ impl FileBackend {
             let done = files.must_have_folders(team.as_ref()).and_then(|()| operation(&files));
             done.map_err(|error| files.as_gone(team.as_ref(), error))
         };
+        // A panic of the operation is passed on to the caller. Only a runtime that shuts down is an
+        // error.
         match spawn_blocking(checked).await {
             Ok(done) => done,
             Err(ended) => match ended.try_into_panic() {
@@ -165,8 +171,9 @@ impl FileBackend {
 }
 
 impl Files {
-    /// The error of an operation on a team: a file that is missing is no fault of the disk when the team itself went away
-    /// meanwhile, to the archive for one, which its lead's `TeamDelete` may do at any moment.
+    /// Converts the error of an operation on a team. If a file is missing because the whole team is
+    /// gone, the error is [`StoreError::NoTeam`] and not a disk error. The lead's `TeamDelete` can
+    /// archive the team at any moment.
     fn as_gone(&self, team: Option<&TeamDir>, error: StoreError) -> StoreError {
         match (team, error) {
             (Some(team), StoreError::Io { source, .. })
@@ -178,7 +185,7 @@ impl Files {
         }
     }
 
-    /// Lets go of what is remembered of a team that is gone.
+    /// Clears all caches of a team that is gone and tells its watchers.
     pub(crate) fn forget(&self, team: &TeamDir) {
         self.tables.forget(team);
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
@@ -300,7 +307,8 @@ impl MailStore for FileBackend {
         let path = self.files.paths.inbox(team, inbox);
         if self.files.queues.join(&path, Waiting { letter: (message, limit), done }) {
             let (files, team, inbox) = (Arc::clone(&self.files), team.clone(), inbox.clone());
-            // Joined through `told`: it is answered before the job ends, and dropped should the job panic.
+            // The job's handle is not needed. `told` receives the result before the job ends, and
+            // is dropped if the job panics.
             spawn_blocking(move || {
                 files.queues.lead(&path, |messages| {
                     let done = files.must_have_folders(Some(&team));

@@ -1,11 +1,13 @@
-//! The checkpoint of a journal: its summary up to a position, kept in a document beside it. A resume reads the checkpoint
-//! and the lines behind it, so it takes no longer for a long journal.
+//! The checkpoint of a journal: a summary of the journal up to a position, stored in a document
+//! beside it. A resume reads the checkpoint and only the lines after it, so a long journal takes no
+//! longer.
 //!
-//! A checkpoint holds all that it depends on: the file it was made from, the position, and the bytes in front of it. It
-//! counts only where these are as they were, and where its own bytes are whole. In every other case it is passed over and
-//! the journal is read from its beginning, so the answer is the same with and without it. A checkpoint is replaced whole and
-//! after the part of the journal that it covers is on disk, so a crash leaves the old one or the new one. Two processes may
-//! replace it at the same time: either one is right, and the older one costs some reading.
+//! A checkpoint stores everything that it depends on: the identity of the journal file, the
+//! position, and the bytes before the position. It is valid only if these are unchanged and its own
+//! checksum is correct. Otherwise it is ignored and the journal is read from its beginning, so the
+//! result is the same with and without it. A checkpoint is replaced as a whole, after its part of
+//! the journal is on disk, so a crash leaves the old one or the new one. Two processes may replace
+//! it at the same time. Both results are correct, and the older one only costs some reading.
 
 use std::fs::File;
 use std::ops::Range;
@@ -21,21 +23,25 @@ use super::lines;
 use super::plain::{self, Unopened};
 use crate::{JournalSummary, StoreError};
 
-/// The name of the document.
+/// Name of the checkpoint document.
 pub(crate) const CHECKPOINT: &str = "journal-checkpoint";
 
-/// Raised when the form of a checkpoint changes, or what a summary takes from a journal. A checkpoint of another form, a
-/// later one too, is passed over and replaced: nothing but time is lost. So it does not carry the version that our other
-/// documents carry, which are refused then.
+/// Version of the checkpoint format. Increase it when the format changes, or when a summary takes
+/// other data from a journal. A checkpoint of any other version, also a later one, is ignored and
+/// replaced, which costs only time. Therefore it does not carry the version of pitcrew's other
+/// documents, which are refused when they are newer.
 const FORM: u64 = 5;
 
-/// How much longer a journal becomes before its next checkpoint. To read that much takes some 10 ms.
+/// Growth of the journal after which the next checkpoint is written, in bytes. Reading that much
+/// takes about 10 ms.
 const INTERVAL: u64 = 1024 * 1024;
 
-/// A checkpoint is written after so many times its own length at least, should it have grown large.
+/// A checkpoint is written only after the journal grew by this many times the checkpoint's own
+/// length. This matters if the checkpoint has become large.
 const LENGTHS: u64 = 4;
 
-/// How many bytes in front of its position a checkpoint knows: more than a line of ours, which has a time in it.
+/// Number of bytes before its position that a checkpoint stores. This is more than one line of
+/// pitcrew, and each line contains a time.
 const KNOWN: u64 = 256;
 
 /// The checkpoint of one journal.
@@ -46,7 +52,7 @@ pub(crate) struct Checkpoint<'a> {
     interval: u64,
 }
 
-/// The document.
+/// The checkpoint document as it is stored.
 #[derive(Deserialize, Serialize)]
 struct Document<'a> {
     form: u64,
@@ -56,14 +62,15 @@ struct Document<'a> {
     covered: &'a RawValue,
 }
 
-/// What a checkpoint says of which part of a journal.
+/// The covered part of a journal, and its summary.
 #[derive(Default, Deserialize, Serialize)]
 struct Covered {
-    /// The file of the journal, as it was.
+    /// The stamp of the journal file at the time of the checkpoint.
     file: Option<Stamp>,
-    /// The part of it is from its beginning to here, the end of a line.
+    /// End of the covered part, which begins at the start of the file and ends at the end of a
+    /// line.
     position: u64,
-    /// The last bytes of that part, as text.
+    /// The last bytes of the covered part, as text.
     before: String,
     summary: JournalSummary,
 }
@@ -73,8 +80,9 @@ impl<'a> Checkpoint<'a> {
         Self { disk, journal, document, interval: INTERVAL }
     }
 
-    /// The summary of the whole journal, and its end; nothing, at 0, when it is not there. Writes a checkpoint when much was
-    /// read behind the last one.
+    /// Returns the summary of the whole journal and its end position. Returns an empty summary and
+    /// 0 if the journal does not exist. Writes a new checkpoint if much was read after the last
+    /// one.
     pub(crate) fn summary(&self) -> Result<(JournalSummary, u64), StoreError> {
         let file = match plain::open(&self.journal) {
             Ok(file) => file,
@@ -84,6 +92,7 @@ impl<'a> Checkpoint<'a> {
             Err(error) => return Err(error.at("read", &self.journal)),
         };
         let stamp = Stamp::of(&file.metadata().map_err(failed("read", &self.journal))?);
+        // Without a valid checkpoint, the position is 0 and the whole journal is read.
         let (mut covered, length) = self.read(&file, &stamp).unwrap_or_default();
         plain::check_length(
             &self.journal,
@@ -102,15 +111,17 @@ impl<'a> Checkpoint<'a> {
         {
             covered = Covered { file: Some(stamp), position: end, ..covered };
             if let Err(error) = self.write(&file, &mut covered) {
-                // Nothing is lost: the next reading takes longer.
+                // A missing checkpoint loses no data. The next read only takes longer.
                 tracing::debug!(path = %self.document.display(), %error, "no checkpoint of the journal is written");
             }
         }
         Ok((covered.summary, end))
     }
 
-    /// Brings the checkpoint forward when these bytes of the journal, just appended, pass a boundary.
+    /// Updates the checkpoint if the just appended bytes of the journal cross an interval boundary.
     pub(crate) fn follow(&self, appended: &Range<u64>) {
+        // Only the process whose append crosses the boundary reads the journal, so most appends
+        // cost nothing.
         if appended.start.checked_div(self.interval) == appended.end.checked_div(self.interval) {
             return;
         }
@@ -119,7 +130,8 @@ impl<'a> Checkpoint<'a> {
         }
     }
 
-    /// What the document says, and its length, when it is of this journal.
+    /// Reads the checkpoint and its length in bytes. Returns `None` if it does not belong to this
+    /// journal.
     fn read(&self, journal: &File, stamp: &Stamp) -> Option<(Covered, u64)> {
         let bytes = plain::read(&self.document, plain::FILE_MOST).ok()??;
         let document: Document<'_> = serde_json::from_slice(&bytes).ok()?;
@@ -145,6 +157,8 @@ impl<'a> Checkpoint<'a> {
             })
         });
         let document = document.map_err(|error| failed_to_write(error.into()))?;
+        // The journal goes to disk first. Otherwise a power cut could leave a checkpoint of lines
+        // that are lost.
         self.disk.force(journal).map_err(failed("force to disk", &self.journal))?;
         self.disk.create(&self.document, &document)?;
         self.disk.crash_point("checkpoint written");
@@ -152,7 +166,7 @@ impl<'a> Checkpoint<'a> {
     }
 }
 
-/// The last bytes in front of a position, as text.
+/// Returns the last bytes before a position, as text.
 fn bytes_before(file: &File, position: u64) -> Option<String> {
     let from = position.saturating_sub(KNOWN);
     let mut bytes = vec![0; usize::try_from(position - from).ok()?];
@@ -160,7 +174,7 @@ fn bytes_before(file: &File, position: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// FNV-1a of 64 bits: tells damage, not a forger.
+/// Returns the FNV-1a hash with 64 bits. It detects damage but not forgery.
 fn checksum(text: &str) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
@@ -181,7 +195,7 @@ mod tests {
     use crate::files::lines::Force;
     use crate::{Event, JournalEntry, Turn};
 
-    /// So short that a few lines pass it.
+    /// A checkpoint interval that a few lines exceed.
     const SHORT: u64 = 300;
 
     struct Scene {
@@ -214,7 +228,7 @@ mod tests {
             }
         }
 
-        /// Appends lines as a store does, of one kind of event for each number.
+        /// Appends lines as a store does. Each number selects a kind of event.
         fn append(&mut self, kinds: &[u8]) {
             let mut lines = Vec::new();
             for kind in kinds {
@@ -230,7 +244,7 @@ mod tests {
             self.checkpoint().summary().unwrap().0
         }
 
-        /// The same, from the journal alone.
+        /// Computes the summary and the end from the journal alone, without a checkpoint.
         fn full(&self) -> (JournalSummary, u64) {
             let lines = lines::read(&self.journal()).unwrap();
             let end = lines::read_since(&self.disk, &self.journal(), u64::MAX).unwrap().1;
@@ -276,7 +290,8 @@ mod tests {
         let position = fs::metadata(scene.journal()).unwrap().len();
         scene.append(&[2, 3]);
         let expected = scene.full();
-        // Nobody but the test writes in the middle of a journal.
+        // No real program writes in the middle of a journal. The test does it to show that this
+        // part is not read again.
         let blank = vec![b' '; usize::try_from(position - KNOWN).unwrap()];
         OpenOptions::new().write(true).open(scene.journal()).unwrap().write_all(&blank).unwrap();
         assert_ne!(scene.full().0, expected.0);
@@ -314,21 +329,21 @@ mod tests {
         assert_eq!(scene.checkpoint().summary().unwrap(), scene.full());
     }
 
-    /// What can happen to a journal and its checkpoint between two readings.
+    /// A change to a journal or its checkpoint between two reads.
     #[derive(Clone, Debug)]
     enum Step {
         Append(Vec<u8>),
-        /// A crash within an append.
+        /// A crash during an append left an incomplete line.
         Torn(String),
-        /// An older checkpoint is in place again, as after a crash or a race.
+        /// An older checkpoint replaced the present one, as after a crash or a race.
         Older(usize),
         Damaged(usize, u8),
         Removed,
-        /// The journal is made anew.
+        /// The journal is created anew.
         Journal,
-        /// A power cut took the end of the journal.
+        /// A power cut removed the end of the journal.
         Cut(u64),
-        /// Another copy, as from a backup.
+        /// The journal file is replaced by a copy, as from a backup.
         Copied,
     }
 

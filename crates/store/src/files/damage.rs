@@ -1,4 +1,5 @@
-//! What crashes, other programs and earlier versions left behind, by kind.
+//! The kinds of damage and remains that crashes, other programs and earlier versions leave in a
+//! store.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,110 +8,113 @@ use pitcrew_protocol::TeamDir;
 
 use super::disk::Stamp;
 
-/// Something left behind.
+/// One kind of damage or remains in a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Damage {
-    /// A lock, folder or file, whose holder gave no sign for 10 s.
+    /// A lock (folder or file) that its holder has not refreshed for 10 s.
     StaleLock {
         /// The lock itself.
         path: PathBuf,
     },
-    /// A stale lock, or a folder where a file should be, with something in it: that is somebody's.
+    /// A stale lock, or a folder at the path of a file, that contains something. Its content may
+    /// belong to somebody.
     Occupied {
         /// The lock or folder.
         path: PathBuf,
     },
-    /// A file among the tasks that is no task, under a number or torn.
+    /// A file in the task folder that is no task: it has a task's name but other content, or it is
+    /// damaged.
     NoTask {
         /// The file.
         path: PathBuf,
     },
-    /// A temporary file of a write that never ended, or the folder of a team that was never whole.
+    /// A temporary file of an unfinished write, or the folder of a team whose creation did not
+    /// finish.
     Unfinished {
         /// The file or folder.
         path: PathBuf,
     },
-    /// An inbox, a task or a document that is not whole, also when looked at twice.
+    /// An inbox, a task or a document that is damaged in two reads.
     Torn {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
-        /// The state in which that was so.
+        /// The state of the file at the time of the two reads.
         seen: FileState,
     },
-    /// Lines of a log that are none of ours.
+    /// Lines of a log that pitcrew did not write.
     BadLines {
         /// The log.
         path: PathBuf,
         /// The lines.
         lines: Vec<BadLine>,
     },
-    /// A team that was moved to the archive without its tasks.
+    /// An archived team whose tasks were not archived with it.
     HalfArchived {
         /// The team.
         team: TeamDir,
         /// The folder of its tasks.
         path: PathBuf,
     },
-    /// A link where a folder should be. Nothing behind it is looked at.
+    /// A link at the path of a folder. It is not followed.
     Link {
         /// The link.
         path: PathBuf,
     },
-    /// A file, or something else, where a folder should be.
+    /// A file, or another kind of entry, at the path of a folder.
     NoFolder {
-        /// What is there.
+        /// The path of the entry that is there.
         path: PathBuf,
     },
-    /// A folder among the teams without a config.
+    /// A folder among the teams that has no config.
     NoConfig {
         /// The folder.
         path: PathBuf,
     },
-    /// A config that is not whole, or is none of a team. Its folder is no team's then.
+    /// A config that is damaged or belongs to no team. Its folder then does not count as a team.
     BadConfig {
-        /// The config.
+        /// The team's config.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// A file of ours of a later version.
+    /// A file of pitcrew in a format of a later version.
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The format version of the file.
         version: u64,
     },
-    /// Files and folders of ours that other users of the machine may read or list.
+    /// Files and folders of pitcrew that other users of the machine can read or list.
     TooOpen {
-        /// The team; without one it is what is ours of the root.
+        /// The team, or `None` for pitcrew's files of the root.
         team: Option<TeamDir>,
-        /// The folder in which they are.
+        /// The folder that contains them.
         path: PathBuf,
-        /// What is too open.
+        /// The files and folders that other users can access.
         open: Vec<PathBuf>,
     },
-    /// What could not be looked at.
+    /// A file or folder that could not be checked.
     Unseen {
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
 
-/// A line of a log that is none of ours.
+/// A line of a log that pitcrew did not write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BadLine {
-    /// Its number, from 1 up.
+    /// Line number, counted from 1.
     pub number: usize,
-    /// What it holds.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
 impl Damage {
-    /// A file that is not whole as it stands now.
+    /// Returns the damage for a file in its present state.
     #[must_use]
     pub fn torn(path: PathBuf, reason: String) -> Self {
         let seen = FileState::at(&path);
@@ -118,7 +122,8 @@ impl Damage {
     }
 }
 
-/// The state of a file when it was looked at. It may have been written, or taken away, before a repair comes to it.
+/// The state of a file when it was checked. A repair compares it, because the file may have been
+/// written or removed since then.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileState(Option<Stamp>);
 
@@ -127,7 +132,7 @@ impl FileState {
         Self(fs::symlink_metadata(path).ok().map(|meta| Stamp::of(&meta)))
     }
 
-    /// Whether what stands at `path` is still in that state.
+    /// Whether the file at `path` is still in that state.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         self.0.is_some() && *self == Self::at(path)
     }

@@ -1,6 +1,6 @@
-//! Getting bytes to the disk: temporary file, fsync, rename, fsync of the folder, and the reading that goes with it.
+//! Durable writes (temporary file, fsync, rename, fsync of the folder) and the matching reads.
 //!
-//! Knows nothing of teams and takes no locks; `update` puts the two together.
+//! This module knows no teams. Its callers, such as `update`, decide when a lock is held.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -19,42 +19,46 @@ use super::plain::{self, Unopened};
 use super::{rename, unfinished};
 use crate::{StoreError, own_mode};
 
-/// How sure a write must be before it counts.
+/// The durability that a write must have before it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Forced to disk: survives a power cut.
+    /// Forced to disk (fsync): survives a power cut.
     #[default]
     Disk,
-    /// Handed to the system: survives `kill -9`, not a power cut.
+    /// Passed to the operating system: survives `kill -9` but not a power cut.
     Process,
 }
 
-/// How a file backend behaves.
+/// Options of a file backend.
 #[derive(Clone, Debug, Default)]
 pub struct FileOptions {
-    /// How sure a write must be.
+    /// The durability of each write.
     pub durability: Durability,
-    /// Is told when a lock is waited for that may be held for seconds.
+    /// Called when the store waits for a lock that may be held for seconds.
     pub on_wait: Option<OnWait>,
-    /// Learns of each task file that cannot be read and is left out of the task list; once for each state of the file.
+    /// Called for each unreadable task file that the task list leaves out, once for each state of
+    /// the file.
     pub on_passed_over: Option<OnPassedOver>,
-    /// Learns that a journal cannot be written.
+    /// Called when a journal cannot be written.
     pub on_unrecorded: Option<OnUnrecorded>,
-    /// Learns of a file that takes long to be looked at.
+    /// Called before the store reads a file that takes long to read.
     pub on_long_read: Option<OnLongRead>,
-    /// Kills this process (SIGKILL) at the n-th crash point it passes, counted from 1; for kill sweeps in tests.
+    /// Kills this process (SIGKILL) at the n-th crash point that it passes, counted from 1. Tests
+    /// use it to kill at every point in turn.
     ///
-    /// An inbox, config or document passes `temp written`, `locked`, `renamed`, `lock given back`, `folder forced`; an edit
-    /// of tasks `temp written` for each file, `list locked`, `high water mark raised`, `task replaced` and `task removed`
-    /// for each, `list unlocked`; a line of a journal or log `line to append`, `line appended`, `line forced`; a checkpoint of a
-    /// journal `temp written`, `checkpoint written`; a new team
-    /// `temp written`, `team filled`, `leftovers moved`, `task list made`, `team in place`; an archived one
-    /// `team archived`, `tasks archived`; a rate `slot taken`. Each is traced (level `TRACE`) with its number.
+    /// A write to an inbox, config or document passes `temp written`, `locked`, `renamed`, `lock
+    /// given back`, `folder forced`. An edit of tasks passes `temp written` for each file, `list
+    /// locked`, `high water mark raised`, `task replaced` and `task removed` for each task, `list
+    /// unlocked`. A line of a journal or log passes `line to append`, `line appended`, `line
+    /// forced`. A checkpoint of a journal passes `temp written`, `checkpoint written`. A new team
+    /// passes `temp written`, `team filled`, `leftovers moved`, `task list made`, `team in place`.
+    /// Archiving a team passes `team archived`, `tasks archived`. A rate limit passes `slot taken`.
+    /// Each crash point is traced (level `TRACE`) with its number.
     #[cfg(feature = "crash-points")]
     pub crash_at: Option<u64>,
 }
 
-/// Who is told of waiting for a lock.
+/// A callback for waiting on a lock.
 #[derive(Clone)]
 pub struct OnWait(pub Arc<dyn Fn(&LockWait) + Send + Sync>);
 
@@ -64,7 +68,7 @@ impl std::fmt::Debug for OnWait {
     }
 }
 
-/// A task file that cannot be read and is left out of the list.
+/// An unreadable task file that the task list leaves out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
     /// The file.
@@ -73,7 +77,7 @@ pub struct PassedOver {
     pub reason: String,
 }
 
-/// Who learns of a task file that is left out.
+/// A callback for an unreadable task file that the task list leaves out.
 #[derive(Clone)]
 pub struct OnPassedOver(pub Arc<dyn Fn(&PassedOver) + Send + Sync>);
 
@@ -83,7 +87,8 @@ impl std::fmt::Debug for OnPassedOver {
     }
 }
 
-/// Who learns that a journal cannot be written, such as one that is too long. What the journal would have told is done.
+/// A callback for a journal that cannot be written, for example because it is too long. The
+/// recorded action itself has been done.
 #[derive(Clone)]
 pub struct OnUnrecorded(pub Arc<dyn Fn(&StoreError) + Send + Sync>);
 
@@ -93,16 +98,16 @@ impl std::fmt::Debug for OnUnrecorded {
     }
 }
 
-/// A file that takes long to be looked at.
+/// A file that takes long to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongRead {
     /// The file.
     pub path: PathBuf,
-    /// Its length.
+    /// The length of the file in bytes.
     pub bytes: u64,
 }
 
-/// Who learns of a file that takes long to be looked at, before it is read.
+/// A callback for a file that takes long to read, called before the read.
 #[derive(Clone)]
 pub struct OnLongRead(pub Arc<dyn Fn(&LongRead) + Send + Sync>);
 
@@ -112,11 +117,11 @@ impl std::fmt::Debug for OnLongRead {
     }
 }
 
-/// A log that is longer takes a second or more to be looked at.
+/// Reading a log that is longer than this takes a second or more.
 const LONG_READ: u64 = 16 * 1024 * 1024;
 
 impl FileOptions {
-    /// Options with that durability and nothing else.
+    /// Returns options with this durability and no callbacks.
     #[must_use]
     pub fn new(durability: Durability) -> Self {
         Self {
@@ -131,18 +136,20 @@ impl FileOptions {
     }
 }
 
-/// Within this time of its last change a file may change again without a new time stamp: the coarsest clock of a file
-/// system we know ticks every 10 ms.
+/// Time after a change in which the file can change again without a new time stamp. The coarsest
+/// file system clock that we know ticks every 10 ms.
 const STAMP_DOUBT: Duration = Duration::from_millis(20);
 
-/// The same for a time stamp of whole seconds: FAT counts in steps of 2 s, and some network file systems in seconds.
+/// The same for time stamps of whole seconds. FAT counts in steps of 2 s, and some network file
+/// systems count in seconds.
 const COARSE_STAMP_DOUBT: Duration = Duration::from_millis(2100);
 
-/// What all temporary files of ours begin and end with; a crash may leave one, and `doctor` takes it away.
+/// Prefix and suffix of all temporary files of pitcrew. A crash can leave one behind, and `doctor`
+/// removes it.
 pub(crate) const TEMP_PREFIX: &str = ".pitcrew-";
 pub(crate) const TEMP_SUFFIX: &str = ".tmp";
 
-/// The disk, as one store sees it.
+/// The disk operations of one store, with its options and counters.
 #[derive(Debug)]
 pub(crate) struct Disk {
     options: FileOptions,
@@ -152,7 +159,7 @@ pub(crate) struct Disk {
     passed: AtomicU64,
 }
 
-/// What tells one state of a file from another without reading it.
+/// Metadata that distinguishes one state of a file from another without reading the file.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -161,27 +168,29 @@ pub(crate) struct Stamp {
     pub(crate) ino: u64,
     pub(crate) size: u64,
     pub(crate) mtime_ns: i128,
-    /// When the file was made, where the system tells: a new file may get the number of one that was just replaced.
+    /// Creation time of the file, if the operating system reports it. It is needed because a new
+    /// file may get the inode number of a file that was just replaced.
     pub(crate) born_ns: Option<i128>,
 }
 
-/// A file as it was read.
+/// The content and metadata of a file at one read.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) bytes: Vec<u8>,
     pub(crate) stamp: Stamp,
     mode: u32,
-    /// The file had just changed when it was read, so an equal stamp proves nothing.
+    /// Whether the file had changed just before the read. Then an equal stamp does not prove equal
+    /// content.
     doubtful: bool,
 }
 
-/// A temporary file beside its target; removed unless it was renamed.
+/// A temporary file beside its target. Dropping it removes the file unless it was renamed.
 #[derive(Debug)]
 pub(crate) struct Temp {
     path: PathBuf,
     stamp: Stamp,
     renamed: bool,
-    /// Locked until the file is renamed or removed, as a sign that its writer lives.
+    /// Holds a lock until the file is renamed or removed. The lock shows that the writer is alive.
     _guard: File,
 }
 
@@ -193,12 +202,12 @@ impl Stamp {
         Self { dev: meta.dev(), ino: meta.ino(), size: meta.len(), mtime_ns, born_ns }
     }
 
-    /// Whether the other state is of the very same file, changed in place.
+    /// Whether the other stamp belongs to the same file (inode), perhaps changed in place.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         (self.dev, self.ino, self.born_ns) == (other.dev, other.ino, other.born_ns)
     }
 
-    /// Whether the file changed so shortly before now that its next change may get the same stamp.
+    /// Whether the file changed so recently that its next change may get the same stamp.
     pub(crate) fn is_fresh(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
@@ -220,12 +229,13 @@ impl Disk {
         }
     }
 
-    /// How many times a file or a folder was forced to disk.
+    /// Returns how often a file or a folder was forced to disk (fsync).
     pub(crate) fn forced(&self) -> u64 {
         self.forced.load(Ordering::Relaxed)
     }
 
-    /// A place where a crash must lose and double nothing. Does nothing unless built with `crash-points`.
+    /// Marks a place at which a crash must neither lose nor duplicate data. Does nothing unless
+    /// built with `crash-points`.
     #[cfg_attr(
         not(feature = "crash-points"),
         expect(clippy::unused_self, reason = "counts with `crash-points` only")
@@ -247,13 +257,13 @@ impl Disk {
         let _ = name;
     }
 
-    /// How many crash points were passed.
+    /// Returns the number of crash points passed.
     #[cfg(feature = "crash-points")]
     pub(crate) fn passed(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
     }
 
-    /// Takes the lock of `file`; waiting for it is told to whom it concerns.
+    /// Takes the lock of `file`, and reports a long wait to the `on_wait` callback.
     ///
     /// # Errors
     /// As [`Lock::take`].
@@ -261,7 +271,8 @@ impl Disk {
         Lock::take(file, |wait| self.tell_wait(wait))
     }
 
-    /// Takes the system's lock on an open file of ours; waiting for it is told to whom it concerns.
+    /// Takes the kernel's file lock (flock) on an open file, and reports a long wait to the
+    /// `on_wait` callback.
     ///
     /// # Errors
     /// As [`flock::lock`].
@@ -269,15 +280,16 @@ impl Disk {
         flock::lock(file, path, access, |wait| self.tell_wait(wait))
     }
 
-    /// Tells of a wait for a lock.
+    /// Reports a wait for a lock.
     pub(crate) fn tell_wait(&self, wait: &LockWait) {
         if let Some(OnWait(tell)) = &self.options.on_wait {
             tell(wait);
         }
     }
 
-    /// Tells that a journal cannot be written; once, since the next line fails in the same way. A folder that is gone took
-    /// its team with it, which others tell.
+    /// Reports that a journal cannot be written. Reports it only once, because the next line fails
+    /// in the same way. Does not report a missing folder, because then the team is gone and other
+    /// code reports that.
     pub(crate) fn tell_unrecorded(&self, error: &StoreError) {
         let is_gone = matches!(error, StoreError::Io { source, .. } if is_absent(source));
         if let Some(OnUnrecorded(tell)) = &self.options.on_unrecorded
@@ -288,7 +300,7 @@ impl Disk {
         }
     }
 
-    /// Tells of a file that is about to be looked at when that takes long.
+    /// Reports a file that is about to be read, if reading it takes long.
     pub(crate) fn tell_reading(&self, path: &Path, bytes: u64) {
         if let Some(OnLongRead(tell)) =
             self.options.on_long_read.as_ref().filter(|_| bytes > LONG_READ)
@@ -297,7 +309,7 @@ impl Disk {
         }
     }
 
-    /// Says that a task file is left out of the list.
+    /// Reports a task file that the task list leaves out.
     pub(crate) fn tell_passed_over(&self, path: &Path, reason: &str) {
         tracing::warn!(path = %path.display(), reason, "a file among the tasks cannot be read and is passed over");
         if let Some(OnPassedOver(tell)) = &self.options.on_passed_over {
@@ -305,7 +317,7 @@ impl Disk {
         }
     }
 
-    /// Forces a file's bytes to disk.
+    /// Forces a file's bytes to disk (fsync).
     pub(crate) fn force(&self, file: &File) -> io::Result<()> {
         if self.options.durability == Durability::Process {
             return Ok(());
@@ -314,7 +326,7 @@ impl Disk {
         file.sync_data()
     }
 
-    /// Forces a folder's entries to disk.
+    /// Forces a folder's entries to disk (fsync).
     pub(crate) fn force_dir(&self, dir: &Path) -> Result<(), StoreError> {
         if self.options.durability == Durability::Process {
             return Ok(());
@@ -322,7 +334,8 @@ impl Disk {
         self.forced.fetch_add(1, Ordering::Relaxed);
         let open = File::open(dir).map_err(failed("force to disk", dir))?;
         match open.sync_all() {
-            // A file system that forces no folder keeps its names by its own means, or not at all.
+            // Some file systems support no fsync of folders. They make names durable in their own
+            // way, or not at all.
             Err(error) if Errno::from_io_error(&error).is_some_and(rename::is_missing) => {
                 tracing::debug!(path = %dir.display(), %error, "the file system forces no folders");
                 Ok(())
@@ -331,10 +344,11 @@ impl Disk {
         }
     }
 
-    /// Writes `bytes` to a temporary file beside `target`, forced to disk; `mode` is that of the file which it replaces.
+    /// Writes `bytes` to a temporary file beside `target` and forces it to disk. `mode` is the mode
+    /// of the file that it will replace.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; also for more bytes than anybody would read back.
+    /// [`StoreError::Io`], also if the file would be longer than the limit for reading.
     pub(crate) fn write_temp(
         &self,
         target: &Path,
@@ -360,6 +374,7 @@ impl Disk {
             let meta = file.metadata()?;
             temp.stamp = Stamp::of(&meta);
             match mode {
+                // A rewrite keeps the mode that another client gave the file.
                 Some(mode) if mode & 0o777 != meta.mode() & 0o777 => {
                     file.set_permissions(fs::Permissions::from_mode(mode & 0o777))
                 }
@@ -371,24 +386,26 @@ impl Disk {
         Ok(temp)
     }
 
-    /// Puts a new file in place for good.
+    /// Writes a new file through a temporary file that is forced to disk. Does not force the
+    /// folder.
     pub(crate) fn create(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         self.write_temp(path, bytes, None)?.rename(path)?;
         Ok(())
     }
 }
 
-/// Makes a temporary file and locks it.
+/// Creates a temporary file and locks it.
 fn make_temp(dir: &Path) -> io::Result<(PathBuf, File, File)> {
     loop {
         let path = dir.join(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", uuid::Uuid::new_v4().simple()));
         let file = own_mode::file_options().write(true).create_new(true).open(&path)?;
-        // Between being made and being locked it looks like a dead writer's, and may be swept.
+        // Before it is locked, the file looks like one of a dead writer, and another process may
+        // remove it.
         match unfinished::guard(&path) {
             Ok(Some(guard)) => return Ok((path, file, guard)),
             Ok(None) => {}
             Err(error) => {
-                // Out of descriptors, mostly; the first failure is the one to tell.
+                // Usually no file descriptors are left. Only this first error is worth reporting.
                 let _stays = fs::remove_file(&path);
                 return Err(error);
             }
@@ -397,7 +414,8 @@ fn make_temp(dir: &Path) -> io::Result<(PathBuf, File, File)> {
 }
 
 impl Temp {
-    /// Puts the file in its target's place; the caller forces the folder. Gives the stamp the target has now.
+    /// Renames the temporary file to its target. The caller forces the folder. Returns the target's
+    /// new stamp.
     pub(crate) fn rename(mut self, target: &Path) -> Result<Stamp, StoreError> {
         fs::rename(&self.path, target).map_err(failed("replace", target))?;
         self.renamed = true;
@@ -417,22 +435,23 @@ impl Drop for Temp {
 }
 
 impl Snapshot {
-    /// The permissions the file had.
+    /// Returns the permissions that the file had.
     pub(crate) fn mode(&self) -> u32 {
         self.mode
     }
 
-    /// Whether an equal stamp proves that the file is as it was read.
+    /// Whether an equal stamp proves that the file is unchanged.
     pub(crate) fn is_settled(&self) -> bool {
         !self.doubtful
     }
 
-    /// Reads a file whole; `None` when it is not there.
+    /// Reads a whole file. Returns `None` if it does not exist.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, StoreError> {
         Self::of(plain::open(path), path)
     }
 
-    /// Reads a file of an open folder, which spares the way there; `folder` is that folder's path.
+    /// Reads a file of an open folder, which saves resolving the path again. `folder` is that
+    /// folder's path.
     pub(crate) fn read_in(
         dir: &File,
         folder: &Path,
@@ -453,10 +472,11 @@ impl Snapshot {
 
     fn of_open(mut file: File, path: &Path) -> Result<Self, StoreError> {
         loop {
-            // Stamped before it is read: what changes in between shows as a change later.
+            // Takes the stamp before the read, so that a change during the read is noticed later.
             let meta = file.metadata().map_err(failed("read", path))?;
             plain::check_length(path, meta.len(), plain::FILE_MOST)?;
             let size = usize::try_from(meta.len()).unwrap_or(0);
+            // One byte more than the size, to notice that the file grew after its size was read.
             let mut bytes = vec![0; size + 1];
             let read = read_full(&mut file, &mut bytes).map_err(failed("read", path))?;
             if read == size {
@@ -464,11 +484,12 @@ impl Snapshot {
                 let stamp = Stamp::of(&meta);
                 return Ok(Self { bytes, stamp, mode: meta.mode(), doubtful: stamp.is_fresh() });
             }
+            // The file changed its length during the read, so it is read again.
             io::Seek::rewind(&mut file).map_err(failed("read", path))?;
         }
     }
 
-    /// Whether the file still is what was read; `before` is `None` when it was not there.
+    /// Whether the file is still as it was read. `before` is `None` if it did not exist.
     pub(crate) fn still_holds(before: Option<&Self>, path: &Path) -> Result<bool, StoreError> {
         let now = match fs::symlink_metadata(path) {
             Ok(meta) => Some(Stamp::of(&meta)),
@@ -478,6 +499,8 @@ impl Snapshot {
         match (before, now) {
             (None, None) => Ok(true),
             (Some(before), Some(now)) if before.stamp == now => {
+                // An equal stamp is no proof for a file that changed just before the read, so its
+                // bytes are compared.
                 Ok(!before.doubtful || Self::read(path)?.is_some_and(|s| s.bytes == before.bytes))
             }
             (Some(_), Some(_)) | (Some(_), None) | (None, Some(_)) => Ok(false),
@@ -485,7 +508,8 @@ impl Snapshot {
     }
 }
 
-/// Reads until the end of the file or of the room; a short read of a regular file is its end.
+/// Reads until the end of the file or of the buffer. A regular file returns fewer bytes only at its
+/// end.
 fn read_full(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(room) {
@@ -495,12 +519,12 @@ fn read_full(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Whether the error says that the file, or a folder on the way to it, is not there.
+/// Whether the error means that the file, or a folder on the path to it, does not exist.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Makes a [`StoreError::Io`] of what the system said.
+/// Returns a function that wraps an operating system error into [`StoreError::Io`].
 pub(crate) fn failed<'a>(
     action: &'static str,
     path: &'a Path,
@@ -508,12 +532,12 @@ pub(crate) fn failed<'a>(
     move |source| StoreError::Io { action, path: path.to_owned(), source }
 }
 
-/// Makes a folder and those above it, if they are not there.
+/// Creates a folder and its missing parent folders.
 pub(crate) fn make_dir(path: &Path) -> Result<(), StoreError> {
     own_mode::create_folders(path).map_err(failed("create", path))
 }
 
-/// Removes a file if it is there.
+/// Removes a file if it exists.
 pub(crate) fn remove_file(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(()),

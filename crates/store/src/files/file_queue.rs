@@ -1,9 +1,12 @@
-//! Taking turns with other pitcrew processes at a file, before its lock is asked for.
+//! Makes pitcrew processes queue for a file before they ask for its lock.
 //!
-//! Writers that read without the lock spoil each other's readings, and the one that loses too often holds the lock over
-//! an fsync. The reference client shares that lock and drops its own message when it meets it (seen, 2.1.39, with two of
-//! ours writing to one inbox). So ours queue among themselves, where no other client looks. It is a courtesy: what keeps
-//! writers apart is the lock, and one that gets no turn goes on without. The kernel ends the turn of a process that dies.
+//! Concurrent writers that read without the lock invalidate each other's reads. A writer that loses
+//! too often then holds the lock during an fsync. The reference client uses the same lock, and
+//! drops its own message if it finds the lock held (seen with 2.1.39, while two pitcrew processes
+//! wrote to one inbox). Therefore pitcrew processes queue among themselves with a lock that no
+//! other client uses. The queue is only an optimization: the file's lock provides the safety, and a
+//! process that gets no turn continues without one. The kernel ends the turn of a process that
+//! dies.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
@@ -18,21 +21,23 @@ use super::flock::{self, TELL_AFTER};
 use super::lock::LockWait;
 use super::plain;
 
-/// How long a turn is waited for; longer than dozens of forced writes take, short enough to outlive a stopped process.
+/// Longest wait for a turn. Longer than dozens of forced writes take, and short enough not to wait
+/// long for a stopped process.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pause between two looks; a small part of what a forced write takes.
+/// The pause between two tries, a small part of the time of a forced write.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The right to change a file before the others of ours; given back when dropped.
+/// The right to change a file before other pitcrew processes. Dropping it releases the right.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _flocked: File,
 }
 
 impl Turn {
-    /// Waits for a turn at the file at `path`; `None` when there is none to be had: the file is not there, its file system
-    /// knows no such locks, or it took longer than `patience`. `tell` learns once of a wait that lasts longer than 1 s.
+    /// Waits for a turn at the file at `path`. Returns `None` if the file does not exist, if its
+    /// file system has no such locks, or after `patience`. `tell` is called once if the wait lasts
+    /// longer than 1 s.
     pub(crate) fn take(path: &Path, patience: Duration, tell: impl Fn(&LockWait)) -> Option<Self> {
         let started = Instant::now();
         let mut is_told = false;
@@ -60,7 +65,8 @@ impl Turn {
     }
 }
 
-/// Whether the open file still is the one at the path: who had the turn before has mostly renamed a new one over it.
+/// Whether the open file is still the one at the path. The previous holder has usually renamed a
+/// new file over it.
 pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())

@@ -1,7 +1,7 @@
-//! The system's lock (flock) on a file of ours, waited for with a bound.
+//! The kernel's file lock (flock) on pitcrew's own files, with a limited wait.
 //!
-//! Only pitcrew is meant to take these locks, but anybody who may read a file can lock it. Who waits too long is told which
-//! process holds the lock.
+//! Only pitcrew should take these locks, but any user who may read a file can lock it. After too
+//! long a wait, the error names the process that holds the lock.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -15,18 +15,18 @@ use super::disk::failed;
 use super::lock::LockWait;
 use crate::StoreError;
 
-/// How long a lock is waited for: a writer of ours holds one for the time of a forced write.
+/// Longest wait for a lock. A pitcrew writer holds one only for the time of a forced write.
 const WAIT_AT_MOST: Duration = Duration::from_secs(10);
 
-/// How long a lock is waited for before that is told.
+/// Time to wait for a lock before the wait is reported.
 pub(crate) const TELL_AFTER: Duration = Duration::from_secs(1);
 
-/// What a lock is taken for.
+/// The kind of access that a lock allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// To read, together with others that read.
+    /// Reading, together with other readers.
     Shared,
-    /// To write, alone.
+    /// Writing, exclusively.
     Exclusive,
 }
 
@@ -46,10 +46,11 @@ impl Access {
     }
 }
 
-/// Locks the file at `path`; the lock ends when the file is closed. Waiting for it is told.
+/// Locks the file at `path`. The lock ends when the file is closed. Reports a long wait through
+/// `tell`.
 ///
 /// # Errors
-/// [`StoreError::Locked`] after 10 s, [`StoreError::Io`] when the system refuses.
+/// [`StoreError::Locked`] after 10 s, [`StoreError::Io`] if the operating system refuses.
 pub(crate) fn lock(
     file: &File,
     path: &Path,
@@ -59,7 +60,7 @@ pub(crate) fn lock(
     lock_within(file, path, access, [TELL_AFTER, WAIT_AT_MOST.saturating_sub(TELL_AFTER)], tell)
 }
 
-/// Waits for the first time, tells, and waits for the second.
+/// Waits for the first duration, reports the wait, and then waits for the second duration.
 fn lock_within(
     file: &File,
     path: &Path,
@@ -72,13 +73,14 @@ fn lock_within(
         Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
         Err(TryLockError::WouldBlock) => {}
     }
-    // The kernel serves those that wait in order, which looking again and again would not; so a thread waits. The lock belongs
-    // to all copies of the open file: when this one is given up, the thread's closes with the lock as soon as it has it.
+    // A thread waits in the kernel, because the kernel serves waiters in order and polling would
+    // not. All copies of the open file share the lock. If this call gives up, the thread's copy is
+    // closed, and the lock with it, as soon as the thread gets the lock.
     let started = Instant::now();
     let copy = file.try_clone().map_err(failed("lock", path))?;
     let (done, told) = mpsc::sync_channel(1);
     let waiting = thread::Builder::new().name("lock".to_owned()).spawn(move || {
-        // Nobody listens after the time is over.
+        // The send fails if the wait has already timed out.
         let _late = done.send(access.wait_on(&copy));
     });
     waiting.map_err(failed("lock", path))?;
@@ -96,12 +98,14 @@ fn lock_within(
     }
 }
 
-/// The process that holds the lock of the file, where the system tells: its number and its name.
+/// Returns the id and name of the process that holds the file's lock, if the operating system
+/// reports it.
 pub(crate) fn holder(file: &File) -> Option<String> {
     let inode = file.metadata().ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let pid = locks.lines().find_map(|line| {
-        // `1: FLOCK  ADVISORY  WRITE 4711 fe:00:12345 0 EOF`; a line of one that waits has an arrow after the number.
+        // A line looks like `1: FLOCK  ADVISORY  WRITE 4711 fe:00:12345 0 EOF`. A line of a waiting
+        // process has an arrow after the number.
         let mut fields = line.split_whitespace().skip(1);
         let is_flock = fields.next() == Some("FLOCK");
         let pid = fields.nth(2)?;
@@ -109,6 +113,7 @@ pub(crate) fn holder(file: &File) -> Option<String> {
         (is_flock && is_this).then(|| pid.to_owned())
     })?;
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    // Any program chooses its own name, so control characters must not reach a terminal.
     let name: String = name.trim().chars().filter(|char| !char.is_control()).collect();
     Some(if name.is_empty() { format!("process {pid}") } else { format!("process {pid} ({name})") })
 }

@@ -1,30 +1,32 @@
-//! Knowing, without looking, that no file in a folder has changed: a queue the kernel fills at the moment of the change.
+//! Detects that no file in a folder has changed without looking at the files. It uses an inotify
+//! queue that the kernel fills at the moment of each change.
 //!
-//! Unlike a watcher's events, which arrive a little later, the queue is read by whoever asks, so its answer is exact. On
-//! systems and file systems without inotify every answer is "look at everything".
+//! A watcher's events arrive a little later, but this queue is read by the caller itself, so its
+//! answer is exact. On systems and file systems without inotify, every answer is
+//! [`Changed::Unknown`].
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use pitcrew_protocol::TeamDir;
 
-/// What changed in a folder since the last question.
+/// The changes in a folder since the last query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
-    /// Nothing but these files, by name.
+    /// Only the files with these names changed.
     Only(HashSet<String>),
-    /// Nobody knows.
+    /// The changes are unknown, so every file must be checked.
     Unknown,
 }
 
-/// The folders somebody asks about.
+/// The folders whose changes are counted.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
     #[cfg(target_os = "linux")]
     queue: Option<std::os::fd::OwnedFd>,
     names: HashMap<i32, TeamDir>,
     changed: HashMap<TeamDir, HashSet<String>>,
-    /// Which folder of each team is counted, by device and number.
+    /// The counted folder of each team, by device and inode number.
     #[cfg(target_os = "linux")]
     counted: HashMap<TeamDir, (u64, u64)>,
 }
@@ -38,15 +40,16 @@ mod linux {
         CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch,
     };
 
-    /// Room for the kernel's events at one reading; each takes 16 bytes and a file name.
+    /// Buffer size for one read of kernel events. Each event takes 16 bytes and a file name.
     const QUEUE_BYTES: usize = 16 * 1024;
 
     impl Folders {
-        /// What changed in the team's folder since the last call; the first call says that nobody knows, and from then on
-        /// changes are counted.
+        /// Returns the changes in the team's folder since the last call. The first call returns
+        /// [`Changed::Unknown`] and starts the counting.
         pub(crate) fn changed(&mut self, team: &TeamDir, folder: &Path) -> Changed {
             self.drain();
-            // No event tells that a folder above it was moved, and another one is at the path.
+            // inotify sends no event if a parent folder is moved and another folder appears at this
+            // path.
             let there = std::fs::symlink_metadata(folder).ok().map(|meta| (meta.dev(), meta.ino()));
             if self.counted.get(team).copied() != there {
                 self.forget(team);
@@ -85,7 +88,7 @@ mod linux {
             Ok(())
         }
 
-        /// Counts no more changes of the team's folder.
+        /// Stops counting changes of the team's folder.
         pub(crate) fn forget(&mut self, team: &TeamDir) {
             self.changed.remove(team);
             self.counted.remove(team);
@@ -116,6 +119,7 @@ mod linux {
                 };
                 let flags = event.events();
                 if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                    // After an overflow nobody knows which teams the dropped events were about.
                     lost.extend(self.names.values().cloned());
                     continue;
                 }
@@ -141,11 +145,11 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 impl Folders {
-    /// Always that nobody knows.
+    /// Always returns [`Changed::Unknown`], because this system has no inotify.
     pub(crate) fn changed(&mut self, _team: &TeamDir, _folder: &Path) -> Changed {
         Changed::Unknown
     }
 
-    /// Nothing is counted here.
+    /// Does nothing, because this system has no inotify.
     pub(crate) fn forget(&mut self, _team: &TeamDir) {}
 }

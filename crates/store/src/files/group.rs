@@ -1,7 +1,9 @@
-//! Group commit: messages that one process sends to one inbox at the same time share a lock, a write and an fsync.
+//! Group commit: messages that one process sends to one inbox at the same time share a lock, a
+//! write and an fsync.
 //!
-//! The first caller leads: it writes for all that came meanwhile, again and again until nobody waits. A caller that
-//! gives up waiting takes nothing back.
+//! The first caller becomes the leader. It writes the messages of all callers that arrive
+//! meanwhile, and repeats until none waits. A caller that stops waiting does not withdraw its
+//! message.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,19 +14,19 @@ use tokio::sync::oneshot;
 
 use crate::{Appended, StoreError, UnreadLimit};
 
-/// How many messages are written at once; bounds how long the first of them waits.
+/// Highest number of messages in one write. It limits how long the first of them waits.
 const BATCH: usize = 256;
 
-/// A message, and how much unread mail there may be for it.
+/// A message, with the limit of unread messages for it.
 pub(crate) type Limited = (Message, UnreadLimit);
 
-/// A message that waits to be written.
+/// A message that waits to be written, with the channel for its result.
 pub(crate) struct Waiting {
     pub(crate) letter: Limited,
     pub(crate) done: oneshot::Sender<Result<Appended, StoreError>>,
 }
 
-/// The queues of the inboxes that somebody writes to just now.
+/// The queues of the inboxes that are being written now.
 #[derive(Default)]
 pub(crate) struct Queues {
     queues: Mutex<HashMap<PathBuf, Vec<Waiting>>>,
@@ -37,7 +39,7 @@ impl std::fmt::Debug for Queues {
 }
 
 impl Queues {
-    /// Queues a message; whether the caller must lead.
+    /// Adds a message to the inbox's queue. Returns whether the caller must lead.
     pub(crate) fn join(&self, inbox: &Path, waiting: Waiting) -> bool {
         let mut queues = self.queues();
         if let Some(queue) = queues.get_mut(inbox) {
@@ -48,7 +50,8 @@ impl Queues {
         true
     }
 
-    /// Writes all that waits, in order, with `write`, which gets a batch and says what became of each message.
+    /// Writes all waiting messages in order. `write` gets a batch and returns the result of each
+    /// message.
     pub(crate) fn lead(
         &self,
         inbox: &Path,
@@ -63,7 +66,7 @@ impl Queues {
                 Err(error) => messages.iter().map(|_| Err(error.again())).collect(),
             };
             for (caller, done) in callers.into_iter().zip(done.drain(..)) {
-                // A caller that stopped waiting left its message with us; there is nobody to tell.
+                // The send fails if the caller stopped waiting. Its message is written anyway.
                 let _told = caller.send(done);
             }
         }
@@ -72,6 +75,8 @@ impl Queues {
     fn next_batch(&self, inbox: &Path) -> Option<Vec<Waiting>> {
         let mut queues = self.queues();
         let queue = queues.get_mut(inbox)?;
+        // The queue is removed under the same lock as the check. So a message that comes later
+        // finds no queue, and its caller becomes the leader.
         if queue.is_empty() {
             queues.remove(inbox);
             return None;
@@ -85,7 +90,7 @@ impl Queues {
     }
 }
 
-/// Leaves no queue without a leader, should writing panic.
+/// Removes the queue if a write panics, so that no queue is left without a leader.
 struct Leader<'a> {
     queues: &'a Queues,
     inbox: &'a Path,

@@ -1,4 +1,4 @@
-//! The texts of all teams' files as they stand, for whoever wants to know how other clients write.
+//! The texts of all teams' files, for tools that examine how other clients write them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,20 +12,21 @@ use crate::StoreError;
 /// A file of a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// What it holds.
+    /// Its content.
     pub written: Written,
-    /// Where it stands.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
 }
 
 impl FileBackend {
-    /// Reads the configs, inboxes and tasks of all teams, and what is kept of their taken messages, in the order of their paths, without a lock: one that is being
-    /// written may be torn. What is no plain file of text is passed over. Blocks.
+    /// Reads the configs, inboxes and tasks of all teams, and the archived messages of their
+    /// inboxes, sorted by path. Takes no lock, so a file that is being written may be incomplete.
+    /// Skips entries that are no plain text files. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when a folder cannot be listed.
+    /// [`StoreError::Io`] if a folder cannot be listed.
     pub fn written(&self) -> Result<Vec<WrittenFile>, StoreError> {
         let paths = &self.files().paths;
         let mut found = Vec::new();
@@ -34,7 +35,8 @@ impl FileBackend {
             let inboxes =
                 list(&team.join("inboxes"))?.into_iter().filter(|path| has_stem(path, |_| true));
             found.extend(inboxes.filter_map(|path| read(Written::Inbox, path)));
-            // What members of ours have taken is out of the inboxes of a session.
+            // In a session team, messages that pitcrew's members have read are no longer in the
+            // inboxes but only in this log.
             let kept = list(&team.join("pitcrew/read"))?.into_iter();
             found.extend(
                 kept.filter(|path| name_of(path).ends_with(".ndjson")).filter_map(read_lines),
@@ -55,11 +57,11 @@ fn has_stem(path: &Path, is_meant: fn(&str) -> bool) -> bool {
     name_of(path).strip_suffix(".json").is_some_and(is_meant)
 }
 
-/// A log of messages, as the array that an inbox is.
+/// Reads a log of messages and returns it in the form of an inbox, a JSON array.
 fn read_lines(path: PathBuf) -> Option<WrittenFile> {
     let bytes = plain::read(&path, plain::LOG_MOST).ok()??;
     let lines = String::from_utf8(bytes).ok()?;
-    // A torn line is passed over, as everywhere.
+    // Incomplete lines are skipped, as in every log.
     let whole =
         lines.lines().filter(|line| serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok());
     let text = format!("[{}]", whole.collect::<Vec<_>>().join(","));

@@ -13,7 +13,7 @@ use crate::journal::{is_on_way_of, texts_on_way_of};
 use crate::{Event, JournalEntry, JournalSummary, StoreError};
 
 impl Files {
-    /// The checkpoint of a team's journal.
+    /// Returns the checkpoint of a team's journal.
     fn checkpoint(&self, team: &TeamDir) -> Checkpoint<'_> {
         Checkpoint::new(&self.disk, self.paths.journal(team), self.paths.document(team, CHECKPOINT))
     }
@@ -26,13 +26,14 @@ impl Files {
         let path = self.paths.journal(team);
         let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|e| failed("write", &path)(e.into()))?;
-        // A dead message is marked as read next, and then nothing else tells of it.
+        // A dead message is then marked as read, and after that only this journal entry records its
+        // end.
         let is_last_word =
             entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
         let force = if is_last_word { Force::Now } else { Force::Later };
         let appended = self.append_lines(team, &path, &lines, force);
         let appended = appended.inspect_err(|error| {
-            // A team that is gone took its journal with it.
+            // A missing team is no journal error: its journal was archived with it.
             if !matches!(error, StoreError::NoTeam { .. }) {
                 self.disk.tell_unrecorded(error);
             }
@@ -102,19 +103,22 @@ pub(crate) fn about(
                 found.push(entry);
             }
         }
-        // A receiver may note that it has a message a moment before its sender notes that it sent it; never steps before.
+        // A receiver may record that it has a message slightly before the sender records that it
+        // sent it. The two entries are never a whole search step apart.
         if is_sent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     found.reverse();
     Ok(found)
 }
 
-/// The entries of a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.
+/// Parses the entries of a journal. Skips a line of a later version like an incomplete one, because
+/// the journal is evidence and not the source of truth.
 fn entries(lines: &[String]) -> Vec<JournalEntry> {
     lines.iter().filter_map(|line| entry_of(line)).collect()
 }
 
-/// Reads an entry's two parts one after the other: to take them apart in one go, serde keeps every field of a line aside.
+/// Parses a journal line in two passes, first the time and then the event. In one pass, serde would
+/// buffer every field of the line.
 pub(super) fn entry_of(line: &str) -> Option<JournalEntry> {
     #[derive(serde::Deserialize)]
     struct At {

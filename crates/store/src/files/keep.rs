@@ -1,7 +1,8 @@
-//! What a repair takes away is kept in the archive for a week, with a list of what it is.
+//! Keeps everything that a repair removes, in the archive, for a week and with a list of the
+//! entries.
 //!
-//! A keep is a folder `.repair-<time>-<id>`, which no team's archive can be called. The list is written before anything
-//! is moved, so that a later repair knows what it may remove: nothing that is not listed.
+//! A keep is a folder `.repair-<time>-<id>`. No archive of a team can have such a name. The list is
+//! written before anything is moved. A later repair removes only listed entries.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -18,26 +19,27 @@ use super::rename;
 use crate::{StoreError, own_mode};
 use pitcrew_protocol::FORMAT_VERSION;
 
-/// How long what was taken away is kept.
+/// Time for which removed files are kept.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What the folder of a repair is called, before its time.
+/// Name prefix of a keep's folder, before the time.
 const PREFIX: &str = ".repair-";
 
-/// The list of what is kept, a JSON object a line.
+/// File name of the list, which has one JSON object per line.
 const LIST: &str = "kept.ndjson";
 
 /// A line of the list.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Line {
-    /// The first one.
+    /// The first line, with the format version and the time of the repair.
     Repair { v: u64, at_ms: i64 },
-    /// Something that is kept, by its place below the root, which is its place in the folder too.
+    /// A kept entry. Its path relative to the root is also its path relative to the keep's folder.
     Kept { path: PathBuf },
 }
 
-/// What one repair takes away: a folder in the archive, made when it is needed first.
+/// Storage for the files that one repair removes: a folder in the archive, created at the first
+/// use.
 #[derive(Debug)]
 pub struct Keep {
     root: PathBuf,
@@ -45,30 +47,31 @@ pub struct Keep {
 }
 
 impl FileBackend {
-    /// Begins a repair, which takes nothing away yet.
+    /// Begins a repair. Nothing is written yet.
     #[must_use]
     pub fn keep(&self) -> Keep {
         Keep { root: self.files().paths.root().to_owned(), place: None }
     }
 
-    /// The folders of earlier repairs that were kept for a week. Blocks.
+    /// Returns the folders of earlier repairs that are older than a week. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when the archive cannot be listed.
+    /// [`StoreError::Io`] if the archive cannot be listed.
     pub fn old_keeps(&self) -> Result<Vec<PathBuf>, StoreError> {
         self.files().old_keeps(jiff::Timestamp::now().as_millisecond())
     }
 
-    /// Removes one of them: what its list names, and the folder when nothing else is in it. Blocks.
+    /// Removes an old keep: the entries on its list, and then its folder if nothing else is in it.
+    /// Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when it cannot be removed.
+    /// [`StoreError::Io`] if it cannot be removed.
     pub fn remove_keep(&self, place: &Path) -> Result<(), StoreError> {
         let Some((_, kept)) = read_list(place)? else { return Ok(()) };
         for path in kept.iter().filter(|path| is_inside(path)).map(|path| place.join(path)) {
             match Stands::at(&path)? {
                 Stands::Nothing => {}
-                // Links in it are removed, not followed.
+                // `remove_dir_all` removes links inside the folder and does not follow them.
                 Stands::Folder => fs::remove_dir_all(&path).map_err(failed("remove", &path))?,
                 Stands::File | Stands::Link | Stands::Other => {
                     fs::remove_file(&path).map_err(failed("remove", &path))?;
@@ -76,6 +79,7 @@ impl FileBackend {
             }
         }
         remove_empty_folders(place)?;
+        // An entry that is not on the list belongs to somebody else and stays.
         if list(place)?.iter().all(|path| name_of(path) == LIST) {
             let named = place.join(LIST);
             fs::remove_file(&named).map_err(failed("remove", &named))?;
@@ -86,19 +90,20 @@ impl FileBackend {
 }
 
 impl Keep {
-    /// Where things are kept; nothing while nothing was taken away.
+    /// Returns the keep's folder, or `None` if nothing was removed yet.
     #[must_use]
     pub fn place(&self) -> Option<&Path> {
         self.place.as_deref()
     }
 
-    /// Names a place for what is at `path`, below the root, and lists it.
+    /// Chooses a place in the keep for the entry at `path`, which must be below the root, and adds
+    /// it to the list.
     pub(crate) fn name(&mut self, files: &Files, path: &Path) -> Result<PathBuf, StoreError> {
         let not_below = || failed("keep", path)(std::io::Error::other("it is not below the root"));
         let below = path.strip_prefix(&self.root).map_err(|_| not_below())?;
         let place = self.open(files)?;
         let mut name = below.to_owned();
-        // The same file may be taken away twice.
+        // A number is added to the name if the same file is removed twice.
         for number in 2_u32.. {
             if Stands::at(&place.join(&name))? == Stands::Nothing {
                 break;
@@ -107,6 +112,8 @@ impl Keep {
             numbered.push(format!(".{number}"));
             name = PathBuf::from(numbered);
         }
+        // Listed before it is moved: after a crash in between, a later repair still knows the
+        // entry.
         add_line(files, &place, &Line::Kept { path: name.clone() })?;
         let kept = place.join(&name);
         let folder = kept.parent().unwrap_or(&place);
@@ -114,7 +121,7 @@ impl Keep {
         Ok(kept)
     }
 
-    /// Moves what is at `path` here.
+    /// Moves the entry at `path` into the keep.
     pub(crate) fn take(&mut self, files: &Files, path: &Path) -> Result<PathBuf, StoreError> {
         let kept = self.name(files, path)?;
         let moved = match Stands::at(path)? {
@@ -128,7 +135,7 @@ impl Keep {
         Ok(kept)
     }
 
-    /// Keeps these bytes of the file at `path`, which stays.
+    /// Copies these bytes of the file at `path` into the keep. The file itself stays.
     pub(crate) fn copy(
         &mut self,
         files: &Files,
@@ -203,7 +210,7 @@ impl Files {
     }
 }
 
-/// `.repair-20261120T134500Z-12345678`
+/// Whether the name has the form `.repair-20261120T134500Z-12345678`.
 fn is_keep_name(name: &str) -> bool {
     let Some((time, id)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else {
         return false;
@@ -212,7 +219,8 @@ fn is_keep_name(name: &str) -> bool {
     is_time && id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// When the repair was, and what is listed; nothing when there is no list of ours, or one of a later version.
+/// Returns the time of the repair and the listed paths. Returns `None` if there is no list of
+/// pitcrew, or one of a later version.
 fn read_list(place: &Path) -> Result<Option<(i64, Vec<PathBuf>)>, StoreError> {
     let bytes = match plain::read(&place.join(LIST), plain::FILE_MOST) {
         Ok(Some(bytes)) => bytes,
@@ -231,7 +239,7 @@ fn read_list(place: &Path) -> Result<Option<(i64, Vec<PathBuf>)>, StoreError> {
     Ok(at.map(|at| (at, kept)))
 }
 
-/// Whether the path stays in the folder it is joined to.
+/// Whether the path stays inside the folder that it is joined to.
 fn is_inside(path: &Path) -> bool {
     let mut parts = path.components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, std::path::Component::Normal(_)))

@@ -1,4 +1,4 @@
-//! Leases: the system's own lock on a file of ours, which ends with the process.
+//! Leases: a kernel file lock on one of pitcrew's own files, which ends with the process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek as _, Write as _};
@@ -17,29 +17,30 @@ use super::plain::{self, Unopened};
 use super::unfinished::sweep;
 use crate::{Lease, LeaseHolder, LeaseName, StoreError};
 
-/// Somebody who only looks for the holder holds the file for a moment; so often and so long we wait for that to end. On a
-/// busy machine a moment can take many times what it should.
+/// Number of tries and the pause between them, to wait while another process briefly locks the file
+/// to look for the holder. On a busy machine this short time can become many times longer.
 const TRIES: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How often the thread of the notices looks whether a lease has ended; all other notices wait meanwhile.
+/// Number of checks by the notice thread whether a lease has ended. All other notices wait
+/// meanwhile.
 const ENDING_TRIES: usize = 100;
 
 /// The leases this store holds.
 #[derive(Debug, Default)]
 pub(crate) struct HeldLeases(Mutex<Vec<Weak<HeldLease>>>);
 
-/// A lease that is held: the lock on a file, which is at the lease's path unless somebody removed it.
+/// A held lease. Its locked file is at the lease's path unless another program removed it.
 #[derive(Debug)]
 struct HeldLease {
     team: TeamDir,
     lease: LeaseName,
     locked: Mutex<Locked>,
-    /// The folders that a run's lease keeps clear of the temporary files of dead writers.
+    /// Folders from which the run's lease removes temporary files of dead writers.
     folders: Vec<(PathBuf, Place)>,
 }
 
-/// The file of a lease while it is locked, and what it says.
+/// The locked file of a lease, and the holder written in it.
 #[derive(Debug)]
 struct Locked {
     file: File,
@@ -59,7 +60,8 @@ impl Files {
         lease: &LeaseName,
         holder: &LeaseHolder,
     ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
-        // Looked at before it is opened to be written: closing it would tell watchers of an end.
+        // Checked before opening the file for writing. Closing a file opened for writing would tell
+        // watchers that the lease ended.
         if let Some(other) = self.lease_holder(team, lease)? {
             return Ok(Err(other));
         }
@@ -70,6 +72,7 @@ impl Files {
             Err(other) => return Ok(Err(other)),
         };
         let folders = self.swept_by(team, lease);
+        // Only now: the lease proves that no other run of this team is working in these folders.
         sweep(&folders);
         let locked = Mutex::new(Locked { file, holder: holder.clone() });
         let held =
@@ -80,7 +83,7 @@ impl Files {
         Ok(Ok(Lease(Box::new(held))))
     }
 
-    /// The folders that are cleared when a run begins and ends; none for the lease of a member.
+    /// Returns the folders that are cleaned when a run begins and ends. A member's lease has none.
     fn swept_by(&self, team: &TeamDir, lease: &LeaseName) -> Vec<(PathBuf, Place)> {
         match lease {
             LeaseName::Run => vec![
@@ -94,7 +97,7 @@ impl Files {
         }
     }
 
-    /// Locks the file of a lease and writes its holder into it.
+    /// Locks the file of a lease and writes the holder into it.
     fn lock_lease(
         &self,
         path: &Path,
@@ -135,7 +138,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether this store holds a lease of the team.
+    /// Whether this store holds any lease of the team.
     pub(crate) fn holds_leases(&self, team: &TeamDir) -> bool {
         !self.held_leases(team).is_empty()
     }
@@ -145,13 +148,14 @@ impl Files {
         all.iter().filter_map(Weak::upgrade).filter(|held| held.team == *team).collect()
     }
 
-    /// Takes the leases of the team again whose files were removed; else another process would get them while their holder
-    /// lives. Says how many it took.
+    /// Takes the team's held leases again if their files were removed. Otherwise another process
+    /// could take them while this holder is alive. Returns how many it took.
     pub(crate) fn renew_leases(&self, team: &TeamDir) -> usize {
         let mut renewed = 0;
         for held in self.held_leases(team) {
             let path = self.paths.lease(team, &held.lease);
             let mut locked = held.locked.lock().unwrap_or_else(PoisonError::into_inner);
+            // In a team that is gone, renewing the lease would create its folder again.
             if is_at(&locked.file, &path)
                 || !self.has_config(team)
                 || self.must_have_folders(Some(team)).is_err()
@@ -197,13 +201,13 @@ impl Files {
             if let Some(holder) = read_holder(&path)? {
                 return Ok(Some(holder));
             }
-            // Taken, and not signed yet.
+            // The lease is locked, but its holder has not written its name yet.
             thread::sleep(PAUSE);
         }
         Ok(None)
     }
 
-    /// What the lease's file says, which outlives the lease.
+    /// Reads the holder from the lease's file. The file outlives the lease.
     pub(crate) fn last_holder(
         &self,
         team: &TeamDir,
@@ -214,14 +218,14 @@ impl Files {
     }
 }
 
-/// Writes into the file of a lease, which is locked, who holds it.
+/// Writes the holder into the locked file of a lease.
 fn write_holder(mut file: &File, path: &Path, holder: &LeaseHolder) -> Result<(), StoreError> {
     let text = serde_json::to_vec(holder).map_err(|e| failed("write", path)(e.into()))?;
     let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
     written.map_err(failed("write", path))
 }
 
-/// Whether the open file is the one at the path.
+/// Whether the open file is the same file as the one at the path.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
         return false;
@@ -229,7 +233,8 @@ fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
-/// Waits for the moment between the closing of a lease's file, which watchers are told of, and the end of its lock.
+/// Waits until the lock of a lease's file has ended. The kernel notifies watchers when the file
+/// closes, a moment before the lock ends.
 pub(crate) fn wait_for_end(path: &std::path::Path) {
     let Ok(file) = plain::open(path) else { return };
     for _ in 0..ENDING_TRIES {
@@ -243,7 +248,7 @@ pub(crate) fn wait_for_end(path: &std::path::Path) {
 fn read_holder(path: &std::path::Path) -> Result<Option<LeaseHolder>, StoreError> {
     match plain::read(path, plain::FILE_MOST) {
         Ok(bytes) => Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok())),
-        // Like one with nothing of ours in it.
+        // A damaged file names no holder, like an empty file.
         Err(StoreError::Corrupt { .. }) => Ok(None),
         Err(error) => Err(error),
     }

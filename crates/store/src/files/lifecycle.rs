@@ -1,7 +1,8 @@
-//! How a team comes and goes: made aside and moved into place at once, and moved as a whole to the archive.
+//! Creation and archiving of teams. A new team is built in a separate folder and then moved into
+//! place in one step. Archiving moves the whole team.
 //!
-//! Folders are only ever renamed, never emptied, so a crash leaves a team whole, or half archived under its archive's
-//! name, where the next call finds it.
+//! Folders are only renamed, never emptied. So a crash leaves a team complete, or half archived
+//! under the name of its archive, where the next call finds it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,7 +23,7 @@ use super::teams::{is_nameless, pretty};
 use crate::{ArchiveName, ArchivedLogs, StoreError, own_mode};
 
 impl Files {
-    /// Makes a team, with logs of one in the archive where it is to have those.
+    /// Creates a team. `taken_along` names logs of an archived team that the new team starts with.
     pub(crate) fn create_team(
         &self,
         config: &TeamConfig,
@@ -36,6 +37,8 @@ impl Files {
         let _alone = self.lock_lifecycle()?;
         self.must_be_free(&team)?;
         let unborn = teams.join(format!("{UNBORN}{}", uuid::Uuid::new_v4().simple()));
+        // The team is built under a name that no reader takes for a team, so nobody sees half of
+        // it.
         let filled = self.fill(&unborn, config).and_then(|()| match taken_along {
             Some(ArchivedLogs { archive, logs }) => {
                 self.copy_logs(archive, logs, &unborn.join("pitcrew"))
@@ -83,7 +86,7 @@ impl Files {
         Ok(())
     }
 
-    /// Clears the place of leftovers and moves the whole team there.
+    /// Moves leftovers away from the team's place, and moves the complete new team there.
     fn bear(&self, team: &TeamDir, unborn: &Path) -> Result<(), StoreError> {
         self.clear_place(team, true)?;
         let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
@@ -94,6 +97,7 @@ impl Files {
         self.disk.crash_point("task list made");
         match rename::folder_to_free_place(unborn, &place) {
             Ok(()) => {}
+            // Another client does not know pitcrew's lock and may have created the team meanwhile.
             Err(rustix::io::Errno::EXIST) => {
                 self.must_be_free(team)?;
                 return Err(failed("create", &place)(rustix::io::Errno::EXIST.into()));
@@ -104,7 +108,8 @@ impl Files {
         self.disk.force_dir(&self.paths.teams())
     }
 
-    /// Moves what is left under a team's name to the archive: tasks to the team that was moved there without them.
+    /// Moves leftovers under a team's name to the archive. Leftover tasks go to the archived team
+    /// that lacks its tasks.
     pub(super) fn clear_place(&self, team: &TeamDir, clears_tasks: bool) -> Result<(), StoreError> {
         let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
         let is_filled = |dir: &Path| fs::read_dir(dir).is_ok_and(|entries| entries.count() > 0);
@@ -144,6 +149,8 @@ impl Files {
             Some(archive) => archive,
             None => {
                 self.must_have_config(team)?;
+                // Appends to the journal are not forced, so this is the last chance before the team
+                // moves away.
                 self.force_journal(team)?;
                 let archive = self.archive_place(team)?;
                 rename::folder(&place, &archive.join("team")).map_err(failed("archive", &place))?;
@@ -167,13 +174,14 @@ impl Files {
         Ok(archive)
     }
 
-    /// Removes a team as a whole. It is moved away first, so that nobody meets half of one; a crash leaves an archive.
+    /// Removes a whole team. The team is first moved to the archive, so that no reader sees half of
+    /// it. A crash leaves the archive.
     pub(crate) fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
         let archive = self.archive_team(team)?;
         fs::remove_dir_all(&archive).map_err(failed("remove", &archive))
     }
 
-    /// Moves whatever stands under a team's name to the archive.
+    /// Moves everything under a team's name to the archive.
     pub(crate) fn clear_away(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let places = [(self.paths.team(team), "team"), (self.paths.tasks(team), "tasks")];
         let _alone = self.lock_lifecycle()?;
@@ -183,7 +191,7 @@ impl Files {
             return Ok(None);
         }
         let archive = match self.unfinished_archive(team)? {
-            // Its tasks belong to the team that was moved before.
+            // Only the tasks are left. They belong to the team that was archived without them.
             Some(unfinished) if there.len() == 1 => unfinished,
             Some(_) | None => self.archive_place(team)?,
         };
@@ -201,7 +209,7 @@ impl Files {
         Ok(Some(archive))
     }
 
-    /// All archives that hold a team, sorted.
+    /// Returns the names of all archives that hold a team, sorted.
     pub(crate) fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
         let archive = self.paths.archive();
         let entries = match fs::read_dir(&archive) {
@@ -213,7 +221,7 @@ impl Files {
         for entry in entries {
             let entry = entry.map_err(failed("list", &archive))?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // A dot stands before what is kept of a repair, or being removed.
+            // Names with a leading dot belong to keeps of repairs and to archives during removal.
             if !name.starts_with('.') && entry.path().join("team").is_dir() {
                 archives.push(ArchiveName(name));
             }
@@ -222,7 +230,8 @@ impl Files {
         Ok(archives)
     }
 
-    /// An archive of the team that still lacks the tasks standing under its name.
+    /// Returns the newest archive of the team that lacks its tasks, if tasks exist under the team's
+    /// name.
     pub(crate) fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let archive = self.paths.archive();
         let is_folder = |path: &Path| Ok::<bool, StoreError>(Stands::at(path)? == Stands::Folder);
@@ -244,7 +253,7 @@ impl Files {
         Ok(newest)
     }
 
-    /// A new folder in the archive, named after the team and the time.
+    /// Creates a new folder in the archive, named after the team and the time.
     fn archive_place(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         let archive = self.paths.archive();
         make_dir(&archive)?;
@@ -260,14 +269,15 @@ impl Files {
         let path = self.paths.journal(team);
         match plain::open(&path) {
             Ok(file) => self.disk.force(&file).map_err(failed("force to disk", &path)),
-            // Nothing of ours to force; it moves as it is.
+            // It is no journal of pitcrew, so there is nothing to force. It moves as it is.
             Err(Unopened::NotPlain) => Ok(()),
             Err(Unopened::Failed(error)) if is_absent(&error) => Ok(()),
             Err(error) => Err(error.at("open", &path)),
         }
     }
 
-    /// Keeps every other pitcrew from making or removing a team until it is dropped.
+    /// Prevents every other pitcrew process from creating or removing a team until the result is
+    /// dropped.
     pub(super) fn lock_lifecycle(&self) -> Result<Alone, StoreError> {
         make_dir(&self.paths.common())?;
         let path = self.paths.lifecycle();
@@ -282,22 +292,22 @@ impl Files {
     }
 }
 
-/// The right to make or remove a team, alone; given back when dropped.
+/// The exclusive right to create or remove a team. Dropping it releases the right.
 #[derive(Debug)]
 pub(super) enum Alone {
-    /// The system's lock on a file, which ends with the process.
+    /// A kernel lock on a file, which ends with the process.
     ByTheSystem(#[expect(dead_code, reason = "held for its drop")] File),
-    /// The folder that other clients lock by, where the file system has no locks.
+    /// A lock folder like those of other clients, for file systems without file locks.
     ByAFolder(#[expect(dead_code, reason = "held for its drop")] Lock),
 }
 
-/// Whether a file system says that it knows no locks on files.
+/// Whether the error means that the file system supports no file locks.
 fn has_no_locks(error: &io::Error) -> bool {
     Errno::from_io_error(error)
         .is_some_and(|errno| errno == Errno::NOLCK || rename::is_missing(errno))
 }
 
-/// Whether an archive's name is that of `team` with a time and a short id after it.
+/// Whether an archive's name consists of `team`, a time and a short id.
 pub(super) fn is_archive_of(name: &str, team: &TeamDir) -> bool {
     let rest = name.strip_prefix(team.as_str()).and_then(|rest| rest.strip_prefix('-'));
     rest.is_some_and(|rest| {
@@ -305,8 +315,9 @@ pub(super) fn is_archive_of(name: &str, team: &TeamDir) -> bool {
     })
 }
 
-/// Removes what is of no use in an archive: empty locks, temporary files, leases. One that stays harms nobody. A link that
-/// stood in a team's place is in the archive as a link, and nothing behind it is touched.
+/// Removes files that are useless in an archive: empty locks, temporary files, leases. A file that
+/// cannot be removed does no harm. If the team was a link, the link itself is in the archive, and
+/// nothing behind it is touched.
 fn drop_damages(archive: &Path) {
     let places = [
         ("team", Place::Team),
@@ -334,7 +345,7 @@ fn drop_damages(archive: &Path) {
     }
 }
 
-/// Whether a folder, and all between it and `top`, are folders and no links.
+/// Whether a folder and all its parents below `top` are real folders and no links.
 fn is_real_folder(top: &Path, folder: &Path) -> bool {
     let is_folder = |path: &&Path| matches!(Stands::at(path), Ok(Stands::Folder));
     folder.ancestors().take_while(|path| *path != top).all(|path| is_folder(&path))

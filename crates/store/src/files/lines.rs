@@ -1,7 +1,7 @@
-//! Our own append-only files: the journal and the logs, a line an entry.
+//! Pitcrew's own append-only files, the journal and the logs, with one entry per line.
 //!
-//! Only pitcrew writes them, so the system's own file lock keeps two processes apart. A line that a crash tore is passed
-//! over by readers and cut off by the next append.
+//! Only pitcrew writes them, so a kernel file lock is enough between processes. Readers skip a line
+//! that a crash left incomplete, and the next append cuts it off.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -15,22 +15,23 @@ use super::flock::Access;
 use super::plain::{self, Unopened};
 use crate::StoreError;
 
-/// How far back one step looks for the end of the last whole line.
+/// Number of bytes that one step reads when searching backwards for the end of the last complete
+/// line.
 const STEP: u64 = 4096;
 
-/// How much of a long file is searched at once; it stays in the processor's cache.
+/// Number of bytes of a long file that are searched at once. They fit in the processor's cache.
 const SEARCH_STEP: u64 = 256 * 1024;
 
-/// Whether an append is forced to disk.
+/// When an append is forced to disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Force {
-    /// At once.
+    /// Before the call returns.
     Now,
-    /// With what is forced later; a crash of the process loses nothing.
+    /// Together with a later forced write. A crash of only the process loses nothing.
     Later,
 }
 
-/// Appends lines, all of them or none, and gives the bytes of the file that they are now.
+/// Appends all lines or none, and returns their byte range in the file.
 pub(crate) fn append<S: AsRef<str>>(
     disk: &Disk,
     path: &Path,
@@ -43,8 +44,9 @@ pub(crate) fn append<S: AsRef<str>>(
     append_to(&mut open_locked(disk, path)?, disk, path, lines, force)
 }
 
-/// Appends the lines that `make` answers, which is given those that others have added since the file was `since` long;
-/// `None` when that cannot be told, since the file is shorter now. Gives the length of the file with them.
+/// Appends the lines that `make` returns. `make` gets the lines that others have added since the
+/// file was `since` bytes long, or `None` if the file is shorter now and they are unknown. Returns
+/// the new length of the file.
 pub(crate) fn append_since(
     disk: &Disk,
     path: &Path,
@@ -64,7 +66,7 @@ pub(crate) fn append_since(
     Ok(append_to(&mut file, disk, path, &make(added), Force::Later)?.end)
 }
 
-/// How long a file is; 0 when it is not there.
+/// Returns the length of a file, or 0 if it does not exist.
 pub(crate) fn length(path: &Path) -> u64 {
     fs::symlink_metadata(path).map_or(0, |meta| meta.len())
 }
@@ -82,7 +84,7 @@ fn append_to<S: AsRef<str>>(
         text.push('\n');
     }
     let length = file.metadata().map_err(failed("read", path))?.len();
-    // Nobody would read it, and the end of its last line may be far.
+    // A longer file would not be read, and finding the end of its last line could take long.
     plain::check_length(path, length, plain::LOG_MOST)?;
     let is_new = length == 0;
     let end = whole_end(file)
@@ -90,6 +92,8 @@ fn append_to<S: AsRef<str>>(
         .map_err(failed("write", path))?;
     disk.crash_point("line to append");
     if let Err(error) = file.write_all(text.as_bytes()) {
+        // A full disk can end the write in the middle. The half line is cut off, so that none of
+        // the lines are added.
         let cut = file.set_len(end);
         tracing::debug!(path = %path.display(), ?cut, "an append was taken back");
         return Err(failed("write", path)(error));
@@ -105,21 +109,23 @@ fn append_to<S: AsRef<str>>(
     Ok(end..end + text.len() as u64)
 }
 
-/// Opens the file for appending, alone; makes it when it is not there.
+/// Opens the file for appending under an exclusive lock. Creates it if it does not exist.
 fn open_locked(disk: &Disk, path: &Path) -> Result<File, StoreError> {
     loop {
         let opened =
             plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
         let file = opened.map_err(|error| error.at("open", path))?;
         disk.flock(&file, path, Access::Exclusive)?;
-        // While we waited for the lock, another process may have renamed a shorter file over this one.
+        // During the wait for the lock, another process may have replaced this file by a shorter
+        // one.
         if file_queue::is_at(&file, path) {
             return Ok(file);
         }
     }
 }
 
-/// Keeps of a file that is longer than `most` bytes only the lines that `keep` answers; says whether it did.
+/// Shortens a file that is longer than `most` bytes to the lines that `keep` returns. Returns
+/// whether it did.
 pub(crate) fn shorten(
     disk: &Disk,
     path: &Path,
@@ -129,7 +135,8 @@ pub(crate) fn shorten(
     if fs::symlink_metadata(path).map_or(true, |meta| meta.len() <= most) {
         return Ok(false);
     }
-    // Held until the new file stands in its place: an append waits for it, and then opens the new one.
+    // The lock is held until the new file is in place. A concurrent append waits for it and then
+    // opens the new file.
     let file = open_locked(disk, path)?;
     if file.metadata().map_or(true, |meta| meta.len() <= most) {
         return Ok(false);
@@ -142,7 +149,8 @@ pub(crate) fn shorten(
     Ok(true)
 }
 
-/// Puts lines in the place of a file's, which are kept in another one. What is kept is on disk before anything is replaced.
+/// Replaces the lines of a file, and keeps the old lines in the file `kept`. The kept lines are on
+/// disk before anything is replaced.
 pub(crate) fn replace(
     disk: &Disk,
     path: &Path,
@@ -154,6 +162,7 @@ pub(crate) fn replace(
     if !lines.is_empty() {
         text.push('\n');
     }
+    // The old lines are written first: a crash in between leaves them twice but never loses them.
     for (path, bytes) in [(kept, before.as_slice()), (path, text.as_bytes())] {
         let folder = path.parent().unwrap_or(path);
         make_dir(folder)?;
@@ -164,13 +173,14 @@ pub(crate) fn replace(
     Ok(())
 }
 
-/// All that is in a file, a last line that is torn too; nothing when it is not there.
+/// Returns all bytes of a file, including an incomplete last line. Returns nothing if it does not
+/// exist.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
     Ok(plain::read(path, plain::LOG_MOST)?.unwrap_or_default())
 }
 
-/// Fills lines with spaces, given with their numbers from 1 up. A line that holds something else by now is left. Readers
-/// pass over a blank line.
+/// Overwrites lines with spaces. The lines are given with their numbers, counted from 1. A line
+/// that has changed meanwhile is left as it is. Readers skip blank lines.
 pub(crate) fn blank<'a>(
     disk: &Disk,
     path: &Path,
@@ -202,7 +212,7 @@ pub(crate) fn blank<'a>(
     disk.force(&file).map_err(failed("force to disk", path))
 }
 
-/// The whole lines of a file; none when it is not there.
+/// Returns the complete lines of a file. Returns none if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
     let Some(bytes) = plain::read(path, plain::LOG_MOST)? else { return Ok(Vec::new()) };
     let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
@@ -210,9 +220,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The whole lines of a file from a position on, and the position after them. Positions are bytes; `u64::MAX` is the end,
-/// and any other past the end was one in a file that is no more, so that this one is read whole. Nothing, at 0, when the
-/// file is not there.
+/// Returns the complete lines of a file from a byte position on, and the position after them.
+/// `u64::MAX` means the end. Any other position past the end belongs to a former file, so the
+/// present one is read from its beginning. Returns no lines and 0 if the file does not exist.
 pub(crate) fn read_since(
     disk: &Disk,
     path: &Path,
@@ -223,7 +233,8 @@ pub(crate) fn read_since(
         Err(Unopened::Failed(error)) if is_absent(&error) => return Ok((Vec::new(), 0)),
         Err(error) => return Err(error.at("read", path)),
     };
-    // A writer that cuts off a torn line would make the file shorter under our eyes.
+    // Without the lock, a writer that cuts off an incomplete line could shorten the file during the
+    // read.
     disk.flock(&file, path, Access::Shared)?;
     check_torn(&file, path, position)?;
     let end = whole_end(&file).map_err(failed("read", path))?;
@@ -236,8 +247,8 @@ pub(crate) fn read_since(
     Ok((String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect(), end))
 }
 
-/// Looks for lines that have one of some texts, from the end of a file back. `found` gets those of each step, the last line
-/// first, and says whether to go on.
+/// Searches a file backwards for lines that contain one of the texts. `found` gets the matching
+/// lines of each step, the last line first, and decides whether to continue.
 pub(crate) fn search_back(
     disk: &Disk,
     path: &Path,
@@ -265,6 +276,7 @@ pub(crate) fn search_back(
         } else {
             bytes.iter().position(|b| *b == b'\n').map(|at| at + 1)
         };
+        // No complete line begins in this step. The step grows until it contains the whole line.
         let Some(cut) = cut.filter(|cut| *cut < bytes.len()) else {
             step *= 2;
             continue;
@@ -283,7 +295,8 @@ pub(crate) fn search_back(
     Ok(())
 }
 
-/// Gives `found` each line that has one of some texts, in order. The range must begin and end where lines end.
+/// Calls `found` for each line that contains one of the texts, in order. The range must begin and
+/// end at line boundaries.
 pub(crate) fn search_on(
     file: &File,
     path: &Path,
@@ -304,6 +317,7 @@ pub(crate) fn search_on(
         } else {
             bytes.iter().rposition(|b| *b == b'\n').map(|at| at + 1)
         };
+        // No line ends in this step. The step grows until it contains the whole line.
         let Some(cut) = cut else {
             step *= 2;
             continue;
@@ -318,16 +332,18 @@ pub(crate) fn search_on(
     Ok(())
 }
 
-/// The end of the last whole line. Whole lines are never cut off again, so the lock is needed for this only.
+/// Returns the end of the last complete line. Complete lines are never cut off again, so the lock
+/// is held only for this call.
 pub(crate) fn settled_end(disk: &Disk, file: &File, path: &Path) -> Result<u64, StoreError> {
     disk.flock(file, path, Access::Shared)?;
     check_torn(file, path, 0)?;
     let end = whole_end(file).map_err(failed("read", path))?;
+    // Complete lines never change, so the search that follows needs no lock.
     file.unlock().map_err(failed("unlock", path))?;
     Ok(end)
 }
 
-/// The last `most` bytes of a file as text; empty when it is not there.
+/// Returns the last `most` bytes of a file as text. Returns an empty text if it does not exist.
 pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
     let mut file = match plain::open(path) {
         Ok(file) => file,
@@ -342,19 +358,20 @@ pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
         Ok(bytes)
     };
     let bytes = read().map_err(failed("read", path))?;
-    // Only a tail that begins within a character is copied.
+    // The bytes are copied only if they begin in the middle of a character.
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|odd| String::from_utf8_lossy(odd.as_bytes()).into_owned()))
 }
 
-/// Refuses what is longer than anybody reads, from a position on: the end of its last line may be far.
+/// Refuses a file that has more bytes after a position than the read limit, because finding the end
+/// of its last line could take long.
 fn check_torn(file: &File, path: &Path, position: u64) -> Result<(), StoreError> {
     let length = file.metadata().map_err(failed("read", path))?.len();
     let from = if position == u64::MAX { 0 } else { position };
     plain::check_length(path, length.checked_sub(from).unwrap_or(length), plain::LOG_MOST)
 }
 
-/// Where the last whole line ends.
+/// Returns the end of the last complete line.
 fn whole_end(file: &File) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     while end > 0 {

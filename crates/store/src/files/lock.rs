@@ -1,10 +1,13 @@
-//! The lock every writer of a team's files holds: the folder `<file>.lock`, as npm's proper-lockfile makes it.
+//! The lock that every writer of a team's files holds: the folder `<file>.lock`, as npm's
+//! proper-lockfile creates it.
 //!
-//! Source: wire format, "Locks". We make folders only, put nothing inside, and break stale locks of either kind. There is
-//! no kernel wake-up for a folder that another program removes, so waiting is a short sleep with jitter that leaves gaps.
+//! Source: wire format, "Locks". Pitcrew creates only folders, puts nothing inside, and breaks
+//! stale locks that are folders or files. The kernel does not wake a process when another program
+//! removes a folder, so waiting means short sleeps with random length.
 //!
-//! A lock of ours is marked as such by its mode, and its holder has the system's own lock (flock) on the folder, which ends
-//! with the process: a marked lock that anybody could flock was left by a process that died, and is not waited for.
+//! Pitcrew marks its own locks with a mode bit, and their holder also holds the kernel's lock
+//! (flock) on the folder, which ends with the process. So if anybody can flock a marked lock, its
+//! holder is dead, and there is no need to wait for it.
 
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,56 +24,60 @@ use super::look::is_free;
 use super::rename;
 use crate::{StoreError, own_mode};
 
-/// A lock whose holder gave no sign for so long is nobody's.
+/// A lock that was not refreshed for this time is stale, and nobody holds it any more.
 pub(crate) const STALE_AFTER: Duration = Duration::from_secs(10);
 
-/// How often a holder gives a sign.
+/// Time after which a holder refreshes its lock.
 const REFRESH_AFTER: Duration = Duration::from_secs(5);
 
-/// How long we wait for a lock in all; three times what a dead holder costs.
+/// Longest total wait for a lock. This is three times the delay that a dead holder causes.
 const WAIT_AT_MOST: Duration = Duration::from_secs(30);
 
-/// The mode of a lock of ours: our mode of a folder, and the sticky bit, which no other client sets, and which keeps nobody
-/// from removing the folder.
+/// Mode of pitcrew's locks: its folder mode plus the sticky bit. No other client sets that bit, and
+/// it keeps nobody from removing the folder.
 const OUR_MODE: u32 = OUR_MARK | own_mode::FOLDER_MODE;
 
-/// The bit by which a lock of ours is known.
+/// The mode bit that identifies pitcrew's locks.
 const OUR_MARK: u32 = 0o1000;
 
-/// How long a lock of ours must have been seen without a living holder: one that has just made it is about to flock it.
+/// Time for which a pitcrew lock must have no living holder before it counts as dead. A new holder
+/// needs a moment between creating the folder and taking its flock.
 const DEAD_AFTER: Duration = Duration::from_millis(300);
 
-/// How long a lock is waited for before that is told.
+/// Time to wait for a lock before the wait is reported.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
-/// The bounds of one sleep between two tries.
+/// Shortest and longest sleep between two tries.
 const BACK_OFF_MS: std::ops::Range<u64> = 1..20;
 
-/// How long a holder looks for its vanished lock: a taker that mistook it for a stale one puts it back.
+/// Time for which a holder waits for its vanished lock to come back. Another process that mistook
+/// it for a stale lock puts it back.
 const MISTAKEN_FOR: Duration = Duration::from_millis(5);
 
-/// A held lock; given back when dropped.
+/// A held lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Lock {
     path: PathBuf,
     ours: Sign,
     refreshed: Instant,
-    /// Ends with the process, and so tells others that it lives. None where the file system knows no such locks.
+    /// The flock on the folder. It ends with the process, and so shows others that the holder is
+    /// alive. `None` if the file system has no such locks.
     _alive: Option<File>,
 }
 
-/// A lock that is waited for.
+/// A wait for a lock.
 #[derive(Clone, Debug)]
 pub struct LockWait {
-    /// The lock.
+    /// The path of the lock.
     pub lock: PathBuf,
-    /// How much longer it is waited for at most, unless its holder gives a sign.
+    /// Longest remaining wait, unless the holder refreshes the lock.
     pub left: Duration,
-    /// The process that holds it, where the system tells.
+    /// The process that holds the lock, if the operating system reports it.
     pub holder: Option<String>,
 }
 
-/// What tells one lock at a path from the next.
+/// Inode and time of a lock folder. They distinguish it from the next lock at the same path, and
+/// each refresh changes the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sign {
     ino: u64,
@@ -90,14 +97,15 @@ impl Sign {
         }
     }
 
-    /// How old the lock is by the clock.
+    /// Returns the age of the lock by its time stamp.
     fn age(&self) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let age_ns = i128::try_from(now.as_nanos()).unwrap_or(0) - self.mtime_ns;
         Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0))
     }
 
-    /// Whether the lock is old by the clock. One from the future is not: other clients probe with times up to 1 s ahead.
+    /// Whether the lock is stale by its time stamp. A time in the future is not stale: other
+    /// clients test the clock with times up to 1 s ahead.
     fn is_old(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let age_ns = i128::try_from(now.as_nanos()).unwrap_or(0) - self.mtime_ns;
@@ -105,22 +113,23 @@ impl Sign {
     }
 }
 
-/// Where the lock of `file` stands.
+/// Returns the path of the lock of `file`.
 pub(crate) fn lock_path(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(".lock");
     PathBuf::from(path)
 }
 
-/// Whether somebody holds the lock of `file`. A lock that a dead holder left is nobody's: who wants it breaks it.
+/// Whether a living process holds the lock of `file`. A lock of a dead holder counts as free,
+/// because whoever needs it breaks it.
 pub(crate) fn is_taken(file: &Path) -> bool {
     let path = lock_path(file);
     let Ok(sign) = Sign::at(&path) else { return false };
     !sign.is_old() && !is_of_the_dead(&path, sign)
 }
 
-/// Waits until it can be told of a lock whether the process of ours that made it is dead, and says so. False for the lock of
-/// another client. Blocks for [`DEAD_AFTER`] at most.
+/// Whether a dead pitcrew process left the lock. Waits until this can be decided, for
+/// [`DEAD_AFTER`] at most. Returns false for a lock of another client. Blocks.
 pub(crate) fn will_be_of_the_dead(path: &Path) -> bool {
     let Ok(sign) = Sign::at(path) else { return false };
     if is_marked_as_ours(path) && sign.age() <= DEAD_AFTER {
@@ -129,17 +138,17 @@ pub(crate) fn will_be_of_the_dead(path: &Path) -> bool {
     Sign::at(path).ok() == Some(sign) && is_of_the_dead(path, sign)
 }
 
-/// Whether a process of ours that is dead left the lock. One that has just made its lock is about to flock it, and must not be
-/// kept from that.
+/// Whether a dead pitcrew process left the lock. Ignores very young locks: their new holder is
+/// about to flock them, and a test by flock would prevent that.
 fn is_of_the_dead(path: &Path, sign: Sign) -> bool {
     sign.age() > DEAD_AFTER && was_left_by_the_dead(path)
 }
 
 impl Lock {
-    /// Takes the lock of `file`, which need not be there itself.
+    /// Takes the lock of `file`. The file itself need not exist.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] after 30 s, [`StoreError::Io`] when the folder cannot be made.
+    /// [`StoreError::Locked`] after 30 s, [`StoreError::Io`] if the folder cannot be created.
     pub(crate) fn take(file: &Path, tell: impl Fn(&LockWait)) -> Result<Self, StoreError> {
         let path = lock_path(file);
         let started = Instant::now();
@@ -155,6 +164,7 @@ impl Lock {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed("lock", file)(error)),
             }
+            // The holder released the lock between the two calls.
             let Ok(sign) = Sign::at(&path) else { continue };
             let since = match seen {
                 Some((last, since)) if last == sign => since,
@@ -162,6 +172,8 @@ impl Lock {
             };
             seen = Some((sign, since));
             let is_dead = since.elapsed() > DEAD_AFTER && was_left_by_the_dead(&path);
+            // The last test needs no correct clock: even a lock with a time in the future is stale
+            // after 10 s without a change.
             if is_dead || sign.is_old() || since.elapsed() > STALE_AFTER {
                 break_stale(&path, sign)?;
                 continue;
@@ -180,7 +192,8 @@ impl Lock {
         }
     }
 
-    /// Whether the lock is still ours; gives a sign when one is due. One that is not ours any more must not be written under.
+    /// Whether this process still holds the lock. Refreshes the lock if that is due. A caller that
+    /// lost its lock must not write.
     pub(crate) fn is_held(&mut self) -> bool {
         let started = Instant::now();
         while Sign::at(&self.path).ok() != Some(self.ours) {
@@ -210,6 +223,7 @@ impl Lock {
             last_modification: Timespec { tv_sec: seconds, tv_nsec: i64::from(now.subsec_nanos()) },
         };
         utimensat(CWD, &self.path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+        // Read back, because a file system may store the time with less precision.
         self.ours = Sign::at(&self.path)?;
         self.refreshed = Instant::now();
         Ok(())
@@ -218,6 +232,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        // Another process may have broken this lock and taken its own, which must stay.
         if Sign::at(&self.path).ok() != Some(self.ours) {
             return;
         }
@@ -227,14 +242,16 @@ impl Drop for Lock {
     }
 }
 
-/// The folder with the system's lock on it, which nobody else has.
+/// Opens the folder and takes the kernel's lock (flock) on it. Returns `None` if another process
+/// has it.
 fn flocked(path: &Path) -> Option<File> {
     let folder = File::open(path).ok()?;
     flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(folder)
 }
 
-/// Whether the lock is one of ours whose holder is dead. Of a lock of another client nobody can tell.
+/// Whether the lock is a pitcrew lock with a dead holder. Returns false for another client's lock,
+/// because its holder is unknown.
 fn was_left_by_the_dead(path: &Path) -> bool {
     is_marked_as_ours(path) && flocked(path).is_some()
 }
@@ -243,13 +260,14 @@ fn is_marked_as_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.mode() & OUR_MARK != 0)
 }
 
-/// A sleep within the bounds; the standard hasher's keys are jitter enough.
+/// Returns a random sleep within the bounds. The random keys of the standard hasher are sufficient.
 fn back_off() -> Duration {
     let jitter = RandomState::new().hash_one(Instant::now());
     Duration::from_millis(BACK_OFF_MS.start + jitter % (BACK_OFF_MS.end - BACK_OFF_MS.start))
 }
 
-/// Removes a stale lock, an empty folder or a file. What is in a folder is somebody's: such a lock is for a person to look at.
+/// Removes a stale lock, which is an empty folder or a file. A folder with content may belong to
+/// somebody, so it is an error that a person must look at.
 fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
     if !is_free(path)? {
         let reason =
@@ -257,6 +275,8 @@ fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
                 .to_owned();
         return Err(StoreError::Corrupt { path: path.to_owned(), reason });
     }
+    // Moved aside before the removal: removing it in place could hit a new lock that another
+    // process has just taken.
     let aside = path.with_extension(format!("stale-{}", uuid::Uuid::new_v4().simple()));
     if !move_seen(path, &aside, seen)? {
         return Ok(());
@@ -270,7 +290,7 @@ fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
     removed.map_err(failed("remove the stale lock", &aside))
 }
 
-/// Moves the lock that is at `path` now to `aside`; whether it was there, and still the same.
+/// Moves the present lock at `path` to `aside`. Returns whether it existed and was still the same.
 pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<bool, StoreError> {
     match Sign::at(path) {
         Ok(seen) => move_seen(path, aside, seen),
@@ -279,14 +299,16 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Moves the lock that was seen at `path` to `aside`. It is looked at again there, so that of several takers each moves what
-/// it saw, and a lock taken meanwhile goes back to its place.
+/// Moves the lock that was seen at `path` to `aside`. Compares it again after the move. So of
+/// several processes each moves only the lock that it saw, and a lock taken meanwhile is moved
+/// back.
 fn move_seen(path: &Path, aside: &Path, seen: Sign) -> Result<bool, StoreError> {
     match fs::rename(path, aside) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed("break the stale lock", path)(error)),
     }
+    // Another process may have broken the stale lock and taken a new one just before the rename.
     let is_another = Sign::at(aside).ok() != Some(seen);
     Ok(!(is_another && rename::lock_to_its_place(aside, path).is_ok()))
 }
@@ -363,7 +385,7 @@ mod tests {
     fn the_lock_of_a_dead_process_of_ours_is_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.json");
-        // As a process that was killed leaves it: with our mark, and no lock of the system on it.
+        // The lock as a killed process leaves it: with pitcrew's mark, and without a flock.
         DirBuilder::new().mode(OUR_MODE).create(lock_path(&file)).unwrap();
         let told = std::cell::Cell::new(false);
         let lock = Lock::take(&file, |_| told.set(true)).unwrap();

@@ -1,7 +1,7 @@
-//! What crashes and other programs left behind below the root: found on demand, without a change and without following a
-//! link.
+//! Finds damage and remains of crashes and other programs below the root. It runs on demand,
+//! changes nothing and follows no link.
 //!
-//! The store works with all of it in place, except for torn files, which it never overwrites.
+//! The store works in spite of all of them, except for damaged files, which it never overwrites.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,33 +24,34 @@ use super::update::{Fault, TORN_PAUSE};
 use crate::{JournalEntry, StoreError};
 use pitcrew_protocol::{newer_document, newer_line};
 
-/// A temporary file so old is of no living write.
+/// Age after which a temporary file cannot belong to a running write.
 const TEMP_DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// The longest that a client takes to write a config in place, on the busiest machine.
+/// Longest time that a client needs to write a config in place, on the busiest machine.
 const WRITING_MOST: Duration = Duration::from_secs(10);
 
-/// A lock so far in the future is of no clock that is right.
+/// A lock time further in the future than this does not come from a correct clock.
 const FUTURE_MOST: Duration = Duration::from_secs(60);
 
-/// How often a torn config is read again.
+/// Number of times that a damaged config is read again.
 const TORN_TRIES: usize = 25;
 
-/// Our document that is in the form of users' settings, whose versions are not ours.
+/// A document of pitcrew in the format of user settings. Its version is not a version of pitcrew's
+/// formats.
 const SETTINGS: &str = "settings.json";
 
-/// What there is below a root.
+/// The result of a check of everything below a root.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// What was left behind, sorted.
+    /// The damage and remains found, sorted.
     pub found: Vec<Damage>,
-    /// The folders that are teams by their config, and whose folders are all their own.
+    /// Teams with a valid config whose folders are all real folders.
     pub teams: Vec<TeamDir>,
-    /// Whatever else is among the teams: it may be one that cannot be read.
+    /// All other entries among the teams. One of them may be a team that cannot be read.
     pub others: Vec<TeamDir>,
 }
 
-/// What is at a path, not followed.
+/// The kind of entry at a path. Links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stands {
     Nothing,
@@ -74,7 +75,7 @@ impl Stands {
 }
 
 impl FileBackend {
-    /// Finds what was left behind under the root. Blocks while it reads every file of every team.
+    /// Finds damage and remains under the root. Blocks, and reads every file of every team.
     #[must_use]
     pub fn look(&self) -> Looked {
         let mut look = Look { files: self.files(), looked: Looked::default() };
@@ -83,10 +84,11 @@ impl FileBackend {
         look.looked
     }
 
-    /// Whose inboxes there are in a team, members' or not, by the names of the files. Blocks.
+    /// Returns the names of a team's inboxes, taken from the file names. They need not belong to
+    /// members. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when the folder cannot be listed.
+    /// [`StoreError::Io`] if the folder cannot be listed.
     pub fn inboxes(&self, team: &TeamDir) -> Result<Vec<AgentName>, StoreError> {
         let inboxes = list(&self.files().paths.inboxes(team))?;
         let is_inbox = |name: &&str| meaning(Place::Inboxes, name) == FileMeaning::Json;
@@ -95,7 +97,7 @@ impl FileBackend {
     }
 }
 
-/// One look below the root.
+/// One check of everything below the root.
 struct Look<'a> {
     files: &'a Files,
     looked: Looked,
@@ -138,14 +140,15 @@ impl Look<'_> {
         }
     }
 
-    /// The counters of rates are files of ours, whatever is in them.
+    /// Checks the counters of rate limits. Their content does not matter.
     fn at_rates(&mut self, folder: &Path) {
         for path in self.listed(folder) {
             self.at_own_file(&path);
         }
     }
 
-    /// A file of ours that matters by its lock or its length, whatever is in it.
+    /// Checks a file of pitcrew that is used only for its lock or its length. Its content does not
+    /// matter.
     fn at_own_file(&mut self, path: &Path) {
         let torn = |reason: &str| Damage::torn(path.to_owned(), reason.to_owned());
         match Stands::at(path) {
@@ -175,7 +178,7 @@ impl Look<'_> {
         }
         let team = TeamDir::of(name);
         let is_named_so = team.as_str() == name && !name.is_empty();
-        // A plain file among the teams is nobody's business.
+        // A plain file among the teams does no harm and is ignored.
         if matches!(Stands::at(path), Ok(Stands::File | Stands::Other)) {
             return;
         }
@@ -207,7 +210,7 @@ impl Look<'_> {
         for (folder, place) in
             places.into_iter().filter(|(_, place)| has_tasks || *place != Place::Tasks)
         {
-            // What is below a link is not there to us.
+            // Folders behind a link are treated as missing.
             let is_reached =
                 folder.parent().is_some_and(|it| matches!(Stands::at(it), Ok(Stands::Folder)));
             if !is_reached || self.is_nothing(&folder) {
@@ -225,7 +228,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the folder is a team by its config; says why not when it should be.
+    /// Whether the folder has the config of its team. If not, records the reason.
     fn has_config(&mut self, team: &TeamDir) -> bool {
         let path = self.files.paths.config(team);
         let bytes = match plain::read(&path, plain::FILE_MOST) {
@@ -268,7 +271,7 @@ impl Look<'_> {
         false
     }
 
-    /// Whether a text that is no JSON may be what a client has written of it so far.
+    /// Whether a text that is no JSON may be the unfinished write of a client.
     fn is_being_written(&self, path: &Path) -> bool {
         let is_json = plain::read(path, plain::FILE_MOST).is_ok_and(|read| {
             read.is_some_and(|bytes| {
@@ -283,7 +286,8 @@ impl Look<'_> {
             .is_ok_and(|read| read.is_some_and(|it| without_end_of_a_longer(&it).is_some()))
     }
 
-    /// A client that writes in place may be at it: what is torn is read again for a while. No lock is taken for a look.
+    /// Reads a damaged config again for a while, because a client may be writing it in place. A
+    /// check takes no lock.
     fn settled_config(&self, path: &Path, bytes: Vec<u8>) -> Result<TeamConfig, Fault> {
         let mut read = parse::<TeamConfig>(&bytes);
         for _ in 0..TORN_TRIES {
@@ -315,7 +319,7 @@ impl Look<'_> {
                 },
                 FileMeaning::Temporary | FileMeaning::Lock => {}
                 FileMeaning::Lines => self.at_lines(&path),
-                // It was read already.
+                // The config was already read.
                 FileMeaning::Json if place == Place::Team => {}
                 FileMeaning::Json | FileMeaning::HighWater => self.at_json(&path, place),
             }
@@ -328,7 +332,8 @@ impl Look<'_> {
         {
             return self.found(Damage::Occupied { path: path.to_owned() });
         }
-        // What changes between the looks is not the state that was seen, and a repair leaves it.
+        // The stamp is taken before the two reads. If the file changes between them, its stamp
+        // differs and a repair leaves the file alone.
         let seen = FileState::at(path);
         let looks = (fault_of(path, place), fault_of(path, place));
         match looks {
@@ -346,7 +351,8 @@ impl Look<'_> {
         }
     }
 
-    /// Whoever lists tasks reads each `.json` file, and says so of one that cannot be read.
+    /// Checks a foreign `.json` file in the task folder. Programs that list tasks read each such
+    /// file, and report one that is unreadable.
     fn at_foreign(&mut self, path: &Path, place: Place) {
         let is_read =
             place == Place::Tasks && path.extension().is_some_and(|ending| ending == "json");
@@ -358,7 +364,7 @@ impl Look<'_> {
             Ok(None) | Err(StoreError::Io { .. }) => false,
             Err(_) => true,
         };
-        // Twice, since somebody may be writing it.
+        // Read twice, because another program may be writing the file.
         if [(), ()].iter().all(is_torn) {
             self.found(Damage::NoTask { path: path.to_owned() });
         }
@@ -367,6 +373,7 @@ impl Look<'_> {
     fn at_lines(&mut self, path: &Path) {
         let is_journal = name_of(path) == super::paths::JOURNAL;
         let seen = FileState::at(path);
+        // Reported before the read, so that a user who waits for a long log knows the reason.
         if let Ok(meta) = fs::symlink_metadata(path) {
             self.files.disk.tell_reading(path, meta.len());
         }
@@ -382,13 +389,13 @@ impl Look<'_> {
         };
         let (mut bad, mut newest) = (Vec::new(), None);
         for (number, line) in (1..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
-            // A last line that a crash tore is cut off by the next append.
+            // An incomplete last line is no damage: the next append cuts it off.
             let Some(line) = line.strip_suffix(b"\n").filter(|line| !line.trim_ascii().is_empty())
             else {
                 continue;
             };
             let read = match is_journal {
-                // Quicker for the many that are well.
+                // This is faster for valid lines, which are most lines.
                 true if serde_json::from_slice::<JournalEntry>(line).is_ok() => continue,
                 true | false => serde_json::from_slice::<serde_json::Value>(line).ok(),
             };
@@ -398,6 +405,8 @@ impl Look<'_> {
                 Some(_) | None => bad.push(BadLine { number, bytes: line.to_owned() }),
             }
         }
+        // A later version may use lines that this version does not know, so no line counts as bad
+        // then.
         if let Some(version) = newest {
             return self.found(Damage::Newer { path: path.to_owned(), version });
         }
@@ -421,9 +430,9 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a folder is there; what is there instead is found.
+    /// Whether the path is a folder. Records any other kind of entry that is there instead.
     fn is_folder(&mut self, path: &Path) -> bool {
-        // The root is what the user named, and may be a link.
+        // The user chose the root, so the root may be a link.
         let stands = match path == self.files.paths.root() && path.is_dir() {
             true => Ok(Stands::Folder),
             false => Stands::at(path),
@@ -472,7 +481,7 @@ impl Look<'_> {
     }
 }
 
-/// What is wrong with a file of one JSON value.
+/// The fault of a file that should hold one JSON value.
 enum Wrong {
     Torn(String),
     NoTask,
@@ -510,8 +519,9 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
     })
 }
 
-/// Whether these are the bytes of a task `id` with the status `deleted`, which the API reference knows. We and the
-/// reference client remove the file of a deleted task; a program that keeps to that document may leave it so.
+/// Whether these bytes are the task `id` with the status `deleted`, which the API reference allows.
+/// Pitcrew and the reference client remove the file of a deleted task instead. A program that
+/// follows that reference may leave the file.
 pub(crate) fn is_marked_deleted(bytes: &[u8], id: &str) -> bool {
     let Ok(task) = serde_json::from_slice::<serde_json::Value>(bytes) else { return false };
     let is =
@@ -519,7 +529,7 @@ pub(crate) fn is_marked_deleted(bytes: &[u8], id: &str) -> bool {
     is("status", "deleted") && (is("id", id) || task.get("id").is_none() && is("taskId", id))
 }
 
-/// Whether the holder of a lock gave no sign for so long that it is nobody's.
+/// Whether a lock was not refreshed for so long that nobody holds it.
 pub(crate) fn is_stale(lock: &Path) -> bool {
     let changed = fs::symlink_metadata(lock).and_then(|meta| meta.modified());
     let is_from_future = |time: SystemTime| {
@@ -528,7 +538,8 @@ pub(crate) fn is_stale(lock: &Path) -> bool {
     is_older(lock, STALE_AFTER) || changed.is_ok_and(is_from_future)
 }
 
-/// Whether nothing of anybody's is lost with a lock: it is an empty folder, or a file, as some tools make them.
+/// Whether removing a lock loses no data. This holds for an empty folder, and for a file, which
+/// some tools create as a lock.
 pub(crate) fn is_free(lock: &Path) -> Result<bool, StoreError> {
     Ok(match Stands::at(lock)? {
         Stands::Folder => list(lock)?.is_empty(),
@@ -556,7 +567,7 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     }
 }
 
-/// An error with all its causes, as one line.
+/// Formats an error with all its causes as one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,11 +1,14 @@
-//! Which of our writes a file lacks, and the file with them put back: decided on values, without a look at the disk.
+//! Decides which of pitcrew's writes a file lacks, and restores them. Works on values only, without
+//! disk access.
 //!
-//! Source: wire format, "Locks": the reference client writes `config.json` with no lock at all, and updates tasks without
-//! the list's. Such a write may come from a reading older than our write, and then undoes it. Two things tell it from a
-//! later change that is meant. First, a task that we change carries the time of our change under `metadata.pitcrew`, which
-//! no other client writes: a file with the time before our change comes from a reading before it, however late it was
-//! written. Second, where a change has no such mark: the file was changed in place, where every pitcrew renames a new
-//! one over it, and within moments of our write.
+//! Source: wire format, "Locks": the reference client writes `config.json` without any lock, and
+//! updates tasks without the list's lock. Such a write may be based on a reading from before
+//! pitcrew's write, and then overwrites it. Two signs distinguish it from a later, intended change.
+//! First, each task that pitcrew changes carries the time of the change under `metadata.pitcrew`,
+//! which no other client writes. A file with the time of an earlier change is based on an old
+//! reading, no matter when it was written. Second, for a change without such a mark: the file was
+//! changed in place and within moments of pitcrew's write. Pitcrew itself never changes a file in
+//! place, but renames a new one over it.
 
 use std::time::Duration;
 
@@ -15,39 +18,44 @@ use serde_json::{Map, Value};
 
 use super::disk::Stamp;
 
-/// How long after our write another one may come from a reading before it. Far more than a reading and a writing take,
-/// and less than it takes anybody to answer what we wrote.
+/// Time after pitcrew's write in which another write may be based on an older reading. It is much
+/// longer than a read and a write take, and shorter than the time in which anybody could react to
+/// pitcrew's write.
 const OVERTAKEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long before a write that undoes ours the writes were made that it may undo, where no mark tells.
+/// Without a mark, a write can overwrite only those of pitcrew's writes that are at most this much
+/// older.
 const UNDONE_WITHIN: Duration = Duration::from_secs(10);
 
-/// One write of ours to a task file or the config.
+/// One write of pitcrew to a task file or the config.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FieldWrite {
-    /// The file's name.
+    /// The name of the file.
     pub(crate) file: String,
-    /// The file after the write; `None` when it was removed.
+    /// The stamp of the file after the write. `None` if the file was removed, or if nobody has
+    /// compared its state with the log.
     pub(crate) stamp: Option<Stamp>,
-    /// What changed; nothing when changes were put back that an earlier line has.
+    /// The changed fields. Empty if the write restored changes that an earlier line already has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) fields: Vec<FieldChange>,
-    /// Whether the file was removed. The fields are those it is known by then.
+    /// Whether the file was removed. The fields are then those that identify the task.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_removed: bool,
 }
 
 impl FieldWrite {
-    /// A line that says of a file's state only that nobody has compared it with the log.
+    /// Returns a line that only says that nobody has compared the file's present state with the
+    /// log.
     pub(crate) fn doubt(file: &str) -> Self {
         Self { file: file.to_owned(), stamp: None, fields: Vec::new(), is_removed: false }
     }
 }
 
-/// A field before and after a write. A field that is not there and one that is `null` are the same.
+/// A field before and after a write. A missing field and a `null` field are equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FieldChange {
-    /// The keys from the outside in; a member of a config is a key by its name.
+    /// The keys from the outermost to the innermost. A member of a config is identified by its
+    /// name.
     pub(crate) path: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<Value>,
@@ -55,16 +63,16 @@ pub(crate) struct FieldChange {
     pub(crate) after: Option<Value>,
 }
 
-/// What a file lacked.
+/// The result of restoring a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// The fields that have our value again.
+    /// The fields that have pitcrew's value again.
     pub(crate) put_back: Vec<String>,
-    /// The fields that keep the value of the other program, which changed them too.
+    /// The fields that keep the other program's value, because that program changed them too.
     pub(crate) kept: Vec<String>,
 }
 
-/// The changes that lead from one value to the other, each as deep inside as it goes.
+/// Returns the changes from one value to the other, each for the innermost field possible.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(&mut Vec::new(), Some(before), Some(after), &mut found);
@@ -81,7 +89,8 @@ fn compare(
     if before == after {
         return;
     }
-    // The first change of a task puts a mark into it; it must stand alone, to be known as one.
+    // The first change of a task adds a mark to it. The mark must be a change of its own, so that
+    // it is recognized as a mark.
     let is_split = path.first().is_some_and(|key| key == "metadata") && path.len() <= 2;
     let keys = match (before, after) {
         (Some(before), Some(after)) => keys_of(before).zip(keys_of(after)),
@@ -107,7 +116,8 @@ fn compare(
     }
 }
 
-/// The keys of an object, or the names of a list of members; `None` for what is compared as a whole.
+/// Returns the keys of an object, or the names in a list of members. Returns `None` for a value
+/// that is compared as a whole.
 fn keys_of(value: &Value) -> Option<Vec<&str>> {
     match value {
         Value::Object(map) => Some(map.keys().map(String::as_str).collect()),
@@ -134,7 +144,7 @@ fn get<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| child(value, key)).filter(|value| !value.is_null())
 }
 
-/// Sets or removes the field; does nothing when what it belongs to is not there.
+/// Sets or removes the field. Does nothing if the member that contains it does not exist.
 fn set(value: &mut Value, path: &[String], field: Option<&Value>) {
     let Some((key, rest)) = path.split_first() else { return };
     match value {
@@ -170,7 +180,8 @@ fn set(value: &mut Value, path: &[String], field: Option<&Value>) {
     }
 }
 
-/// Whether a file in the state `now` was changed in place, within moments of the write that left it as `ours`.
+/// Whether a file with the stamp `now` was changed in place within moments of the write that left
+/// the stamp `ours`.
 fn is_overtaken(ours: &Stamp, now: &Stamp) -> bool {
     ours != now && ours.is_same_file(now) && now.mtime_ns - ours.mtime_ns <= nanos(OVERTAKEN_WITHIN)
 }
@@ -179,13 +190,14 @@ fn nanos(time: Duration) -> i128 {
     i128::try_from(time.as_nanos()).unwrap_or(0)
 }
 
-/// Whether the field is a mark of ours, by which a reading from before a change is known.
+/// Whether the field is a mark of pitcrew. A mark identifies readings from before a change.
 fn is_mark(change: &FieldChange) -> bool {
     matches!(change.path.as_slice(), [first, second, ..] if first == "metadata" && second == "pitcrew")
 }
 
-/// Whether the task has the mark that the last of `writes` with one put on it. A file may be written back so soon after
-/// us, at the same length, that its stamp does not tell.
+/// Whether the task has the mark that the last of `writes` with a mark put on it. The stamp alone
+/// is not enough: another program may write the file back so soon, with the same length, that the
+/// stamp is equal.
 pub(crate) fn has_last_mark<'a>(
     writes: impl DoubleEndedIterator<Item = &'a FieldWrite>,
     task: &Task,
@@ -200,10 +212,12 @@ pub(crate) fn has_last_mark<'a>(
     })
 }
 
-/// Puts back into `now` what it lacks of `writes`, which are all writes of one file in order.
+/// Restores in `now` the changes of `writes` that it lacks. `writes` are all writes to one file, in
+/// order.
 ///
-/// A field with a third value was changed by the other program, and stays. In a file that is not known by a mark a write
-/// is put back only if all of it was undone; those of the config, whose fields are independent, one by one.
+/// A field with a third value was changed by the other program and stays. Without the proof of a
+/// mark, a write to a task is restored only if all of it was undone. Writes to the config are
+/// restored field by field, because its fields are independent.
 pub(crate) fn put_back(
     writes: &[&FieldWrite],
     stamp: &Stamp,
@@ -218,13 +232,15 @@ pub(crate) fn put_back(
     let mut earlier: Vec<&FieldChange> = Vec::new();
     for write in writes.iter().filter(|write| !write.is_removed) {
         let is_before = |change: &FieldChange| get(now, &change.path) == change.before.as_ref();
-        // With foreign changes between two of ours, an older reading may have a value from before both.
+        // If another program changed the field between two of pitcrew's writes, an old reading may
+        // have a value from before both.
         let is_older = |change: &FieldChange| {
             let value = get(now, &change.path);
             let mut same = earlier.iter().filter(|known| known.path == change.path);
             same.any(|known| value == known.before.as_ref() || value == known.after.as_ref())
         };
         let is_after = |change: &FieldChange| get(now, &change.path) == change.after.as_ref();
+        // A task that still has the mark from before this write comes from an older reading.
         let is_proven = write.fields.iter().any(|change| is_mark(change) && is_before(change));
         let is_recent =
             write.stamp.is_some_and(|ours| stamp.mtime_ns - ours.mtime_ns <= nanos(UNDONE_WITHIN));
@@ -259,13 +275,14 @@ pub(crate) fn put_back(
     outcome
 }
 
-/// Whether a file is there again that `writes`, which are all writes of it in order, removed.
+/// Whether a removed file exists again. `writes` are all writes to it, in order, and the last one
+/// removed it.
 pub(crate) fn is_back_again(writes: &[&FieldWrite], now: &Value) -> bool {
     let Some(last) = writes.last().filter(|write| write.is_removed) else { return false };
     last.fields.iter().all(|change| get(now, &change.path) == change.before.as_ref())
 }
 
-/// The fields by which a removed task is known, should a program write it back.
+/// Returns the fields that identify a removed task if another program writes it back.
 pub(crate) fn identity_of(task: &Value) -> Vec<FieldChange> {
     let paths = [vec!["subject".to_owned()], vec!["metadata".to_owned(), "pitcrew".to_owned()]];
     paths
@@ -304,7 +321,7 @@ mod tests {
         }
     }
 
-    /// What stands in the file after a look, and what was said of it.
+    /// Returns the value of the file after a check, and the outcome.
     fn check(writes: &[FieldWrite], seen: Stamp, now: &Value) -> (Value, Outcome) {
         let mut now = now.clone();
         let outcome = put_back(&writes.iter().collect::<Vec<_>>(), &seen, false, &mut now);

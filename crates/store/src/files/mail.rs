@@ -1,4 +1,5 @@
-//! Inboxes as files: reading, appending, marking as read, and moving old read messages out.
+//! Inboxes as files: reading, appending, marking as read, and moving old read messages to the
+//! archive.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,7 +18,8 @@ use super::update::{self, Fault, Plan};
 use super::written_log::{self, InboxLine};
 use crate::{Appended, Past, StoreError, StoredMessage, UnreadLimit, dialect, own_mode};
 
-/// How much of an inbox's archive is searched for a message that is sent, or moved, again: a crash is made good soon.
+/// Number of bytes at the end of an inbox's archive that are searched for a message that is sent or
+/// moved a second time. This is enough, because a repetition after a crash happens soon.
 pub(super) const ARCHIVE_TAIL: u64 = 256 * 1024;
 
 impl Files {
@@ -51,7 +53,8 @@ impl Files {
         let archived: Vec<Message> =
             archived.lines().filter_map(|line| pitcrew_protocol::from_text(line).ok()).collect();
         let ids = message_ids(archived.iter());
-        // Messages of other clients carry no id of their own. Nobody needs them but who wants to see everything.
+        // Messages of other clients carry no id of their own. Only a caller that wants all past
+        // mail needs them.
         let is_wanted = |message: &Message| past == Past::All || message.id().is_some();
         let archived = ids.into_iter().zip(archived).filter(|(_, message)| is_wanted(message));
         let log = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
@@ -83,6 +86,7 @@ impl Files {
         let in_form = |m: Message| if is_session { dialect::in_session_form(m) } else { m };
         let messages: Vec<Limited> =
             messages.iter().cloned().map(|(m, limit)| (in_form(m), limit)).collect();
+        // A message may be sent again after its reader has already moved it to the archive.
         let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
         let appended = match self.splice(team, inbox, &messages, &archived) {
             Err(StoreError::Io { source, .. }) if is_absent(&source) => {
@@ -93,13 +97,14 @@ impl Files {
             }
             other => other?,
         };
+        // Another client may have written an older reading over the message at the same moment.
         if appended.is_written {
             self.verify_mail(team, inbox)?;
         }
         Ok(appended.value)
     }
 
-    /// Puts messages behind those that are there.
+    /// Appends messages after those that are already in the inbox.
     fn splice(
         &self,
         team: &TeamDir,
@@ -136,7 +141,8 @@ impl Files {
         })
     }
 
-    /// Marks messages as read; in a session's team they are moved out instead, as its clients do.
+    /// Marks messages as read. In a team of the session dialect it moves them to the archive,
+    /// because the clients of that dialect also remove read messages.
     pub(crate) fn acknowledge(
         &self,
         team: &TeamDir,
@@ -194,8 +200,9 @@ impl Files {
         Ok(self.update_mail(team, inbox, plan, |_| Vec::new())?.value)
     }
 
-    /// Writes the entries at `places`, sorted, into the archive, unless they are in it already since the inbox could not be
-    /// written after; gives the inbox without them.
+    /// Writes the entries at `places` (sorted) into the archive and returns the inbox without them.
+    /// Skips entries that are already archived, because an earlier call may have failed to write
+    /// the inbox afterwards.
     fn moved_out(
         &self,
         entries: &Entries<'_>,
@@ -205,25 +212,28 @@ impl Files {
         let folder = archive.parent().unwrap_or(archive);
         if !folder.is_dir() {
             make_dir(folder)?;
-            // A power cut would take the new folder, and with it what is moved into it.
+            // Otherwise a power cut could remove the new folder together with the messages moved
+            // into it.
             self.disk.force_dir(folder.parent().unwrap_or(folder))?;
         }
         let tail = lines::tail(archive, ARCHIVE_TAIL)?;
         let there: HashSet<&str> = tail.lines().collect();
         let going = entries.iter().enumerate().filter(|(at, _)| places.binary_search(at).is_ok());
         let mut lines: Vec<String> = going.map(|(_, text)| in_one_line(text)).collect();
+        // A crash after an earlier archiving may have left these messages in both files.
         lines.retain(|line| !there.contains(line.as_str()));
         lines::append(&self.disk, archive, &lines, Force::Now)?;
         Ok(entries.without(places).into_bytes())
     }
 }
 
-/// The unread mail of an inbox whose text was checked, and what is added to it.
+/// The unread messages of an inbox with a checked text, and the messages added to it.
 struct Unread<'a> {
     text: &'a str,
-    /// There are not more messages than this. A message is an object, so this is counted without decoding any.
+    /// Upper bound of the number of messages. A message is an object, so counting `{` needs no
+    /// decoding.
     at_most: Option<usize>,
-    /// The senders of the unread messages, when they had to be read.
+    /// The senders of the unread messages. They are read only if the upper bound reaches the limit.
     senders: Option<Vec<Cow<'a, str>>>,
     added: Vec<&'a str>,
 }
@@ -233,7 +243,7 @@ impl<'a> Unread<'a> {
         Self { text, at_most: None, senders: None, added: Vec::new() }
     }
 
-    /// Adds a message, unless its limit is reached: then answers with that.
+    /// Counts a message of `sender`. Returns [`Appended::Full`] if its limit is reached.
     fn add(&mut self, sender: &'a str, limit: UnreadLimit) -> Option<Appended> {
         let text = self.text;
         let mut at_most = || {
@@ -261,7 +271,8 @@ pub(super) fn stored(entries: &Entries<'_>) -> Vec<(usize, StoredMessage)> {
         .collect()
 }
 
-/// Whether the inbox holds a message of the same id. Its text is searched first; only a text that names the id is read.
+/// Whether the inbox contains a message with the same id. The text is parsed only if it contains
+/// the id as a string.
 fn holds(text: &str, message: &Message) -> bool {
     let Some(id) = message.id() else { return false };
     names(text, &id)
@@ -270,7 +281,8 @@ fn holds(text: &str, message: &Message) -> bool {
         })
 }
 
-/// Whether the text has the id as a JSON string. Its end is looked for first: so short a text is found much faster.
+/// Whether the text contains the id as a JSON string. Searches for the end of the id first, because
+/// searching for such a short text is much faster.
 pub(super) fn names(text: &str, id: &MessageId) -> bool {
     const FAST: usize = 32;
     let Ok(quoted) = serde_json::to_string(id) else { return false };
@@ -278,12 +290,13 @@ pub(super) fn names(text: &str, id: &MessageId) -> bool {
     text.contains(end) && text.contains(&quoted)
 }
 
-/// An entry's text without its line breaks; a JSON string holds none.
+/// Returns an entry's text without its line breaks. This is safe, because a JSON string contains
+/// none.
 fn in_one_line(text: &str) -> String {
     text.lines().map(str::trim).collect()
 }
 
-/// Makes a folder whose parent must be there.
+/// Creates a folder whose parent must exist.
 fn make_dir_below(path: &Path) -> Result<(), StoreError> {
     match own_mode::create_folder(path) {
         Ok(()) => Ok(()),

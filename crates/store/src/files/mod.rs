@@ -1,6 +1,7 @@
-//! Teams as files under a root, the way the reference client lays them out.
+//! Teams as files under a root, in the layout of the reference client.
 //!
-//! All that is ever written below a team's folders is written here, and all of it survives a crash at any point.
+//! All writes below a team's folders happen in this module, and all of them survive a crash at any
+//! point.
 
 mod archive;
 mod array;

@@ -1,16 +1,18 @@
-//! Which names below the root are ours or the reference client's to write, by the folder they are in.
+//! Classifies names below the root by their folder, to tell which files pitcrew or the reference
+//! client writes.
 //!
-//! A repair touches nothing else: a project may lie where a team's folder should, and `Cargo.lock` is no lock.
+//! A repair touches only such files: a user's project may be at the path of a team's folder, and
+//! its `Cargo.lock` is no lock.
 
 use pitcrew_protocol::{AgentName, TaskId};
 
 use super::disk::{TEMP_PREFIX, TEMP_SUFFIX};
 use super::tasks::HIGH_WATER;
 
-/// What the folder of a team that was never whole begins with.
+/// Name prefix of the folder in which a new team is built.
 pub(crate) const UNBORN: &str = ".new-";
 
-/// A folder of a team.
+/// A kind of folder that a team has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// `teams/<dir>`.
@@ -19,34 +21,34 @@ pub(crate) enum Place {
     Inboxes,
     /// `teams/<dir>/pitcrew`.
     Ours,
-    /// The folders of our logs below that.
+    /// Pitcrew's log folders `transcripts` and `read` in `teams/<dir>/pitcrew`.
     Logs,
-    /// The folder of what members printed, below that too: nothing in it is looked at.
+    /// `teams/<dir>/pitcrew/output`, the printed text of members. Its files are not checked.
     Output,
-    /// The folder of what our processes wrote, below that too.
+    /// `teams/<dir>/pitcrew/writes`, the logs of changes that pitcrew processes made.
     Writes,
     /// `tasks/<dir>`.
     Tasks,
 }
 
-/// What a name means in its folder.
+/// The meaning of a file name in its folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileMeaning {
-    /// The lock of a file of the team.
+    /// The lock of one of the team's files.
     Lock,
-    /// A file of a write that never ended, or a lock that was being broken.
+    /// A file of an unfinished write, or a lock that was being broken.
     Temporary,
-    /// A file of one JSON value.
+    /// A file that holds one JSON value.
     Json,
     /// The highest task id ever used.
     HighWater,
-    /// A log of ours, a JSON object a line.
+    /// A log of pitcrew, with one JSON object per line.
     Lines,
-    /// Nothing to us.
+    /// A file of another program.
     Foreign,
 }
 
-/// What the file called `name` in a folder is.
+/// Returns the meaning of the file `name` in a folder.
 pub(crate) fn meaning(place: Place, name: &str) -> FileMeaning {
     let is_temporary = middle(name, TEMP_PREFIX, TEMP_SUFFIX).is_some_and(is_hex)
         || name
@@ -77,19 +79,20 @@ pub(crate) fn meaning(place: Place, name: &str) -> FileMeaning {
     }
 }
 
-/// Whether the name is that of a folder in which a team was being made.
+/// Whether the name is that of a folder in which a new team is built.
 pub(crate) fn is_unborn(name: &str) -> bool {
     name.strip_prefix(UNBORN).is_some_and(is_hex)
 }
 
-/// Whether the text is a random id of ours: 32 hexadecimal digits.
+/// Whether the text is a random id of pitcrew: 32 hexadecimal digits.
 fn is_hex(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether the file of that name has a lock.
+/// Whether the file with that name has a lock.
 fn is_lockable(place: Place, name: &str) -> bool {
-    // The list's own lock; the file beside it has no ending.
+    // The task list is locked through the file `.lock`, which has no suffix. Its lock is
+    // `.lock.lock`.
     (place == Place::Tasks && name == ".lock") || is_json(place, name)
 }
 
@@ -98,7 +101,7 @@ fn is_json(place: Place, name: &str) -> bool {
     match place {
         Place::Team => stem == "config",
         Place::Inboxes => is_inbox(stem),
-        // Documents are named by the room above.
+        // Higher crates choose the names of documents, so every lowercase name counts.
         Place::Ours => {
             !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
         }
@@ -107,7 +110,8 @@ fn is_json(place: Place, name: &str) -> bool {
     }
 }
 
-/// `<agent>.ndjson`, and of a conversation that another took the place of `<agent>.until-<ms>.ndjson`.
+/// Whether the name is `<agent>.ndjson`, or `<agent>.until-<ms>.ndjson` for an earlier conversation
+/// that a newer one replaced.
 fn is_log(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(".ndjson") else { return false };
     let is_time = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

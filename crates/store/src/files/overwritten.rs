@@ -1,5 +1,5 @@
-//! What other programs undid in a team's files: found by comparing inboxes, tasks and config with the logs of our writes,
-//! put back, and told.
+//! Finds changes that other programs overwrote in a team's files, by comparing inboxes, tasks and
+//! config with the logs of pitcrew's writes. Restores and reports them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -25,12 +25,12 @@ use super::update::{self, Fault, Plan};
 use super::written_log::{self, INBOX_LOG_KEPT, INBOX_LOG_MOST, InboxLine};
 use crate::{Event, JournalEntry, Overwritten, StoreError};
 
-/// What an inbox lacks.
+/// Changes that are missing in an inbox.
 #[derive(Debug, Default)]
 pub(crate) struct LostMail {
-    /// Messages that are gone and were never read, each with the entry it stood before.
+    /// Lost messages that were never read, each with the index of the entry that followed it.
     messages: Vec<(Option<usize>, Message)>,
-    /// The places of messages that we marked as read and that are unread again.
+    /// Indices of messages that pitcrew marked as read and that are unread again.
     unread: Vec<usize>,
 }
 
@@ -39,10 +39,10 @@ impl LostMail {
         self.messages.is_empty() && self.unread.is_empty()
     }
 
-    /// The inbox with everything put back.
+    /// Returns the inbox with all lost changes restored.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// A description of the fault in the text.
     pub(crate) fn put_into(&self, text: &str) -> Result<String, String> {
         let read = Entries::parse(text.as_bytes())?.with_read(&self.unread)?;
         array::inserted(&read, &self.messages)
@@ -61,29 +61,29 @@ impl LostMail {
     }
 }
 
-/// The line of a log for a message that was appended.
+/// Returns the log line for an appended message.
 pub(crate) fn sent(message: &Message) -> Option<InboxLine> {
     Some(InboxLine::Sent { id: message.id()?, message: to_raw_value(message).ok()? })
 }
 
-/// What became of an inbox.
+/// The result of an inbox update.
 pub(crate) struct MailUpdate<T> {
     pub(crate) value: T,
     pub(crate) is_written: bool,
-    /// What other programs had taken out of it.
+    /// The changes that other programs had overwritten and that the update restored.
     pub(crate) put_back: Option<Overwritten>,
 }
 
-/// What is wrong with a task file or the config.
+/// The overwritten changes of a task file or the config.
 pub(super) enum LostUpdate {
     None,
-    /// Fields were undone; this is the file with them put back.
+    /// Fields were overwritten. The value is the file with them restored.
     Undone(Value, Outcome),
-    /// The file is there again that was removed.
+    /// A removed file exists again.
     BackAgain,
 }
 
-/// Whether what was undone is put back by whoever meets it, or only when asked.
+/// Whether any store operation restores overwritten changes, or only an explicit request.
 #[derive(Debug, Default)]
 pub(crate) struct PutsBack {
     only_when_asked: AtomicBool,
@@ -96,30 +96,33 @@ impl PutsBack {
 }
 
 impl FileBackend {
-    /// The same store, which from now on leaves what other programs undid as it is and takes no lock to read, for somebody
-    /// who only looks.
+    /// Returns the same store for a caller that only looks. From now on it restores overwritten
+    /// changes only on request, and takes no lock to read.
     #[must_use]
     pub fn putting_back_when_asked(self) -> Self {
         self.files().puts_back.only_when_asked.store(true, Ordering::Relaxed);
         self
     }
 
-    /// What other programs undid in the team's files; changes nothing. Blocks.
+    /// Returns the changes that other programs overwrote in the team's files. Changes nothing.
+    /// Blocks.
     ///
     /// # Errors
-    /// [`StoreError`] when a file cannot be read.
+    /// [`StoreError`] if a file cannot be read.
     pub fn overwritten(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         self.files().must_have_folders(Some(team))?;
         self.files().overwritten(team)
     }
 
-    /// Puts back what other programs undid in the team's files, and says what that was. Blocks.
+    /// Restores the changes that other programs overwrote in the team's files, and returns them.
+    /// Blocks.
     ///
     /// # Errors
-    /// [`StoreError`] when a file cannot be read or written.
+    /// [`StoreError`] if a file cannot be read or written.
     pub fn put_back(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let files = self.files();
         files.must_have_folders(Some(team))?;
+        // This call is the request, so restoring is allowed until it ends.
         let was_on_demand = files.puts_back.only_when_asked.swap(false, Ordering::Relaxed);
         let done = files.reapply(team);
         files.puts_back.only_when_asked.store(was_on_demand, Ordering::Relaxed);
@@ -128,12 +131,13 @@ impl FileBackend {
 }
 
 impl Files {
-    /// The lock under which a torn file is read again; none for somebody who only looks, since a lock changes its folder.
+    /// Returns the lock for reading a damaged file again. Returns `None` for a caller that only
+    /// looks, because taking a lock changes the folder.
     pub(crate) fn lock_to_read<'a>(&self, lock_of: &'a Path) -> Option<&'a Path> {
         self.puts_back.at_once().then_some(lock_of)
     }
 
-    /// Puts back what other programs undid in the team's files.
+    /// Restores the changes that other programs overwrote in the team's files.
     pub(crate) fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let mut found: Vec<Overwritten> = self.verify_config(team)?.into_iter().collect();
         for inbox in &self.readers(team)?.ours {
@@ -184,7 +188,7 @@ impl Files {
         Ok(damage.told(file))
     }
 
-    /// Compares a task file or the config, as it was read, with the log of our writes.
+    /// Compares a task file or the config, as read, with the log of pitcrew's writes.
     pub(super) fn damage(
         &self,
         path: &Path,
@@ -215,7 +219,7 @@ impl Files {
         })
     }
 
-    /// Notes in the journal what was put back.
+    /// Records the restored changes in the journal.
     pub(crate) fn tell_overwritten(
         &self,
         team: &TeamDir,
@@ -234,8 +238,8 @@ impl Files {
         }
     }
 
-    /// Changes an inbox. What other programs took out of it is put back first; `plan` is given the text with that, and
-    /// `lines` says what was done, for the log.
+    /// Changes an inbox. First restores messages that other programs removed. `plan` gets the
+    /// restored text, and `lines` returns the log lines for the change.
     pub(crate) fn update_mail<T>(
         &self,
         team: &TeamDir,
@@ -270,7 +274,7 @@ impl Files {
         Ok(MailUpdate { value, is_written: updated.written.is_some(), put_back })
     }
 
-    /// The text of an inbox, which is checked unless this state of it was.
+    /// Returns the text of an inbox. Skips the check if this state of the file was already checked.
     fn checked_text<'a>(&self, path: &Path, snapshot: &'a Snapshot) -> Result<&'a str, Fault> {
         if self.logs.was_checked(path, &snapshot.stamp) {
             return std::str::from_utf8(&snapshot.bytes).map_err(|e| Fault::Torn(e.to_string()));
@@ -278,10 +282,12 @@ impl Files {
         array::check(&snapshot.bytes).map_err(Fault::Torn)
     }
 
-    /// Adds what was done to an inbox to its log, which was `since` bytes long when the inbox was compared with it.
+    /// Adds a change of an inbox to the inbox's log. The log was `since` bytes long when the inbox
+    /// was compared with it.
     ///
-    /// If another process has noted something since, its message may have been overwritten before we read the inbox:
-    /// then nothing is said of the inbox's state, and whoever looks next compares it with the log.
+    /// If another process has added a line since then, its message may have been overwritten before
+    /// we read the inbox. In that case no stamp is recorded, and the next reader compares the inbox
+    /// with the log.
     fn note_mail(
         &self,
         team: &TeamDir,
@@ -318,7 +324,8 @@ impl Files {
         Ok(())
     }
 
-    /// Keeps what was sent to a client that takes out what it reads. Nothing is put back from it.
+    /// Records a message that was sent to a client which removes the messages it reads. Nothing is
+    /// restored from this record.
     fn keep_sent(&self, team: &TeamDir, inbox: &InboxFile, mut lines: Vec<InboxLine>) {
         lines.retain(|line| matches!(line, InboxLine::Sent { .. }));
         if lines.is_empty() {
@@ -334,7 +341,7 @@ impl Files {
         }
     }
 
-    /// Puts back messages, and marks of read ones, that another program has undone.
+    /// Restores messages and read marks that another program has overwritten.
     pub(crate) fn verify_mail(
         &self,
         team: &TeamDir,
@@ -350,14 +357,16 @@ impl Files {
             Err(error) => return Err(failed("look at", &path)(error)),
         };
         let logged = lines::length(&self.paths.inbox_writes(team, inbox));
-        // A reader waits for no lock: whoever holds it writes next, and the file is looked at again then.
+        // A reader does not wait for the lock. Its holder is about to write, and the file is
+        // checked again after that write.
         if self.is_as_left(team, inbox, logged, now.as_ref())? || lock::is_taken(&path) {
             return Ok(None);
         }
         Ok(self.update_mail(team, inbox, |_| Ok(Plan::Keep(())), |()| Vec::new())?.put_back)
     }
 
-    /// Whether an inbox is as our last write left it, or was compared with so much of its log in this state.
+    /// Whether an inbox needs no comparison: it is unchanged since pitcrew's last write, or this
+    /// state was already compared with `logged` bytes of its log.
     fn is_as_left(
         &self,
         team: &TeamDir,
@@ -379,7 +388,8 @@ impl Files {
         Ok(is_last)
     }
 
-    /// What an inbox, as it was read, lacks of what its log holds, which was so long after the reading.
+    /// Returns the logged changes that an inbox, as read, does not contain. `logged` is the length
+    /// of the log after that read.
     fn lost_mail(
         &self,
         team: &TeamDir,
@@ -408,7 +418,7 @@ impl Files {
         Ok(lost)
     }
 
-    /// Puts back, into a task file or the config, the fields that another program has undone.
+    /// Restores the fields of a task file or the config that another program has overwritten.
     pub(crate) fn mend_fields<T: Serialize + DeserializeOwned>(
         &self,
         team: &TeamDir,
@@ -416,14 +426,18 @@ impl Files {
         (lock_of, log): (&Path, &Path),
         told_as: String,
     ) -> Result<Option<Overwritten>, StoreError> {
-        // As for an inbox. A task list has no such reader: its reading counts as looked at from here on.
+        // As for an inbox, a reader does not wait for the lock. This shortcut is not for tasks:
+        // after a read, their files already count as compared, so nobody would compare them again.
         if lock_of == path && lock::is_taken(path) {
             return Ok(None);
         }
         let mut since = 0;
         let updated = update::update(&self.disk, path, lock_of, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
+            // The length after the read of the file: a line added later may describe a write that
+            // the read lacks.
             since = lines::length(log);
+            // Only the config is locked by its own path. The lock of a task is that of the list.
             let damage = self.damage(path, log, lock_of == path, snapshot)?;
             let told = damage.told(told_as.clone());
             match damage {
@@ -450,7 +464,7 @@ impl LostUpdate {
         match self {
             Self::None => None,
             Self::Undone(_, Outcome { put_back, kept }) => {
-                // Our own marks say nothing to people.
+                // Pitcrew's own marks mean nothing to people, so the report leaves them out.
                 let shown = put_back.iter().filter(|field| !field.starts_with("metadata.pitcrew"));
                 Some(Overwritten { file, put_back: shown.cloned().collect(), kept: kept.clone() })
             }
@@ -461,9 +475,11 @@ impl LostUpdate {
     }
 }
 
-/// What the inbox lacks: messages that its log has as sent and not as read, and marks.
+/// Returns the messages that the log has as sent but not as read and that the inbox lacks, and the
+/// read marks that it lacks.
 fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
-    // A second entry under the id of a read message is no older reading but a forgery, for the receiver to refuse.
+    // A second entry with the id of a read message is not an older version of the inbox but a
+    // forgery. The receiver refuses it.
     let mut there: HashMap<MessageId, (usize, bool)> = HashMap::new();
     for (at, stored) in stored(entries) {
         let is_read = stored.message.is_read();
@@ -482,6 +498,8 @@ fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
         let InboxLine::Sent { id, message } = line else { continue };
         match there.get(id) {
             Some((at, _)) => next = Some(*at),
+            // A read message may be gone on purpose, and a message that was sent twice is restored
+            // once.
             None if read.contains(id) || !seen.insert(id) => {}
             None => {
                 let message = serde_json::from_str(message.get()).ok();
@@ -500,7 +518,8 @@ fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
     lost
 }
 
-/// The lines that a log which became too long keeps: the newest messages that were not read, and the newest marks.
+/// Returns the lines to keep of a log that became too long: the newest unread messages and the
+/// newest read marks.
 fn unread_only(lines: Vec<String>) -> Vec<String> {
     let parsed: Vec<(Option<InboxLine>, String)> =
         lines.into_iter().map(|line| (serde_json::from_str(&line).ok(), line)).collect();
@@ -537,7 +556,8 @@ mod tests {
     }
 
     impl Inbox {
-        /// Sends, with what `between` does after the message stands in the inbox and before it is noted.
+        /// Sends a message. `between` runs after the message is in the inbox and before it is
+        /// logged.
         fn send(&self, files: &Files, id: &str, between: impl FnOnce()) {
             let message = Message::new("ann", "hello".into(), "2026-11-20T11:48:29.735Z".into());
             let message = message.with_id(&MessageId(id.into()));

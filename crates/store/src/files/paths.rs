@@ -1,6 +1,7 @@
-//! Where everything stands under the root.
+//! The paths of all files and folders under the root.
 //!
-//! Source: wire format, "Layout under the root". What is ours alone stands in `pitcrew/`, of the root or of the team.
+//! Source: wire format, "Layout under the root". Pitcrew's own files are in `pitcrew/` of the root
+//! or of the team.
 
 use std::path::{Path, PathBuf};
 
@@ -8,20 +9,22 @@ use pitcrew_protocol::{AgentName, InboxFile, TaskId, TeamDir};
 
 use crate::{ArchiveName, LeaseName, LogName, RateScope};
 
-/// The name of the journal.
+/// File name of the journal.
 pub(crate) const JOURNAL: &str = "journal.ndjson";
 
-/// The name of the lease of the process that runs the team; those of members have it in front.
+/// File name of the run's lease. The file name of a member's lease begins with it.
 const LEASE: &str = "lease";
 
-/// The folders in `pitcrew/` of the root: some are the runtime's, which finds them checked.
+/// The folders in `pitcrew/` of the root. Some belong to the runtime, which relies on the store's
+/// check of them.
 const OF_THE_ROOT: [&str; 7] =
     ["archive", "quarantine", "rates", "sandbox", "shells", "tmp", "worktrees"];
 
 /// The folders in `pitcrew/` of a team.
 const OF_A_TEAM: [&str; 4] = ["output", "read", "transcripts", "writes"];
 
-/// The folders and files of teams under one root; that they are named says nothing of whether they are there.
+/// The folders and files of teams under one root; that they are named says nothing of whether they
+/// are there.
 #[derive(Clone, Debug)]
 pub struct Paths {
     root: PathBuf,
@@ -68,7 +71,7 @@ impl Paths {
         self.all_tasks().join(team.as_str())
     }
 
-    /// The file whose lock is the lock of the list.
+    /// The file that represents the task list. Its lock is the lock of the list.
     pub(crate) fn task_list(&self, team: &TeamDir) -> PathBuf {
         self.tasks(team).join(".lock")
     }
@@ -81,7 +84,8 @@ impl Paths {
         self.tasks(team).join(super::tasks::HIGH_WATER)
     }
 
-    /// The folder of the team that is ours alone, also for what is no file of the store, such as a socket.
+    /// The folder of the team that is ours alone, also for what is no file of the store, such as a
+    /// socket.
     #[must_use]
     pub fn ours(&self, team: &TeamDir) -> PathBuf {
         self.team(team).join("pitcrew")
@@ -111,12 +115,13 @@ impl Paths {
         self.ours(team).join(format!("{name}.json"))
     }
 
-    /// The read messages that were moved out of an inbox.
+    /// The file with the read messages that were moved out of an inbox.
     pub(crate) fn read_mail(&self, team: &TeamDir, inbox: &InboxFile) -> PathBuf {
         self.ours(team).join("read").join(format!("{inbox}.ndjson"))
     }
 
-    /// What our processes wrote into the files of the team that other programs write too; see `written_log`.
+    /// The folder for logs of pitcrew's writes to team files that other programs also write, see
+    /// `written_log`.
     pub(crate) fn write_logs(&self, team: &TeamDir) -> PathBuf {
         self.ours(team).join("writes")
     }
@@ -133,7 +138,7 @@ impl Paths {
         self.write_logs(team).join("config.ndjson")
     }
 
-    /// What is ours of the root.
+    /// Pitcrew's own folder of the root.
     pub(crate) fn common(&self) -> PathBuf {
         self.root.join("pitcrew")
     }
@@ -152,19 +157,19 @@ impl Paths {
         self.archived(archive).join("team/pitcrew").join(JOURNAL)
     }
 
-    /// Locked while a team is made or removed.
+    /// The file that is locked while a team is created or removed.
     pub(crate) fn lifecycle(&self) -> PathBuf {
         self.common().join("lifecycle.lock")
     }
 
-    /// The folders of the root that are ours or every client's. None of them may be a link.
+    /// The folders of the root that pitcrew or all clients use. None of them may be a link.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         let common = self.common();
         let ours = OF_THE_ROOT.map(|name| common.join(name));
         [self.teams(), self.all_tasks(), common].into_iter().chain(ours).collect()
     }
 
-    /// The folders below a team's folder, outer ones first. None of them may be a link either.
+    /// The folders below a team's folder, parents first. None of them may be a link.
     pub(crate) fn folders_in(&self, team: &TeamDir) -> Vec<PathBuf> {
         let ours = self.ours(team);
         let below = OF_A_TEAM.map(|name| ours.join(name));
@@ -187,7 +192,7 @@ impl Paths {
     }
 }
 
-/// The lease that is kept in a file of this name.
+/// Returns the lease that is stored in a file of this name.
 pub(crate) fn lease_in(file: &str) -> Option<LeaseName> {
     if file == LEASE {
         return Some(LeaseName::Run);

@@ -1,7 +1,9 @@
-//! Rates over all processes: a ring of the last takings, exact to the millisecond.
+//! Rate limits over all processes: a ring of the times of the last taken slots, exact to the
+//! millisecond.
 //!
-//! The file is 8 bytes (the place of the oldest taking) and then one 8-byte time per slot, little-endian. Only pitcrew
-//! touches it, so the system's own file lock guards it. It is not forced to disk: a power cut ends every window anyway.
+//! The file has 8 bytes with the index of the oldest slot, and then one 8-byte time per slot,
+//! little-endian. Only pitcrew writes it, so a kernel file lock protects it. It is not forced to
+//! disk, because every window is over after a power cut anyway.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,13 +20,13 @@ use crate::{Slot, StoreError};
 
 const WORD: u64 = 8;
 
-/// How many times are read when the ring gets another size.
+/// Largest number of times that are read when the ring gets another size.
 const MOST_READ: u64 = 100_000;
 
 /// The time in a slot that was never taken.
 const NEVER: i64 = i64::MIN;
 
-/// Takes one slot of the ring at `path`.
+/// Takes one slot of the ring in the file at `path`.
 pub(crate) fn take_slot(
     disk: &Disk,
     path: &Path,
@@ -46,28 +48,32 @@ fn take(file: &File, slots: u64, window_ms: i64, now_ms: i64) -> io::Result<Slot
     if slots == 0 {
         return Ok(Slot::Full { retry_after: millis(window_ms) });
     }
+    // The file is new, or the setting has changed.
     if file.metadata()?.len() != WORD * (slots + 1) {
         resize(file, slots)?;
     }
     let oldest_at = read_word(file, 0)?.unsigned_abs() % slots;
     let oldest = read_word(file, oldest_at + 1)?;
-    // A time that has not come yet was written before the clock was set back; it says nothing.
+    // A time in the future was written before the clock was set back. It does not count.
     let is_counted = oldest > now_ms.saturating_sub(window_ms) && oldest <= now_ms;
     if is_counted {
         return Ok(Slot::Full { retry_after: millis(oldest + window_ms - now_ms) });
     }
-    // The place first: a crash between the two leaves one taking uncounted, not a new one in the oldest's place.
+    // Writes the index first. A crash between the two writes then leaves one slot uncounted,
+    // instead of a new time at the index of the oldest.
     let next = i64::try_from((oldest_at + 1) % slots).unwrap_or(0);
     file.write_all_at(&next.to_le_bytes(), 0)?;
     file.write_all_at(&now_ms.to_le_bytes(), WORD * (oldest_at + 1))?;
     Ok(Slot::Taken)
 }
 
-/// Gives the ring another size, when the setting changed; the newest takings stay.
+/// Changes the size of the ring after a change of the setting. The newest times stay.
 fn resize(file: &File, slots: u64) -> io::Result<()> {
-    // A ring that is longer than any rate was not written by us; its first times say as much as any.
+    // Pitcrew did not write a ring that is longer than any rate. Its times mean nothing, so reading
+    // only the first ones is enough.
     let there = (file.metadata()?.len() / WORD).saturating_sub(1).min(MOST_READ);
     let mut times = (1..=there).map(|at| read_word(file, at)).collect::<io::Result<Vec<i64>>>()?;
+    // The ring may begin anywhere, so the times are sorted before the oldest ones are dropped.
     times.sort_unstable();
     let room = usize::try_from(slots).unwrap_or(usize::MAX);
     let mut ring = vec![NEVER; room.saturating_sub(times.len())];

@@ -1,7 +1,8 @@
-//! That the folders below the root are folders: every operation passes here before it touches anything.
+//! Checks that the folders below the root are real folders. Every operation runs this check before
+//! it touches anything.
 //!
-//! A link in the place of one is never followed, for what is behind it is somebody's. The root itself may be a link or
-//! stand below one.
+//! A link at the path of such a folder is never followed, because the folder behind it belongs to
+//! somebody else. The root itself may be a link or be below one.
 
 use std::path::PathBuf;
 
@@ -13,10 +14,10 @@ use super::teams::is_nameless;
 use crate::StoreError;
 
 impl Files {
-    /// Whether the folders of the root, and those of `team`, are folders as far as they are there.
+    /// Checks that the folders of the root and of `team` are real folders, if they exist.
     ///
     /// # Errors
-    /// [`StoreError::NoFolder`] with the first that is none, [`StoreError::Io`].
+    /// [`StoreError::NoFolder`] with the first path that is no folder, [`StoreError::Io`].
     pub(crate) fn must_have_folders(&self, team: Option<&TeamDir>) -> Result<(), StoreError> {
         for path in self.paths.folders() {
             must_be_folder(path)?;
@@ -24,13 +25,14 @@ impl Files {
         let Some(team) = team.filter(|team| !is_nameless(team)) else { return Ok(()) };
         let place = self.paths.team(team);
         match Stands::at(&place)? {
-            // A plain file among the teams is nobody's business: there is no team of its name.
+            // A plain file among the teams does no harm: it means that no team of this name exists.
             Stands::Nothing | Stands::File | Stands::Other => {}
             Stands::Link => return Err(StoreError::NoFolder { path: place, is_link: true }),
             Stands::Folder => {
                 self.paths.folders_in(team).into_iter().try_for_each(must_be_folder)?
             }
         }
+        // Tasks can exist without their team, for example after a crash during archiving.
         must_be_folder(self.paths.tasks(team))
     }
 }

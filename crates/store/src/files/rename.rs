@@ -1,5 +1,5 @@
-//! Renames, also on file systems that lack some: FUSE, NFS and 9p know no rename that replaces nothing, and an overlay
-//! renames no folder of its lower layer.
+//! Renames that also work on limited file systems. FUSE, NFS and 9p have no rename that refuses to
+//! replace, and overlayfs cannot rename a folder of its lower layer.
 
 use std::fs;
 use std::io;
@@ -10,32 +10,35 @@ use rustix::io::Errno;
 
 use crate::own_mode;
 
-/// Moves a folder to a place where nothing is.
+/// Moves a folder to a path that must be free.
 ///
-/// Where the file system offers it nothing at all is replaced. Elsewhere an *empty folder* at the place is: a plain rename
-/// of a folder is atomic as well, and the system refuses it for a file, a link, and a folder that holds anything. So a team
-/// is never replaced, and an empty folder loses nothing.
+/// If the file system supports it, the rename replaces nothing at all. Otherwise a plain rename can
+/// replace an *empty folder* at the path. It is atomic too, and the operating system refuses it for
+/// a file, a link, and a folder with content. So a team is never replaced, and replacing an empty
+/// folder loses nothing.
 ///
 /// # Errors
-/// `EXIST` when something is there, and what else the system said.
+/// `EXIST` if the path is not free, and other errors of the operating system.
 pub(crate) fn folder_to_free_place(from: &Path, to: &Path) -> Result<(), Errno> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(error) if is_missing(error) => {}
         done => return done,
     }
     match rustix::fs::rename(from, to) {
+        // A plain rename reports a path that is not free with other error codes.
         Err(Errno::NOTEMPTY | Errno::NOTDIR) => Err(Errno::EXIST),
         done => done,
     }
 }
 
-/// Puts a lock that was moved aside back to its place, unless something is there.
+/// Moves a lock that was set aside back to its path, if that is free.
 ///
-/// Where no rename replaces nothing, a lock that is taken in the moment between the look and the rename is replaced. Its
-/// holder finds another lock in its place before it writes, and takes the lock again.
+/// Without a rename that refuses to replace, a lock that is taken between the check and the rename
+/// is replaced. Its holder notices another lock at the path before it writes, and takes the lock
+/// again.
 ///
 /// # Errors
-/// `EXIST` when something is there, and what else the system said.
+/// `EXIST` if the path is not free, and other errors of the operating system.
 pub(crate) fn lock_to_its_place(from: &Path, to: &Path) -> Result<(), Errno> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(error) if is_missing(error) => {}
@@ -47,17 +50,20 @@ pub(crate) fn lock_to_its_place(from: &Path, to: &Path) -> Result<(), Errno> {
     rustix::fs::rename(from, to)
 }
 
-/// Moves the folder of a team, or of tasks. Where it cannot be renamed as a whole (the lower layer of an overlay) its
-/// entries are, one by one, the config first: from then on there is no team, as after a rename.
+/// Moves the folder of a team or of tasks. If it cannot be renamed as a whole (lower layer of an
+/// overlay), its entries are moved one by one. The config goes first, because without it there is
+/// no team, as after a rename.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the operating system.
 pub(crate) fn folder(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
+        // An overlay reports this error for a folder of its lower layer.
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
         done => return done,
     }
     own_mode::create_folder(to)?;
+    // The config goes first: without it there is no team, as after a rename of the whole folder.
     let config = from.join("config.json");
     if fs::symlink_metadata(&config).is_ok() {
         fs::rename(&config, to.join("config.json"))?;
@@ -74,7 +80,7 @@ pub(crate) fn folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::remove_dir(from)
 }
 
-/// Whether the file system says that it knows no such thing.
+/// Whether the error means that the file system does not support the operation.
 pub(crate) fn is_missing(error: Errno) -> bool {
     [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP].contains(&error)
 }

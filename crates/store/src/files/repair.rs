@@ -1,4 +1,4 @@
-//! Putting right what [`look`](super::look) found. What is taken away goes to a [`Keep`].
+//! Repairs the damage that [`look`](super::look) found. Removed files go to a [`Keep`].
 
 use std::path::{Path, PathBuf};
 
@@ -17,32 +17,33 @@ use super::tasks::HIGH_WATER;
 use super::too_open::Treatment;
 use crate::StoreError;
 
-/// What came of mending something.
+/// The result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mend {
-    /// It is gone, or right.
+    /// The damage is removed or corrected.
     Done,
-    /// It is kept here.
+    /// The damaged file is now kept at this path.
     Kept(PathBuf),
-    /// It was written, or taken away, since it was looked at: it is left as it is now.
+    /// The file was written or removed after the check, so the repair left it unchanged.
     Changed,
-    /// It is left as it is, for this reason.
+    /// The repair left the file unchanged for this reason.
     Left(&'static str),
 }
 
 impl FileBackend {
-    /// Moves whatever stands under a team's name to the archive, whether it is a team, half of one or the tasks of one; says
-    /// where it is, and nothing when nothing stands there. Blocks.
+    /// Moves everything under a team's name to the archive: a team, half a team, or only its tasks.
+    /// Returns the path of the archive, or `None` if there was nothing. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when it cannot be moved; [`StoreError::NoFolder`] for a folder of the root that is none. A link of
-    /// the team itself is moved as it is.
+    /// [`StoreError::Io`] if it cannot be moved; [`StoreError::NoFolder`] if an entry at the path
+    /// of a folder of the root is no folder. If the team itself is a link, the link is moved.
     pub fn clear_away(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         self.files().must_have_folders(None)?;
         self.files().clear_away(team)
     }
 
-    /// Whether [`repair`](Self::repair) puts such a thing right; a person knows what to do about all others.
+    /// Whether [`repair`](Self::repair) can repair this kind of damage. All other kinds need a
+    /// person.
     #[must_use]
     pub fn can_repair(damage: &Damage) -> bool {
         match damage {
@@ -63,7 +64,7 @@ impl FileBackend {
         }
     }
 
-    /// Keeps what a file holds now, before something is taken out of it. Blocks.
+    /// Keeps a copy of the file before a part of it is removed. Blocks.
     ///
     /// # Errors
     /// The errors of the disk.
@@ -75,12 +76,12 @@ impl FileBackend {
         }
     }
 
-    /// Puts one of them right: stale locks, unfinished and torn files are moved to the keep, where nothing reads them and
-    /// nothing of them is lost; of an inbox the whole messages stay, and of a log the lines that are ours. An archive is
-    /// completed. Blocks.
+    /// Repairs one finding. Stale locks, unfinished files and damaged files are moved to the keep,
+    /// where nothing reads them and nothing is lost. Of an inbox the complete messages stay in
+    /// place, and of a log the valid lines. A half archived team is completed. Blocks.
     ///
     /// # Errors
-    /// The errors of lock and disk; it is as it was then.
+    /// The errors of lock and disk. The damage is then unchanged.
     pub fn repair(&self, damage: &Damage, keep: &mut Keep) -> Result<Mend, StoreError> {
         let files = self.files();
         match damage {
@@ -88,7 +89,7 @@ impl FileBackend {
                 if Stands::at(path)? == Stands::Nothing {
                     return Ok(Mend::Changed);
                 }
-                // Somebody may have come to need it since it was looked at.
+                // A process may have taken the lock since the check.
                 if !is_stale(path) || !is_free(path)? {
                     return Ok(Mend::Left("somebody holds it"));
                 }
@@ -135,7 +136,8 @@ impl FileBackend {
 }
 
 impl Files {
-    /// Breaks the locks of one team that nobody holds. Nothing behind a link is touched, and no lock that holds something.
+    /// Breaks the locks of one team that nobody holds. Does not follow links, and does not break a
+    /// lock folder that contains anything.
     pub(crate) fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
         self.must_exist(team)?;
         let mut broken = 0;
@@ -151,7 +153,8 @@ impl Files {
             for path in list(&dir)? {
                 let is_lock = meaning(place, name_of(&path)) == FileMeaning::Lock;
                 if is_lock && (is_stale(&path) || will_be_of_the_dead(&path)) && is_free(&path)? {
-                    // Taking a lock breaks it, if it still is nobody's; giving it back leaves nothing.
+                    // Taking the lock breaks it if it is still stale. Releasing it then removes the
+                    // folder.
                     drop(Lock::take(&path.with_extension(""), |_| ())?);
                     broken += 1;
                 }
@@ -170,11 +173,12 @@ impl Files {
         let is_document = path.extension().is_some_and(|ending| ending == "json");
         let lock_of = if is_task { path.with_file_name(".lock") } else { path.to_owned() };
         let _lock = if is_task || is_document { Some(self.disk.lock(&lock_of)?) } else { None };
-        // Its writer may have been at it, or another repair.
+        // The file's writer or another repair may have changed it since the check.
         if !seen.is_at(path) {
             return Ok(Mend::Changed);
         }
         let is_high_water = name_of(path) == HIGH_WATER;
+        // The file goes away, but its id must never be used again.
         if is_task && !is_high_water {
             self.keep_id_taken(path)?;
         }
@@ -189,8 +193,9 @@ impl Files {
             self.disk.force_dir(path.parent().unwrap_or(path))?;
             return Ok(Mend::Kept(kept));
         }
-        // What is no plain file, or too long to be read, goes as it is.
+        // A file that is no plain file, or too long to read, is moved unchanged.
         let kept = keep.take(self, path)?;
+        // Without the mark, the next task could get an id that was already used.
         if is_high_water {
             self.raise_high_water(path, 0)?;
         }
@@ -204,13 +209,13 @@ impl Files {
         }
     }
 
-    /// Raises the mark of used ids to that of a task file that is about to go.
+    /// Raises the mark of used ids to the id of a task file that is about to be removed.
     fn keep_id_taken(&self, task: &Path) -> Result<(), StoreError> {
         let Some(id) = id_of(task) else { return Ok(()) };
         self.raise_high_water(&task.with_file_name(HIGH_WATER), id.number())
     }
 
-    /// Makes the mark of used ids the highest of what it is, `least`, and the ids in use.
+    /// Sets the mark of used ids to the highest of its old value, `least` and the ids in use.
     fn raise_high_water(&self, mark: &Path, least: u64) -> Result<(), StoreError> {
         let text = self.bytes_of_plain(mark)?.and_then(|bytes| String::from_utf8(bytes).ok());
         let marked: u64 = text.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
@@ -221,8 +226,8 @@ impl Files {
         self.disk.create(mark, highest.to_string().as_bytes())
     }
 
-    /// Takes lines out of a log. They are kept, and blanked in place: a reader finds the rest where it was, and nobody who
-    /// appends meanwhile loses a line to a file that was replaced.
+    /// Removes lines from a log. The lines are kept, and overwritten with spaces in place. So
+    /// readers keep their positions, and no concurrent append goes to a replaced file.
     fn take_out(
         &self,
         path: &Path,
@@ -251,7 +256,7 @@ fn id_of(task: &Path) -> Option<TaskId> {
     TaskId::parse(task.file_stem()?.to_str()?)
 }
 
-/// Whether a folder in which a team was being made holds nothing else.
+/// Whether the folder of an unfinished team creation contains only files of a team.
 fn holds_a_team_only(folder: &Path) -> Result<bool, StoreError> {
     let is_of_a_team = |name: &str| {
         matches!(name, "config.json" | "inboxes" | "pitcrew")

@@ -1,8 +1,10 @@
-//! A team's tasks as files: one table, kept while nothing changes, and edits that become visible as one.
+//! A team's tasks as files: one table that is cached until a file changes, and edits that become
+//! visible as one.
 //!
-//! An edit is made on a reading without the lock; under the lock the reading must still be the last one. Each file is
-//! replaced as a whole, those with more than a changed dependency first: a crash in between leaves dependencies at one
-//! end only, and reading joins the ends.
+//! An edit is computed from a read without the lock. The tasks must still be the same when the lock
+//! is held. Each file is replaced as a whole. Files in which only a dependency changed come last,
+//! so a crash in between leaves a dependency written in only one of its two tasks. Reading then
+//! completes it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,27 +29,29 @@ mod entries;
 
 use entries::{Entry, Holds, list, read_all};
 
-/// How often an edit is made before we give up, and from which time on with the list locked as a whole.
+/// Number of tries of an edit before it fails, and the first try that holds the list's lock all the
+/// time.
 const TRIES: usize = 20;
 const LOCKED_FROM: usize = 2;
 
-/// The tables of all teams that were asked for.
+/// The cached tables of all teams that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     teams: Mutex<HashMap<TeamDir, Arc<Mutex<Table>>>>,
 }
 
-/// A team's task files as they were read.
+/// A team's task files as last read.
 #[derive(Debug, Default)]
 struct Table {
     files: HashMap<String, Entry>,
     high_water: u64,
     current: Option<Reading>,
-    /// The tasks as they were when they were last compared with the log of our writes, and its length before that.
+    /// The tasks that were last compared with the log of pitcrew's writes, and the length of the
+    /// log before that.
     verified: Option<(Arc<[Task]>, u64)>,
 }
 
-/// The tasks at one moment.
+/// All tasks at one moment.
 #[derive(Clone, Debug)]
 struct Reading {
     listed: Arc<[Task]>,
@@ -99,7 +103,8 @@ impl Files {
             self.verify_tasks(team)?;
             let lock = if tries >= LOCKED_FROM { Some(self.disk.lock(&list)?) } else { None };
             let reading = self.read_tasks(team, lock.as_ref())?;
-            // What was written since may be an older reading, with a task free again that somebody has claimed.
+            // The file may just have been overwritten with an older version, in which a claimed
+            // task looks free. Such a state must be compared with the log first.
             let Some(logged) = self.verified(team, &reading) else { continue };
             let before = reading.table();
             let mut edited = before.clone();
@@ -111,14 +116,16 @@ impl Files {
                 None => self.disk.lock(&list)?,
             };
             self.disk.crash_point("list locked");
-            // A line that came meanwhile may tell of a write that the reading lacks.
+            // A log line that was added meanwhile may describe a write that this read does not
+            // contain.
             let is_as_read =
                 self.read_tasks(team, Some(&lock))?.is(&reading) && lines::length(&log) == logged;
             if !is_as_read || !lock.is_held() {
                 continue;
             }
             let written = self.put(changes)?;
-            // Before the lock is given back: whoever claims next must know of a claim that somebody has just undone.
+            // Logged before the lock is released. Whoever claims next must know this claim, even if
+            // another program has just overwritten it.
             written_log::note_fields(&self.disk, &log, logged, &written);
             drop(lock);
             self.disk.crash_point("list unlocked");
@@ -126,10 +133,12 @@ impl Files {
             self.verify_tasks(team)?;
             return Ok(());
         }
+        // Reached only if other writers disturbed every try.
         Err(StoreError::Locked { path: list, waited_ms: 0, holder: None })
     }
 
-    /// Writes what an edit changed to temporary files; `None` when it changed nothing.
+    /// Writes the changes of an edit to temporary files. Returns `None` if the edit changed
+    /// nothing.
     fn prepare(
         &self,
         team: &TeamDir,
@@ -155,6 +164,8 @@ impl Files {
         if changed.is_empty() && removed.is_empty() {
             return Ok(None);
         }
+        // Tasks in which only a dependency changed come last. If a crash prevents their write,
+        // reading completes the dependency.
         changed.sort_by_key(|(task, was)| differs_in_edges_only(task, *was));
         let first_mentions =
             changed.partition_point(|(task, was)| !differs_in_edges_only(task, *was));
@@ -177,8 +188,10 @@ impl Files {
         Ok(Some(Changes { high_water, tasks: written, removed, mentions }))
     }
 
-    /// Puts an edit in place; only under the list's lock.
+    /// Renames the files of an edit into place. The caller must hold the list's lock.
     fn put(&self, changes: Changes) -> Result<Vec<FieldWrite>, StoreError> {
+        // Raised before a task is removed: otherwise a crash in between would free the id for
+        // another task.
         if let Some((temp, path)) = changes.high_water {
             temp.rename(&path)?;
             self.disk.crash_point("high water mark raised");
@@ -217,7 +230,7 @@ impl Files {
         Ok(done)
     }
 
-    /// Puts task changes back that a writer without the lock has undone, and tells which.
+    /// Restores task changes that a writer without the lock has overwritten, and returns them.
     pub(crate) fn verify_tasks(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let mut found = Vec::new();
         for _ in 0..TRIES {
@@ -234,7 +247,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Compares a reading with the log of our writes, and puts back what it lacks.
+    /// Compares the tasks with the log of pitcrew's writes, and restores changes that they lack.
     fn mend_tasks(
         &self,
         team: &TeamDir,
@@ -256,7 +269,7 @@ impl Files {
                     let Some(Entry { stamp, holds, .. }) = table.files.get(stem) else {
                         return false;
                     };
-                    // Whatever of it is gone, nothing can be put back into it.
+                    // Nothing can be restored in a damaged or deleted file.
                     if matches!(holds, Holds::Torn(_) | Holds::Deleted) {
                         return false;
                     }
@@ -288,7 +301,8 @@ impl Files {
         self.verified(team, reading) == Some(lines::length(&self.paths.task_writes(team)))
     }
 
-    /// How long the log was when the reading was compared with it; `None` when it was not.
+    /// Returns the length of the log when these tasks were compared with it, or `None` if they were
+    /// not.
     fn verified(&self, team: &TeamDir, reading: &Reading) -> Option<u64> {
         if !self.puts_back.at_once() {
             return Some(lines::length(&self.paths.task_writes(team)));
@@ -300,7 +314,7 @@ impl Files {
         verified.map(|(_, logged)| *logged)
     }
 
-    /// The tasks as they are now; read again only as far as they changed.
+    /// Returns the present tasks. Reads only files that changed.
     fn read_tasks(&self, team: &TeamDir, lock: Option<&Lock>) -> Result<Reading, StoreError> {
         let folder = self.paths.tasks(team);
         let table = self.tables.of(team);
@@ -309,7 +323,7 @@ impl Files {
             self.folders.lock().unwrap_or_else(PoisonError::into_inner).changed(team, &folder);
         let done = self.catch_up(team, &folder, &mut table, changed, lock);
         if done.is_err() {
-            // What the queue told is used up: start over next time.
+            // The change queue is already emptied, so the next call must read everything again.
             *table = Table::default();
             self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
         }
@@ -344,7 +358,8 @@ impl Files {
             table.files.retain(|stem, _| there.contains(stem));
         }
         let (read, torn) = read_all(folder, &names, &table.files)?;
-        // Where stamps cannot be trusted, a file is read again each time, and mostly is the same.
+        // If stamps are not reliable, a file is read again each time. Usually its content is the
+        // same.
         let mut is_same = table.current.is_some();
         let torn =
             torn.into_iter().map(|stem| Ok((stem.clone(), self.read_torn(team, &stem, lock)?)));
@@ -353,7 +368,7 @@ impl Files {
             match entry {
                 Some(entry) => {
                     let is_known = table.knows(&stem, &entry);
-                    // Somebody who only looks says it in other words.
+                    // A caller that only looks reports the file in its own words.
                     if let Holds::Torn(reason) = &entry.holds
                         && !is_known
                         && self.puts_back.at_once()
@@ -380,7 +395,8 @@ impl Files {
         Ok(reading)
     }
 
-    /// Reads a file again that was torn. Who writes it may be at it; one that stays torn hides no other task.
+    /// Reads a damaged file again, because another program may be writing it. A file that stays
+    /// damaged does not hide other tasks.
     fn read_torn(
         &self,
         team: &TeamDir,
@@ -391,7 +407,7 @@ impl Files {
         let list = self.paths.task_list(team);
         let parse = |snapshot: Option<&Snapshot>| snapshot.map(|s| Entry::of(stem, s)).transpose();
         let read = match lock {
-            // A name that no client gives to a task is not worth a wait.
+            // No client gives this name to a task, so the file is not worth a wait.
             _ if TaskId::parse(stem).is_none() => Snapshot::read(&path)
                 .and_then(|read| parse(read.as_ref()).map_err(|fault| fault.at(&path))),
             None => update::read(&path, self.lock_to_read(&list), parse),
@@ -410,10 +426,10 @@ impl Files {
     }
 }
 
-/// The file of the highest id ever used.
+/// Name of the file with the highest id ever used.
 pub(crate) const HIGH_WATER: &str = ".highwatermark";
 
-/// What an edit changed, ready to be put in place.
+/// The changes of an edit, ready to be renamed into place.
 struct Changes {
     high_water: Option<(Temp, PathBuf)>,
     tasks: Vec<Put>,
@@ -428,7 +444,7 @@ struct Put {
 }
 
 impl Table {
-    /// Whether a file that was read again is as it was.
+    /// Whether a file that was read again is unchanged.
     fn knows(&self, stem: &str, read: &Entry) -> bool {
         let Some(known) = self.files.get(stem).filter(|known| known.stamp == read.stamp) else {
             return false;
@@ -449,8 +465,9 @@ impl Table {
         }
     }
 
-    /// The tasks of all files, dependencies joined. A task moves into the reading; its file's form is kept beside it only
-    /// when joining changes it.
+    /// Builds the task list from all files and writes each dependency at both tasks. A task is
+    /// moved into the list. A copy of its file's content is kept only if completing the
+    /// dependencies changes it.
     fn reading(&mut self) -> Reading {
         let listed = self.current.take().map(|reading| reading.listed);
         let listed = listed.as_deref().unwrap_or_default();
@@ -462,7 +479,8 @@ impl Table {
                 held @ (Holds::Other | Holds::Deleted | Holds::Torn(_)) => entry.holds = held,
             }
         }
-        // The order of ids, their numbers read once; only made-up ids share one.
+        // Sorts by id, and parses each number only once. Ids that are no numbers are sorted by
+        // their text.
         tasks.sort_by_cached_key(|task| match task.id.number() {
             0 => (0, task.id.to_string()),
             number => (number, String::new()),
@@ -470,7 +488,8 @@ impl Table {
         let numbers =
             self.files.keys().filter_map(|stem| TaskId::parse(stem)).map(|id| id.number());
         let highest = table::highest_counted(numbers.chain([self.high_water]));
-        // A crash after a removal leaves mentions of what is gone; ids are not used again, so they mean nothing.
+        // A crash after a removal can leave references to the removed task. Ids are never used
+        // again, so such references mean nothing.
         let is_no_task = |entry: &Entry| matches!(entry.holds, Holds::Deleted);
         let is_gone = |id: &TaskId| {
             (1..=highest).contains(&id.number())
@@ -502,7 +521,8 @@ fn matters(name: &str) -> bool {
     name.ends_with(".json") || name == HIGH_WATER
 }
 
-/// What an edit changed in a task; nothing for a new one, which no older reading has.
+/// Returns the fields of a task that an edit changed. Returns none for a new task, because no older
+/// reading contains it.
 fn changed_fields(was: Option<&Task>, task: &Task) -> Result<Vec<FieldChange>, Fault> {
     let Some(was) = was else { return Ok(Vec::new()) };
     Ok(lost_updates::changes(&value_of(was)?, &value_of(task)?))
@@ -515,7 +535,8 @@ fn differs_in_edges_only(task: &Task, was: Option<&Task>) -> bool {
     was == *task
 }
 
-/// The tasks of a folder that nobody writes any more, dependencies joined; what cannot be read is passed over.
+/// Returns the tasks of a folder that no program writes any more, with each dependency at both
+/// tasks. Skips unreadable files.
 pub(super) fn read_folder(folder: &Path) -> Result<Vec<Task>, StoreError> {
     let (read, _torn) = read_all(folder, &list(folder)?, &HashMap::new())?;
     let files = read.into_iter().filter_map(|(stem, entry)| Some((stem, entry?))).collect();

@@ -1,4 +1,4 @@
-//! A team's config as a file, and our own documents beside it.
+//! A team's config as a file, and pitcrew's own documents beside it.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +18,13 @@ use super::update::{self, Fault, Plan};
 use super::written_log;
 use crate::{DocumentEdit, Overwritten, StoreError, TeamEdit, own_mode};
 
-/// The name of the config's file.
+/// File name of the config.
 pub(crate) const CONFIG: &str = "config.json";
 
-/// Who reads a team's inboxes.
+/// The programs that read a team's inboxes.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    /// Whether they are clients of the session dialect, which take messages out.
+    /// Whether the readers are clients of the session dialect, which remove the messages they read.
     pub(crate) is_session: bool,
     /// The inboxes of the members that pitcrew runs.
     pub(crate) ours: Vec<InboxFile>,
@@ -48,27 +48,29 @@ impl Readers {
         }
     }
 
-    /// Whether what is sent to an inbox is kept elsewhere too: its reader takes messages out, and may end before its model has
-    /// them.
+    /// Whether messages to this inbox are also logged. Its reader removes messages, and may end
+    /// before its model gets them.
     pub(crate) fn keeps_sent(&self, inbox: &InboxFile) -> bool {
         self.is_session || self.started.contains(inbox)
     }
 
-    /// Whether a message that is gone from the inbox is missed; elsewhere its reader took it.
+    /// Whether a message that is missing from the inbox counts as lost. In other inboxes the reader
+    /// removed it.
     pub(crate) fn misses_mail(&self, inbox: &InboxFile) -> bool {
         !self.is_session && self.ours.contains(inbox)
     }
 }
 
-/// How long a config may be missing while its team is not gone: a client that replaces a file by removing it first was seen
-/// to take 0.6 s until it wrote the new one.
+/// Time for which a config may be missing before its team counts as gone. Some clients replace a
+/// file by removing it first. One such client was seen to take 0.6 s until it wrote the new file.
 const CONFIG_MISSING: Duration = Duration::from_secs(2);
 
-/// The pause between two looks for it.
+/// The pause between two checks for the config.
 const CONFIG_PAUSE: Duration = Duration::from_millis(10);
 
 impl Files {
-    /// The folders that hold a config, and links in the place of a folder, sorted. Opening a link is refused by its name.
+    /// Returns the folders that hold a config, and links at the path of a folder, sorted. Opening a
+    /// link fails with its name.
     pub(crate) fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
         let dir = self.paths.teams();
         let entries = match fs::read_dir(&dir) {
@@ -81,7 +83,7 @@ impl Files {
             let name = entry.map_err(failed("list", &dir))?.file_name();
             let Some(name) = name.to_str() else { continue };
             let team = TeamDir::of(name);
-            // What is behind a link is not looked at, not even for a config.
+            // A link is not followed, not even to look for a config.
             let is_link = fs::symlink_metadata(dir.join(name)).is_ok_and(|meta| meta.is_symlink());
             if team.as_str() == name && (is_link || self.paths.config(&team).is_file()) {
                 teams.push(team);
@@ -91,8 +93,8 @@ impl Files {
         Ok(teams)
     }
 
-    /// Says [`StoreError::NoTeam`] for a folder without a config. A config that a client replaces by removing it first is
-    /// waited for.
+    /// Returns [`StoreError::NoTeam`] for a folder without a config. Waits if a client may be
+    /// replacing the config by removing it first.
     pub(crate) fn must_exist(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         match self.must_have_config(team) {
             Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => {
@@ -102,8 +104,9 @@ impl Files {
         }
     }
 
-    /// Waits for the config of a team that had one when it was last read, and still has its folder. Says whether it is there
-    /// again; when it is not, the team is gone, and nobody waits for it again.
+    /// Waits for the config of a team that had one at the last read and still has its folder.
+    /// Returns whether the config is back. If not, the team is gone, and later calls do not wait
+    /// again.
     fn config_comes_back(&self, team: &TeamDir) -> bool {
         let is_known =
             || self.configs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(team);
@@ -112,6 +115,8 @@ impl Files {
             if self.has_config(team) {
                 return true;
             }
+            // The team counts as gone now. Without its cached config, later calls do not wait
+            // again.
             if started.elapsed() >= CONFIG_MISSING {
                 self.configs.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
             }
@@ -120,10 +125,11 @@ impl Files {
         self.has_config(team)
     }
 
-    /// Says [`StoreError::NoTeam`] for a folder without a config, whatever else is in it.
+    /// Returns [`StoreError::NoTeam`] for a folder without a config, whatever else it contains.
     pub(crate) fn must_have_config(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         let path = self.paths.config(team);
         match fs::symlink_metadata(&path) {
+            // The folder of an empty name is `teams/` itself, so a config in it belongs to no team.
             Ok(_) if is_nameless(team) => Err(StoreError::NoTeam { team: team.clone() }),
             Ok(meta) => Ok(Stamp::of(&meta)),
             Err(error) if is_absent(&error) => Err(StoreError::NoTeam { team: team.clone() }),
@@ -131,7 +137,7 @@ impl Files {
         }
     }
 
-    /// Who reads the team's inboxes; remembered while the config stays as it is.
+    /// Returns the readers of the team's inboxes. Cached until the config changes.
     pub(crate) fn readers(&self, team: &TeamDir) -> Result<Arc<Readers>, StoreError> {
         let stamp = self.must_exist(team)?;
         let known = self.readers.lock().unwrap_or_else(PoisonError::into_inner).get(team).cloned();
@@ -146,11 +152,11 @@ impl Files {
         Ok(readers)
     }
 
-    /// A team's config; remembered while its file stays as it is.
+    /// Returns a team's config. Cached until its file changes.
     pub(crate) fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         match self.read_team(team) {
             Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.read_team(team),
-            // It was removed between the look at it and the reading.
+            // The config was removed between the check and the read.
             Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.read_team(team),
             done => done,
         }
@@ -173,7 +179,8 @@ impl Files {
         Ok(self.remember(team, settled, config))
     }
 
-    /// Keeps the config as it was seen last; with a stamp, as what the file of that stamp holds.
+    /// Caches the config as last seen. `settled` is the stamp of its file if an equal stamp proves
+    /// equal content.
     fn remember(
         &self,
         team: &TeamDir,
@@ -186,9 +193,11 @@ impl Files {
         config
     }
 
-    /// Mends a config that stays as a client's write in place can leave it, which keeps every client from its team: the
-    /// shorter of two at once has the end of the longer behind it, which is cut off, and one that ends in the middle leaves
-    /// nothing, and what was seen last is put there. Says whether it is whole then.
+    /// Repairs a config that a client's write in place left damaged, because a damaged config keeps
+    /// every client from its team. If two clients wrote at once, the shorter text is followed by
+    /// the end of the longer one, and that end is cut off. If a write ended in the middle, the file
+    /// is empty, and the last seen config is written. Returns whether the config is valid
+    /// afterwards.
     pub(super) fn refill(&self, team: &TeamDir) -> Result<bool, StoreError> {
         let seen = self
             .configs
@@ -250,6 +259,8 @@ impl Files {
         })?;
         let (config, fields, told) = updated.value;
         if let Some(stamp) = updated.written {
+            // Without a stamp: another program may overwrite the file at once, so the next reader
+            // must read it.
             self.remember(team, None, config.clone());
             let write = FieldWrite { stamp: Some(stamp), fields, ..FieldWrite::doubt(CONFIG) };
             written_log::note_fields(&self.disk, &log, since, &[write]);
@@ -259,7 +270,8 @@ impl Files {
         Ok(config)
     }
 
-    /// The config as it was read, with what other programs have undone put back, and what that was.
+    /// Returns the config with the changes restored that other programs have overwritten, and a
+    /// report of them.
     fn with_ours(
         &self,
         path: &Path,
@@ -281,7 +293,7 @@ impl Files {
         }
     }
 
-    /// Puts back what a writer without a lock has undone in the config.
+    /// Restores changes of the config that a writer without a lock has overwritten.
     pub(crate) fn verify_config(&self, team: &TeamDir) -> Result<Option<Overwritten>, StoreError> {
         let (path, log) = (self.paths.config(team), self.paths.config_writes(team));
         let stamp = self.must_exist(team)?;
@@ -319,7 +331,8 @@ impl Files {
         self.must_exist(team)?;
         let path = self.paths.document(team, name);
         if self.lock_to_read(&path).is_none() {
-            // An edit of a torn document would take its lock.
+            // A store that only looks must take no lock, but editing a damaged document would take
+            // one. So a damaged document is reported first.
             update::read(&path, None, |snapshot| {
                 snapshot.map_or(Ok(()), |s| parse::<Value>(&s.bytes).map(|_| ()))
             })?;
@@ -342,7 +355,8 @@ impl Files {
             })
         };
         match update() {
-            // A team that a reference client made gets our folders with the first thing written into them.
+            // A team that a reference client created gets pitcrew's folders with the first
+            // document.
             Err(StoreError::Io { source, .. }) if is_absent(&source) => {
                 self.make_ours(team)?;
                 update()?;
@@ -352,7 +366,7 @@ impl Files {
         Ok(())
     }
 
-    /// Makes the folders of what is ours of a team; one that a reference client made has none.
+    /// Creates pitcrew's own folders of a team. A team that a reference client created has none.
     pub(crate) fn make_ours(&self, team: &TeamDir) -> Result<(), StoreError> {
         let ours = self.paths.ours(team);
         for dir in [ours.clone(), ours.join("transcripts"), ours.join("output"), ours.join("read")]
@@ -376,12 +390,13 @@ fn read_config(team: &TeamDir, snapshot: Option<&Snapshot>) -> Result<TeamConfig
     parse(&snapshot.bytes)
 }
 
-/// Whether the folder is that of an empty name, and so the folder of all teams.
+/// Whether the team name is empty. Its folder would be the folder of all teams.
 pub(crate) fn is_nameless(team: &TeamDir) -> bool {
     team.as_str().is_empty()
 }
 
-/// The bytes without what a longer text has left behind them, whose place a shorter one took: both end alike.
+/// Returns the bytes without the rest of a longer text that a shorter one overwrote. The rest is
+/// recognized because both texts end alike.
 pub(super) fn without_end_of_a_longer(bytes: &[u8]) -> Option<&[u8]> {
     let mut values =
         serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
@@ -390,10 +405,11 @@ pub(super) fn without_end_of_a_longer(bytes: &[u8]) -> Option<&[u8]> {
     (!rest.is_empty() && whole.ends_with(rest)).then_some(whole)
 }
 
-/// Reads a file of one JSON value, and says where the first fault is.
+/// Parses a file with one JSON value. The error contains the position of the first fault.
 pub(crate) fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|e| Fault::Torn(e.to_string()))?;
-    // The tolerant reader, which knows where it is, costs more than twice as much.
+    // The tolerant reader knows the position of a fault, but takes more than twice as long. So it
+    // runs only after a fault.
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }
@@ -401,12 +417,12 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, F
         .map_err(|e| Fault::Torn(format!("at {}: {}", e.path, e.source)))
 }
 
-/// A config or task as a value, to be compared with another.
+/// Converts a config or task to a JSON value, for comparison.
 pub(crate) fn value_of<T: serde::Serialize>(value: &T) -> Result<Value, Fault> {
     serde_json::to_value(value).map_err(|e| Fault::Torn(e.to_string()))
 }
 
-/// The bytes of a file: two spaces a level, no line break at the end.
+/// Formats a file as recorded: two spaces per level, no line break at the end.
 pub(crate) fn pretty<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
     serde_json::to_vec_pretty(value).map_err(|e| Fault::Torn(e.to_string()))
 }

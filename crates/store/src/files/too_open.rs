@@ -1,8 +1,9 @@
-//! Files and folders of ours that other users of the machine may use: found, and closed.
+//! Finds pitcrew's files and folders that other users of the machine can access, and closes them.
 //!
-//! Today's are created closed ([`own_mode`]); earlier versions left the mode to the umask. Nothing is
-//! reached through a link: every folder is opened from the one above it. Only plain files with one name and folders count,
-//! of these only the user's own, and only under names that we write (`ours`).
+//! Present versions create them with closed modes ([`own_mode`]); earlier versions left the mode to
+//! the umask. Nothing is reached through a link: every folder is opened from its parent. Only
+//! folders and plain files with one name (hard link) count. They must belong to the user and have
+//! names that pitcrew writes (`ours`).
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -20,51 +21,52 @@ use super::paths::{JOURNAL, lease_in};
 use super::plain::CAREFUL;
 use crate::own_mode;
 
-/// No folder of ours lies deeper below `pitcrew/`.
+/// Largest depth of pitcrew's folders below `pitcrew/`.
 const DEEPEST: usize = 24;
 
-/// The right of others to write.
+/// Mode bits for writing by other users.
 const WRITING: u32 = 0o022;
 
-/// How far into a journal its first line ends.
+/// Number of bytes within which the first line of a journal ends.
 const FIRST_LINE_BYTES: u64 = 64 * 1024;
 
-/// How what is too open is treated.
+/// The treatment of a file or folder that is too open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Treatment {
-    /// It is only named.
+    /// Only report it.
     Name,
-    /// It is closed to others.
+    /// Remove the rights of other users.
     Close,
 }
 
-/// Whose a folder is, and so what in it is ours.
+/// The owner of a folder, which decides which of its entries are pitcrew's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// Of it nothing but the folder itself: what is inside is other programs'.
+    /// Only the folder itself is pitcrew's. Its content belongs to other programs.
     Itself,
-    /// Everything below it is ours.
+    /// Everything below the folder is pitcrew's.
     Whole,
-    /// Of it nothing but the folder itself, and that others may not write in it.
+    /// Only the folder itself is checked, and only against writing by other users.
     Shared,
     /// `pitcrew/` of the root.
     Common,
     /// The archive.
     Archive,
-    /// The counters of rates.
+    /// The folder of the rate counters.
     Rates,
     /// `pitcrew/` of a team.
     Team,
     /// Logs of members.
     Logs,
-    /// What members printed.
+    /// The folder for the printed text of members.
     Output,
-    /// What our processes wrote.
+    /// The folder for logs of pitcrew's writes.
     Writes,
 }
 
 impl Extent {
-    /// Whether what is called `name` in such a folder is ours, and how far.
+    /// Returns the extent of the entry `name` in such a folder, or `None` if the entry is not
+    /// pitcrew's.
     fn of(self, name: &str) -> Option<Self> {
         let is_ours = |place: Place| meaning(place, name) != FileMeaning::Foreign;
         let when = |condition: bool| condition.then_some(Self::Whole);
@@ -79,7 +81,7 @@ impl Extent {
                     when(matches!(name, "shells" | "lifecycle.lock" | "trust.json" | "trust.lock"))
                 }
             },
-            // What is kept keeps its mode, so that it can be put back as it was.
+            // Content of the archive keeps its mode, so that it can be restored unchanged.
             Self::Archive => is_of_the_archive(name).then_some(Self::Itself),
             Self::Rates => {
                 let of_teams = ["spawns.", "tasks.", "broadcasts."];
@@ -101,7 +103,8 @@ impl Extent {
     }
 }
 
-/// Whether a folder of the archive is called so: `<team>-<time>-<8 hexadecimal digits>`, or `.repair-` in front.
+/// Whether a folder of the archive has such a name: `<team>-<time>-<8 hexadecimal digits>`, or with
+/// the prefix `.repair-`.
 fn is_of_the_archive(name: &str) -> bool {
     let Some((front, id)) = name.rsplit_once('-') else { return false };
     let Some((_, time)) = front.rsplit_once('-') else { return false };
@@ -111,8 +114,8 @@ fn is_of_the_archive(name: &str) -> bool {
 }
 
 impl Files {
-    /// What of a team, or of `pitcrew/` of the root, other users may use; sorted. After [`Treatment::Close`] these are those
-    /// that could not be closed.
+    /// Returns the paths of a team, or of `pitcrew/` of the root, that other users can access,
+    /// sorted. With [`Treatment::Close`] it returns only those that could not be closed.
     pub(crate) fn too_open(&self, team: Option<&TeamDir>, treatment: Treatment) -> Vec<PathBuf> {
         let mut search = Search { treatment, found: Vec::new() };
         // The root itself may be a link.
@@ -125,7 +128,8 @@ impl Files {
         match team {
             None => {
                 search.below(&root, &["pitcrew"], Extent::Common);
-                // Whose they are is not known, and others may read in them; but whoever writes there replaces teams.
+                // The owner of these folders is unknown, and other users may read them. But other
+                // users must not write them, because a writer could replace teams.
                 for shared in ["teams", "tasks"] {
                     search.below(&root, &[shared], Extent::Shared);
                 }
@@ -148,7 +152,8 @@ impl Files {
         search.found
     }
 
-    /// Whether a team's journal begins with its creation; that of a team which another client made does not.
+    /// Whether a team's journal begins with the team's creation. If another client created the
+    /// team, it does not.
     fn is_made_by_us(&self, team: &TeamDir) -> bool {
         let path = self.paths.ours(team).join(JOURNAL);
         let is_apart =
@@ -175,7 +180,7 @@ struct Search {
 type Opened = (File, PathBuf);
 
 impl Search {
-    /// Looks at the folder that these names lead to.
+    /// Checks the folder at the path of these names below `start`.
     fn below(&mut self, start: &Opened, names: &[&str], extent: Extent) {
         let Some((last, above)) = names.split_last() else { return };
         let mut at = (start.0.try_clone(), start.1.clone());
@@ -204,6 +209,8 @@ impl Search {
         if is_own && stat.st_mode & rights != 0 && !self.is_closed(above, name, stat, rights) {
             self.found.push(path.to_owned());
         }
+        // Entries below these two kinds of folder may belong to other programs and keep their
+        // modes.
         if !matches!(extent, Extent::Itself | Extent::Shared)
             && is_folder(stat)
             && depth < DEEPEST
@@ -219,6 +226,7 @@ impl Search {
             let name: &CStr = entry.file_name();
             let Ok(text) = name.to_str() else { continue };
             let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            // A file with a second hard link may be a file of the user outside the root.
             let is_plain = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_nlink == 1;
             if matches!(text, "." | "..") || !(is_plain || is_folder(&stat)) {
                 continue;
@@ -228,7 +236,7 @@ impl Search {
         }
     }
 
-    /// Closes it, if that is wanted, and says whether it is closed now.
+    /// Closes the entry if requested, and returns whether it is closed now.
     fn is_closed<P: rustix::path::Arg>(
         &self,
         above: &File,
@@ -240,7 +248,7 @@ impl Search {
     }
 }
 
-/// Takes these rights away from the very thing that was looked at.
+/// Removes these rights from exactly the entry that was checked.
 fn close<P: rustix::path::Arg>(
     above: &File,
     name: P,
@@ -250,13 +258,14 @@ fn close<P: rustix::path::Arg>(
     let kind = if is_folder(seen) { OFlags::DIRECTORY } else { OFlags::empty() };
     let file = open(above, name, kind)?;
     let now = file.metadata()?;
+    // The entry may have been replaced since the check, and its new owner's mode must not change.
     if (now.dev(), now.ino(), now.uid()) != (seen.st_dev, seen.st_ino, seen.st_uid) {
         return Ok(false);
     }
     let mut rights = now.permissions();
     rights.set_mode(now.mode() & 0o7777 & !of_others);
     file.set_permissions(rights)?;
-    // Some file systems keep no modes.
+    // Some file systems do not store modes, so the result is checked.
     Ok(file.metadata()?.mode() & of_others == 0)
 }
 

@@ -1,7 +1,8 @@
-//! Temporary files of writers that died.
+//! Temporary files of dead writers.
 //!
-//! A writer holds a system's lock on its temporary file until it is renamed, so a file that can be locked is of nobody who
-//! lives. Where the file system has no such locks, the file stays until `doctor` finds it by its age.
+//! A writer holds a kernel lock on its temporary file until the rename. So a temporary file that
+//! can be locked has no living writer. On a file system without such locks, the file stays until
+//! `doctor` finds it by its age.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,9 +14,10 @@ use super::look::{Stands, list};
 use super::ours::{FileMeaning, Place, meaning};
 use super::plain;
 
-/// Opens a temporary file that was just made and locks it. `None` when it was swept before it was locked.
+/// Opens a new temporary file and locks it. Returns `None` if another process removed the file
+/// before it was locked.
 pub(crate) fn guard(path: &Path) -> io::Result<Option<File>> {
-    // Read-only: closing it tells no watcher of a change.
+    // Opened read-only, because closing a writable file would notify watchers of a change.
     let file = match File::open(path) {
         Err(error) if is_absent(&error) => return Ok(None),
         opened => opened?,
@@ -23,22 +25,23 @@ pub(crate) fn guard(path: &Path) -> io::Result<Option<File>> {
     if let Err(error) = file.lock() {
         tracing::debug!(path = %path.display(), %error, "a temporary file cannot be locked");
     }
+    // Another process may have removed the file while we waited for its lock.
     let is_there = file.metadata()?.nlink() > 0;
     Ok(is_there.then_some(file))
 }
 
-/// Removes the temporary files in folders whose writers are dead.
+/// Removes the temporary files of dead writers in these folders.
 pub(crate) fn sweep(folders: &[(PathBuf, Place)]) {
     for (folder, place) in folders {
         let is_temporary = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             name.starts_with('.') && meaning(*place, name) == FileMeaning::Temporary
         };
-        // A link may have come since the folder was checked.
+        // The folder may have been replaced by a link since it was checked.
         if !folder.ancestors().take(2).all(|it| matches!(Stands::at(it), Ok(Stands::Folder))) {
             continue;
         }
-        // A folder that cannot be listed says so wherever it is needed.
+        // If the folder cannot be listed, a later operation that needs it reports the error.
         for path in list(folder).unwrap_or_default().into_iter().filter(is_temporary) {
             if let Err(error) = remove_if_dead(&path)
                 && !is_absent(&error)

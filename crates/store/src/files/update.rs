@@ -1,9 +1,10 @@
-//! Changing a file that others change too: read, build and force the new file without the lock, then check and rename
-//! under it.
+//! Changes a file that other programs also change: reads, builds and forces the new file without
+//! the lock, then checks and renames under it.
 //!
-//! Source: dependencies, "The lock, in practice": a reference client that meets a held lock drops its own message, so the
-//! lock is held for a check and a rename only. When the file changed meanwhile all is done again, the third time under
-//! the lock as a whole. Other pitcrew processes do not bring that about: they take turns.
+//! Source: dependencies, "The lock, in practice": a reference client that finds the lock held drops
+//! its own message. So the lock is held only for a check and a rename. If the file changed
+//! meanwhile, everything is done again. From the third try on, the lock is held all the time. Other
+//! pitcrew processes do not cause this, because they take turns.
 
 use std::path::Path;
 use std::thread;
@@ -14,36 +15,39 @@ use super::file_queue::{PATIENCE, Turn};
 use super::lock::Lock;
 use crate::StoreError;
 
-/// From this try on the lock is held as a whole.
+/// First try, counted from 0, that holds the lock all the time.
 const LOCKED_FROM: usize = 2;
 
-/// How often an update is tried before we give up; writers that hold no lock can spoil even a locked one.
+/// Number of tries of an update before it fails. Writers without a lock can disturb even an update
+/// under the lock.
 const TRIES: usize = 20;
 
-/// How long an update that finds its folder gone begins anew. Whoever removes it goes on with something else by then.
+/// Time for which an update starts again if its folder is missing. A program that removes the
+/// folder has finished by then.
 const FOLDER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a torn file is read again under the lock, and the pause before that: some writers hold no lock, and take
-/// far less than all of it from truncating a file to filling it: 0.25 s was seen on a machine under load.
+/// Number of reads of a damaged file under the lock, and the pause before each. Some writers hold
+/// no lock, and need a time between truncating a file and filling it. This time is far below the
+/// total: 0.25 s was seen on a machine under load.
 const TORN_TRIES: usize = 60;
 pub(crate) const TORN_PAUSE: Duration = Duration::from_millis(10);
 
-/// What to do with a file that was read.
+/// The decision about a file that was read.
 pub(crate) enum Plan<T> {
-    /// Put these bytes in its place.
+    /// Replace the file with these bytes.
     Write(Vec<u8>, T),
-    /// Take the file away.
+    /// Remove the file.
     Remove(T),
-    /// Leave it.
+    /// Leave the file unchanged.
     Keep(T),
 }
 
-/// Why nothing could be planned or read.
+/// The reason why a file could not be read or its change not planned.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The file is empty, cut, or not what it should be; perhaps somebody is writing it just now.
+    /// The file is empty, incomplete or invalid. Another program may be writing it now.
     Torn(String),
-    /// Anything else.
+    /// Any other error.
     Failed(StoreError),
 }
 
@@ -54,7 +58,7 @@ impl<E: Into<StoreError>> From<E> for Fault {
 }
 
 impl Fault {
-    /// The fault as an error about the file at `path`.
+    /// Converts the fault to an error about the file at `path`.
     pub(crate) fn at(self, path: &Path) -> StoreError {
         match self {
             Self::Torn(reason) => StoreError::Corrupt { path: path.to_owned(), reason },
@@ -63,17 +67,17 @@ impl Fault {
     }
 }
 
-/// What an update did, and the stamp of the file it wrote.
+/// The result of an update, and the stamp of the written file.
 pub(crate) struct Updated<T> {
     pub(crate) value: T,
     pub(crate) written: Option<Stamp>,
 }
 
-/// Changes the file at `path`, which is locked as `lock_of`.
+/// Changes the file at `path` under the lock of `lock_of`.
 ///
 /// # Errors
-/// What `plan` says, [`StoreError::Corrupt`] for a file that is torn under the lock too, and the errors of lock and disk.
-/// The file is unchanged then, and no temporary file is left.
+/// The error of `plan`, [`StoreError::Corrupt`] for a file that is damaged even under the lock, and
+/// the errors of lock and disk. The file is then unchanged, and no temporary file is left.
 pub(crate) fn update<T>(
     disk: &Disk,
     path: &Path,
@@ -92,7 +96,8 @@ pub(crate) fn update<T>(
     }
 }
 
-/// Makes the folder of a file again that was removed from a team under our eyes; not that of a team that is gone.
+/// Creates the folder of a file again if another program removed it from a team during the update.
+/// Does not create it for a team that is gone.
 fn remakes_folder(path: &Path) -> bool {
     let Some(folder) = path.parent() else { return false };
     let is_of_a_team = folder.parent().is_some_and(|team| team.join("config.json").is_file());
@@ -105,6 +110,7 @@ fn update_there<T>(
     lock_of: &Path,
     plan: &mut impl FnMut(Option<&Snapshot>) -> Result<Plan<T>, Fault>,
 ) -> Result<Updated<T>, StoreError> {
+    // Queue with other pitcrew processes first. The lock is then free when it is needed.
     let turn = Turn::take(path, PATIENCE, |wait| disk.tell_wait(wait));
     let mut torn = 0;
     let mut tries = 0;
@@ -122,6 +128,8 @@ fn update_there<T>(
                     }
                     thread::sleep(TORN_PAUSE);
                 }
+                // A damaged file may be a write in progress by a client that holds the lock, so the
+                // next read waits for the lock.
                 tries = LOCKED_FROM;
                 continue;
             }
@@ -139,6 +147,8 @@ fn update_there<T>(
             None => disk.lock(lock_of)?,
         };
         disk.crash_point("locked");
+        // The file changed after the read, or another process broke the lock: plan again with the
+        // new content.
         if !Snapshot::still_holds(before.as_ref(), path)? || !held.is_held() {
             continue;
         }
@@ -150,6 +160,8 @@ fn update_there<T>(
             }
         };
         disk.crash_point("renamed");
+        // Released before the fsync of the folder, because a reference client that finds the lock
+        // held drops its message.
         drop(held);
         drop(turn);
         disk.crash_point("lock given back");
@@ -157,11 +169,12 @@ fn update_there<T>(
         disk.crash_point("folder forced");
         return Ok(Updated { value, written });
     }
+    // Reached only if other writers disturbed every try.
     Err(StoreError::Locked { path: path.to_owned(), waited_ms: 0, holder: None })
 }
 
-/// Reads the file at `path`; a torn one is read again, under the lock where there is one to take, before it is called
-/// corrupt.
+/// Reads the file at `path`. A damaged file is read again, under the lock if there is one, before
+/// it is reported as corrupt.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`], and the errors of lock and disk.
@@ -210,7 +223,7 @@ pub(crate) fn read_locked<T>(
     parse(Snapshot::read(path)?.as_ref()).map_err(|fault| fault.at(path))
 }
 
-/// The lock, or none where we may only read.
+/// Takes the lock. Returns `None` if this process has only read access.
 fn take_if_writable(lock_of: &Path) -> Result<Option<Lock>, StoreError> {
     match Lock::take(lock_of, |_| ()) {
         Ok(lock) => Ok(Some(lock)),

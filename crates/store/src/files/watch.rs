@@ -1,7 +1,8 @@
-//! Telling what changes in a team, whoever changes it: the kernel's notices, one thread for all teams.
+//! Reports all changes in a team, from every program. The kernel sends notices, and one thread
+//! handles them for all teams.
 //!
-//! A notice belongs to a folder and not to its path, so a folder that is removed, moved or replaced is watched anew: see
-//! `watched`. Where the kernel cannot tell, a watcher is told to look for itself now and then.
+//! The kernel watches a folder and not its path. So a folder that is removed, moved or replaced
+//! must be watched anew, see `watched`. If the kernel cannot report changes, the watcher polls.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -23,38 +24,40 @@ use super::tasks::HIGH_WATER;
 use super::watched::{Folder, Notices, Place, Watched};
 use crate::{Change, StoreError, Watch, own_mode};
 
-/// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
+/// Number of changes that a watcher may lag behind before it must read everything again. A busy
+/// team makes some hundreds per second.
 const WATCH_BOUND: usize = 1024;
 
-/// How often a watcher looks for itself where the kernel sees only the changes of this machine.
+/// Polling interval if the kernel reports only changes of this machine.
 const SAFETY_POLL: Duration = Duration::from_secs(30);
 
-/// How often a watcher looks for itself where the kernel tells nothing.
+/// Polling interval if the kernel reports no changes.
 const POLL: Duration = Duration::from_secs(1);
 
-/// How often something that is missing is looked for, until it counts as gone.
+/// Interval of checks for a missing folder or config, until it counts as gone.
 const MISSING_POLL: Duration = Duration::from_millis(50);
 
-/// How long a team may be without a config before it counts as gone: some programs replace a file by removing it first,
-/// and a folder that is moved away may be moved back.
+/// Time without a config after which a team counts as gone. Some programs replace a file by
+/// removing it first, and a folder that is moved away may be moved back.
 const GONE_AFTER: Duration = Duration::from_secs(2);
 
-/// How long the folder that is ours may be missing before it is made again for the leases in it: whoever removes the whole
-/// team removes the config by then.
+/// Time for which pitcrew's own folder may be missing before it is created again for its leases. A
+/// program that removes the whole team has removed the config by then.
 const OURS_MISSING: Duration = Duration::from_millis(500);
 
 /// All watchers of one store.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    /// Never locked by the thread that hands out the notices: adding a folder waits for that thread.
+    /// The kernel watcher. The thread that distributes the notices must never lock this, because
+    /// adding a folder waits for that thread.
     pub(super) kernel: Mutex<Option<RecommendedWatcher>>,
     pub(super) routes: Arc<Mutex<Routes>>,
 }
 
-/// Which notices go where.
+/// The watched folders, and the receivers of each team's notices.
 #[derive(Default)]
 pub(super) struct Routes {
-    /// Every folder that should be watched, whether it is there or not.
+    /// Every folder that should be watched, whether it exists or not.
     pub(super) folders: HashMap<PathBuf, Watched>,
     teams: HashMap<TeamDir, Route>,
     rounds: u64,
@@ -65,12 +68,12 @@ struct Route {
     told: broadcast::Sender<Told>,
 }
 
-/// What a watcher gets from the thread of the notices.
+/// A message from the notice thread to a watcher.
 #[derive(Clone, Debug)]
 enum Told {
-    /// A change, to be passed on.
+    /// A change to pass on.
     Change(Change),
-    /// A watched folder, or the config, may not be where it was.
+    /// A watched folder or the config may have been moved or removed.
     Moved,
 }
 
@@ -80,14 +83,14 @@ impl std::fmt::Debug for Watchers {
     }
 }
 
-/// One watcher's place; the folders are let go with the last.
+/// One watcher of a team. Dropping the last one stops watching the team's folders.
 struct Subscription {
     files: Arc<Files>,
     team: TeamDir,
     round: u64,
     told: Option<broadcast::Receiver<Told>>,
     notices: Notices,
-    /// What is to be told before anything else.
+    /// Changes to report before anything else.
     due: VecDeque<Change>,
     config_missing: Option<Instant>,
     ours_missing: Option<Instant>,
@@ -97,7 +100,8 @@ struct Subscription {
 impl Files {
     pub(crate) fn watch(self: &Arc<Self>, team: &TeamDir) -> Result<Watch, StoreError> {
         self.must_exist(team)?;
-        // Those that a reference client makes later are made now, so that they can be watched.
+        // Creates the folders that a reference client would create only later, because a missing
+        // folder cannot be watched.
         for dir in [self.paths.inboxes(team), self.paths.tasks(team), self.paths.ours(team)] {
             if let Err(error) = own_mode::create_folders(&dir) {
                 tracing::debug!(path = %dir.display(), %error, "watching without it");
@@ -122,7 +126,7 @@ impl Files {
 }
 
 impl Watchers {
-    /// Tells a team's watchers that it is gone.
+    /// Tells a team's watchers that the team is gone.
     pub(crate) fn tell_gone(&self, team: &TeamDir) {
         routes(&self.routes).tell_gone(team);
     }
@@ -144,7 +148,7 @@ impl Routes {
         self.teams.contains_key(team)
     }
 
-    /// Nobody may be listening any more; that is no failure.
+    /// Sends a message to the team's watchers. It is no error if there are none any more.
     fn tell(&self, team: &TeamDir, told: Told) {
         if let Some(route) = self.teams.get(team) {
             let _listeners = route.told.send(told);
@@ -156,14 +160,15 @@ impl Routes {
         self.teams.remove(team);
     }
 
-    /// Takes note that something else may be at the path of a watched folder; says whether there is one.
+    /// Marks a watched folder whose path may now lead to another folder, and all folders below it.
+    /// Returns whether the path is a watched folder.
     fn moved(&mut self, path: &Path) -> bool {
         let Some(watched) = self.folders.get(path) else { return false };
         let told = match watched.place.clone() {
             Place::Of(team, _) => vec![team],
             Place::Above => self.teams.keys().cloned().collect(),
         };
-        // With a folder the watching of all below it ends.
+        // If a folder is moved, the watches of all folders below it become invalid too.
         self.folders
             .iter_mut()
             .filter(|(dir, _)| dir.starts_with(path))
@@ -177,6 +182,7 @@ impl Subscription {
     async fn next(mut self) -> Option<(Change, Self)> {
         loop {
             if let Some(change) = self.due.pop_front() {
+                // This is the last change, so the stream ends after it.
                 if change == Change::Gone {
                     self.told = None;
                 }
@@ -191,7 +197,7 @@ impl Subscription {
             match told {
                 Some(Ok(Told::Change(change))) => self.due.push_back(change),
                 Some(Err(broadcast::error::RecvError::Closed)) => return None,
-                // A lost notice may have been of a folder.
+                // A lost notice may have been about a folder.
                 Some(Ok(Told::Moved) | Err(broadcast::error::RecvError::Lagged(_))) | None => {
                     self.look().await
                 }
@@ -199,7 +205,7 @@ impl Subscription {
         }
     }
 
-    /// How long the next notice is waited for; for ever where the kernel tells everything.
+    /// Returns the longest wait for the next notice, or `None` if the kernel reports every change.
     fn pause(&self) -> Option<Duration> {
         if self.config_missing.is_some() || self.ours_missing.is_some() {
             return Some(MISSING_POLL);
@@ -211,7 +217,8 @@ impl Subscription {
         }
     }
 
-    /// Looks whether all folders are where they were, watches those that are new, and tells what came of it.
+    /// Checks whether all folders are still the watched ones, watches new folders, and queues the
+    /// resulting changes.
     async fn look(&mut self) {
         let (files, team) = (Arc::clone(&self.files), self.team.clone());
         let makes_ours = self.ours_missing.is_some_and(|since| since.elapsed() >= OURS_MISSING);
@@ -221,9 +228,11 @@ impl Subscription {
                 if look.is_ours_there || makes_ours { files.renew_leases(&team) } else { 0 };
             (look, renewed)
         });
-        // It is dropped when the runtime ends, and with it this watcher.
+        // The job is dropped when the async runtime shuts down. This watcher ends then too.
         let Ok((look, renewed)) = looked.await else { return };
         if !look.is_config_there {
+            // Some clients remove the config before they write it anew, so the team is not gone
+            // yet.
             let since = *self.config_missing.get_or_insert_with(Instant::now);
             if since.elapsed() >= GONE_AFTER {
                 routes(&self.files.watchers.routes).tell_gone(&self.team);
@@ -231,6 +240,8 @@ impl Subscription {
             return;
         }
         let was_missing = self.config_missing.take().is_some();
+        // The folder may be missing because the whole team is being removed, so the leases wait
+        // before they create it again.
         let waits = !look.is_ours_there && self.files.holds_leases(&self.team) && renewed == 0;
         let waited = self.ours_missing.is_some();
         self.ours_missing = waits.then(|| self.ours_missing.unwrap_or_else(Instant::now));
@@ -241,7 +252,8 @@ impl Subscription {
         }
     }
 
-    /// Goes by the notices that the kernel gives now; tells when there are none.
+    /// Adopts the notices that the kernel now gives. Queues [`Change::Unwatched`] if there are
+    /// none.
     fn heed(&mut self, notices: Notices) {
         match &notices {
             Notices::None { reason } if !self.is_slow_told => {
@@ -263,7 +275,7 @@ impl Drop for Subscription {
             let mut routes = routes(&self.files.watchers.routes);
             let is_last = match routes.teams.get(&self.team) {
                 Some(route) => route.round == self.round && route.told.receiver_count() == 0,
-                // It is gone, and its folders are still watched.
+                // The team is gone, but its folders are still watched.
                 None => true,
             };
             if is_last {
@@ -281,7 +293,7 @@ pub(super) fn routes(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
     routes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Turns one notice of the kernel into changes; runs on the thread of the notices.
+/// Turns one kernel notice into changes for the watchers. Runs on the notice thread.
 pub(super) fn hand_out(
     files: &Weak<Files>,
     all: &Mutex<Routes>,
@@ -295,6 +307,7 @@ pub(super) fn hand_out(
             return;
         }
     };
+    // The kernel's queue overflowed, so some notices are lost.
     if notice.need_rescan() {
         tell_all_moved(all);
         return;
@@ -311,6 +324,7 @@ pub(super) fn hand_out(
             .and_then(|dir| routes(all).folders.get(dir).map(|watched| watched.place.clone()));
         let Some(Place::Of(team, folder)) = found else { continue };
         let Some(change) = change_of(folder, path) else { continue };
+        // The client may be replacing the config, so the watcher first waits whether it comes back.
         if change == Change::Config && !files.has_config(&team) {
             routes(all).tell(&team, Told::Moved);
             continue;
@@ -318,9 +332,12 @@ pub(super) fn hand_out(
         match (said, &change) {
             (Said::Written, Change::Lease(_)) => {}
             (Said::Written, _) if cfg!(target_os = "linux") => continue,
+            // The file closes a moment before its lock ends. A watcher told too early would still
+            // find a holder.
             (Said::Closed, Change::Lease(_)) => lease::wait_for_end(path),
             (Said::Written | Said::Closed, Change::Inbox(_)) => {
-                // Told first: another client may take what is there while it is compared. What is put back is told anew.
+                // The change is reported before the comparison, because another client may remove
+                // the messages during the comparison. Restored messages cause a new notice.
                 routes(all).tell(&team, Told::Change(change.clone()));
                 files.verify(&team, &change, path);
                 continue;
@@ -328,14 +345,15 @@ pub(super) fn hand_out(
             (Said::Written | Said::Closed, _) => files.verify(&team, &change, path),
         }
         if matches!(change, Change::Lease(_)) && matches!(notice.kind, EventKind::Remove(_)) {
-            // A lease of ours is taken again when its file is removed.
+            // If the file of one of this store's leases was removed, the check takes the lease
+            // again.
             routes(all).tell(&team, Told::Moved);
         }
         routes(all).tell(&team, Told::Change(change));
     }
 }
 
-/// Whether the notice may be of a folder that came, went or was replaced.
+/// Whether the notice may be about a folder that appeared, disappeared or was replaced.
 fn is_of_a_place(kind: EventKind) -> bool {
     matches!(
         kind,
@@ -343,7 +361,8 @@ fn is_of_a_place(kind: EventKind) -> bool {
     )
 }
 
-/// After lost notices nobody knows what changed, nor which folders are still there.
+/// Marks all folders as doubtful and tells all watchers to check. After lost notices, neither the
+/// changes nor the existing folders are known.
 fn tell_all_moved(all: &Mutex<Routes>) {
     let mut routes = routes(all);
     routes.folders.values_mut().for_each(Watched::doubt);
@@ -353,7 +372,7 @@ fn tell_all_moved(all: &Mutex<Routes>) {
 }
 
 impl Files {
-    /// Looks whether the change has overwritten one of ours.
+    /// Checks whether the change has overwritten a change of pitcrew, and restores it.
     fn verify(&self, team: &TeamDir, change: &Change, path: &Path) {
         let done = match change {
             Change::Config => self.verify_config(team).map(drop),
@@ -371,13 +390,14 @@ impl Files {
     }
 }
 
-/// What a notice says of a file.
+/// The event that a notice reports about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
-    /// It was written in place. On Linux that counts for a lease only, whose writer keeps it open; all else counts when
-    /// its writer closes it, so that nobody reads it half-written.
+    /// The file was written in place. On Linux this counts only for a lease, because its writer
+    /// keeps the file open. All other files count when their writer closes them, so that nobody
+    /// reads a half-written file.
     Written,
-    /// It is there whole, or is gone.
+    /// The file is complete, or it is gone.
     Closed,
 }
 
@@ -387,7 +407,8 @@ impl Said {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => {
                 Some(Self::Closed)
             }
-            // Told once for each end on Linux, and then for both.
+            // Linux reports a rename once for each path and then once for both. This third notice
+            // is ignored.
             EventKind::Modify(ModifyKind::Name(RenameMode::Both)) if cfg!(target_os = "linux") => {
                 None
             }
@@ -403,7 +424,8 @@ impl Said {
     }
 }
 
-/// What a file of a watched folder is; `None` for locks, temporary files, and what is not the team's.
+/// Returns the change that a file of a watched folder stands for. Returns `None` for locks,
+/// temporary files and files that do not belong to the team.
 fn change_of(folder: Folder, path: &Path) -> Option<Change> {
     let name = path.file_name()?.to_str()?;
     match folder {
@@ -419,8 +441,8 @@ fn change_of(folder: Folder, path: &Path) -> Option<Change> {
     }
 }
 
-/// Whether the kernel sees all changes of the file system that holds `path`; it does not see those of other machines,
-/// nor of programs behind FUSE.
+/// Whether the kernel sees all changes of the file system that holds `path`. It does not see
+/// changes by other machines or by programs behind FUSE.
 #[cfg(target_os = "linux")]
 pub(crate) fn can_notify(path: &Path) -> bool {
     const BLIND: [u32; 8] = [
@@ -444,7 +466,7 @@ pub(crate) fn can_notify(path: &Path) -> bool {
     }
 }
 
-/// Whether the kernel sees all changes; other systems are trusted to.
+/// Whether the kernel sees all changes. On systems other than Linux this is assumed.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn can_notify(_path: &Path) -> bool {
     true

@@ -1,7 +1,9 @@
-//! Keeping the folders of watched teams watched: which folder is at each path, and what the kernel tells of it.
+//! Keeps the folders of watched teams watched: records which folder is at each path, and which
+//! notices the kernel gives.
 //!
-//! A watch belongs to a folder, not to its path. So the folders above a team's are watched too, and whoever is told that
-//! one of them moved compares what is there with what is watched. A link at the path is not followed.
+//! The kernel watches a folder and not its path. So the parent folders of a team's folders are
+//! watched too. If one of them moves, the folder at each path is compared with the watched one. A
+//! link at the path of a folder inside a team is not followed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -18,26 +20,26 @@ use super::watch::{hand_out, routes};
 /// A folder that should be watched.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Whose it is.
+    /// The place of the folder in the layout.
     pub(super) place: Place,
-    /// Which folder is watched: its device and number.
+    /// The folder that is watched now: its device and inode number.
     id: Option<(u64, u64)>,
-    /// Another folder may be at the path by now, or the kernel have ended the watch.
+    /// Whether another folder may be at the path now, or the kernel may have ended the watch.
     is_doubtful: bool,
-    /// How often it came into doubt.
+    /// Number of times that it became doubtful.
     doubts: u64,
 }
 
-/// Where a watched folder is.
+/// The place of a watched folder in the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// It is one of a team's.
+    /// One of the folders of a team.
     Of(TeamDir, Folder),
-    /// It is above those of all teams.
+    /// A parent folder of all teams.
     Above,
 }
 
-/// What a team's folder holds.
+/// The kind of content of a team's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Folder {
     Team,
@@ -46,32 +48,33 @@ pub(super) enum Folder {
     Ours,
 }
 
-/// What the kernel tells of a team.
+/// The changes of a team that the kernel reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Notices {
-    /// Every change.
+    /// All changes.
     All,
-    /// The changes of programs on this machine, which are not all there may be.
+    /// Only changes by programs on this machine. There may be others.
     OfThisMachine,
-    /// Nothing, or not of all folders.
+    /// None, or not those of all folders.
     None {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What a look at a team's folders found.
+/// The result of a check of a team's folders.
 #[derive(Debug)]
 pub(super) struct Look {
     pub(super) notices: Notices,
-    /// A folder came, went or was replaced: what happened in it meanwhile was not told.
+    /// Whether a folder appeared, disappeared or was replaced. Changes in it meanwhile were not
+    /// reported.
     pub(super) is_changed: bool,
     pub(super) is_config_there: bool,
     pub(super) is_ours_there: bool,
 }
 
 impl Watched {
-    /// Takes note that another folder may be at the path.
+    /// Records that another folder may be at the path.
     pub(super) fn doubt(&mut self) {
         self.is_doubtful = true;
         self.doubts += 1;
@@ -79,7 +82,8 @@ impl Watched {
 }
 
 impl Files {
-    /// Watches whatever of a team's folders, and of those above, is not watched yet, or is another than it was.
+    /// Checks a team's folders and their parents. Watches each one that is not watched yet or was
+    /// replaced.
     pub(super) fn look_after(self: &Arc<Self>, team: &TeamDir) -> Look {
         let mut kernel = self.watchers.kernel.lock().unwrap_or_else(PoisonError::into_inner);
         let mut look = Look {
@@ -92,7 +96,7 @@ impl Files {
             )
             .is_some(),
         };
-        // It may be gone since, and its last watcher with it.
+        // The team may have gone since then, and its last watcher with it.
         if !routes(&self.watchers.routes).knows(team) {
             return look;
         }
@@ -125,7 +129,8 @@ impl Files {
             None => {
                 look.is_changed |= known.is_some();
                 self.set(dir, None, doubts);
-                // One that is missing is seen to come by the folder above; the uppermost has none.
+                // The parent's watch reports when a missing folder appears. Only the topmost folder
+                // has no watched parent.
                 if place == Place::Above || fs::symlink_metadata(dir).is_ok() {
                     look.notices =
                         Notices::None { reason: format!("{} is no folder", dir.display()) };
@@ -136,7 +141,8 @@ impl Files {
             Some(_) => {
                 look.is_changed = true;
                 match self.watch_folder(kernel, dir) {
-                    // What came to the path while it was watched is seen by the next look.
+                    // If the folder was replaced while it was being watched, its id is not
+                    // recorded, so the next check watches it again.
                     Ok(()) => {
                         self.set(dir, there.filter(|_| folder_at(dir, &place) == there), doubts)
                     }
@@ -153,7 +159,7 @@ impl Files {
         }
     }
 
-    /// Notes which folder is watched, unless it was moved meanwhile.
+    /// Records the watched folder, unless it became doubtful meanwhile.
     fn set(&self, dir: &Path, id: Option<(u64, u64)>, doubts: u64) {
         if let Some(watched) = routes(&self.watchers.routes).folders.get_mut(dir)
             && watched.doubts == doubts
@@ -162,7 +168,7 @@ impl Files {
         }
     }
 
-    /// Asks the kernel for the notices of the folder that is at a path now.
+    /// Asks the kernel for notices of the folder that is now at a path.
     fn watch_folder(
         self: &Arc<Self>,
         kernel: &mut Option<RecommendedWatcher>,
@@ -170,13 +176,15 @@ impl Files {
     ) -> notify::Result<()> {
         let there = match kernel {
             Some(there) => {
-                // The folder that was at the path before is not there any more.
+                // The watch still belongs to the former folder at this path.
                 if let Err(error) = there.unwatch(dir) {
                     tracing::trace!(path = %dir.display(), %error, "was not watched");
                 }
                 there
             }
             None => {
+                // A weak reference, so that the watcher, which the store owns, does not keep the
+                // store alive.
                 let (files, routes) = (Arc::downgrade(self), Arc::clone(&self.watchers.routes));
                 kernel.insert(notify::recommended_watcher(move |notice| {
                     hand_out(&files, &routes, notice)
@@ -186,15 +194,16 @@ impl Files {
         there.watch(dir, RecursiveMode::NonRecursive)
     }
 
-    /// Watches no folder any more that only this team needs.
+    /// Stops watching the folders that only this team needs.
     pub(super) fn let_go(&self, team: &TeamDir) {
         let mut kernel = self.watchers.kernel.lock().unwrap_or_else(PoisonError::into_inner);
         let gone: Vec<PathBuf> = {
             let mut routes = routes(&self.watchers.routes);
-            // Somebody watches it anew.
+            // A new watcher of the team has started meanwhile.
             if routes.knows(team) {
                 return;
             }
+            // All teams share the parent folders, so only the last team stops watching them.
             let is_last = !routes
                 .folders
                 .values()
@@ -220,12 +229,12 @@ impl Files {
         }
     }
 
-    /// Whether the team has a config, whatever is in it.
+    /// Whether the team's config exists, with any content.
     pub(super) fn has_config(&self, team: &TeamDir) -> bool {
         !is_nameless(team) && fs::symlink_metadata(self.paths.config(team)).is_ok()
     }
 
-    /// A team's folders, after those above them.
+    /// Returns the parent folders, and then the team's folders.
     fn folders_of(&self, team: &TeamDir) -> [(PathBuf, Place); 7] {
         let of = |folder| Place::Of(team.clone(), folder);
         [
@@ -240,8 +249,9 @@ impl Files {
     }
 }
 
-/// The folder at a path, by device and number. The user may keep the root and what is above teams elsewhere, and the folder
-/// of a team, by a link; inside of a team no link is followed.
+/// Returns the device and inode number of the folder at a path. Follows links at the root, at its
+/// folders and at the folder of a team, because the user may have put these elsewhere. Follows no
+/// link inside a team.
 fn folder_at(path: &Path, place: &Place) -> Option<(u64, u64)> {
     let meta = match place {
         Place::Above | Place::Of(_, Folder::Team) => fs::metadata(path),
@@ -250,7 +260,7 @@ fn folder_at(path: &Path, place: &Place) -> Option<(u64, u64)> {
     meta.ok().filter(fs::Metadata::is_dir).map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Why the kernel gives no notices, with the limit that was met.
+/// Describes why the kernel gives no notices, with the name of the limit that was reached.
 fn in_words(error: &notify::Error) -> String {
     let limit = |name: &str| {
         format!("the system gives no notices of changes: fs.inotify.{name} is used up")

@@ -1,11 +1,14 @@
-//! The log of what our processes wrote into files that other programs write too: `teams/<dir>/pitcrew/writes/`.
+//! Logs of pitcrew's writes to files that other programs also write: `teams/<dir>/pitcrew/writes/`.
 //!
-//! A program that holds no lock can write back an older reading and so undo our write, also after the process that made
-//! it has ended. Every process of ours therefore adds its writes to one log for each inbox, one for the tasks and one for
-//! the config, and every process that meets such a file compares it with the log (`reapply`, `mail`, `tasks`, `teams`).
+//! A program without a lock can write back an older reading and so overwrite pitcrew's change, even
+//! after the process that made the change has ended. Therefore every pitcrew process adds its
+//! writes to a log. There is one log for each inbox, one for the tasks and one for the config.
+//! Every pitcrew process that reads such a file compares it with the log (`lost_updates`, `mail`,
+//! `tasks`, `teams`).
 //!
-//! The logs are not forced to disk. They matter only while another program holds an older reading in memory, and a power
-//! cut ends that program too. A crash between a write and its line loses the line only: that write never returned.
+//! The logs are not forced to disk. They matter only while another program has an older reading in
+//! memory, and a power cut ends that program too. A crash between a write and its log line loses
+//! only the line, and that write never returned.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -22,16 +25,18 @@ use super::lines;
 use super::lost_updates::FieldWrite;
 use crate::StoreError;
 
-/// A log of an inbox is shortened when it is longer than this.
+/// Length in bytes above which the log of an inbox is shortened.
 pub(crate) const INBOX_LOG_MOST: u64 = 2 * 1024 * 1024;
 
-/// So many bytes of unread messages stay in the log of an inbox, the newest: a hundred of the longest.
+/// Number of bytes that stay in a shortened log of an inbox, the newest lines. They hold a hundred
+/// messages of the maximum length.
 pub(crate) const INBOX_LOG_KEPT: usize = 1024 * 1024;
 
-/// The logs of tasks and config are shortened to half of this when they are longer. A one-shot command reads them whole.
+/// Length above which the logs of tasks and config are shortened to half of it. The limit is small,
+/// because a one-shot command reads these logs completely.
 const FIELD_LOG_MOST: u64 = 256 * 1024;
 
-/// Room for the last line of an inbox's log, which is always a stamp.
+/// Maximum length of the last line of an inbox's log. That line is usually a stamp.
 const STAMP_ROOM: u64 = 512;
 
 /// One line of an inbox's log.
@@ -40,28 +45,30 @@ const STAMP_ROOM: u64 = 512;
 pub(crate) enum InboxLine {
     /// A message was appended.
     Sent {
-        /// Its id.
+        /// The id of the message.
         id: MessageId,
         /// The message as it was written.
         message: Box<RawValue>,
     },
     /// Messages were marked as read.
     Read(Vec<MessageId>),
-    /// The inbox's state after the writes before this line, all of which its writer knew.
+    /// The state of the inbox file after all writes before this line. The writer of this line knew
+    /// all of them.
     Stamp(Stamp),
 }
 
-/// What one store knows of the logs and of the files they are about.
+/// One store's knowledge of the logs and of the files that they describe.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenLogs {
-    /// The last state of each file that was compared with its log and lacked nothing, and how much of the log there was:
-    /// bytes of an inbox's, writes to the file in one of fields. A line may come later than the write it is about.
+    /// The last state of each file that was compared with its log and lacked nothing, and the
+    /// compared length of the log. The length is in bytes for an inbox, and in writes to the file
+    /// for a field log. It is needed because a log line may come later than its write.
     checked: Mutex<HashMap<PathBuf, (Stamp, u64)>>,
-    /// The field logs as far as they were read.
+    /// The parsed field logs, as far as they were read.
     loaded: Mutex<HashMap<PathBuf, Loaded>>,
 }
 
-/// A field log as far as it was read.
+/// A parsed field log, as far as it was read.
 #[derive(Debug, Default)]
 struct Loaded {
     ino: u64,
@@ -70,17 +77,19 @@ struct Loaded {
 }
 
 impl WrittenLogs {
-    /// Whether the file, in this state, was compared with so much of its log already, and lacked nothing.
+    /// Whether the file, in this state, was compared with exactly this length of its log and lacked
+    /// nothing.
     pub(crate) fn is_checked(&self, path: &Path, stamp: &Stamp, logged: u64) -> bool {
         self.checked().get(path) == Some(&(*stamp, logged))
     }
 
-    /// Whether the file, in this state, was compared with its log at some time.
+    /// Whether the file, in this state, was already compared with its log, at any length of the
+    /// log.
     pub(crate) fn was_checked(&self, path: &Path, stamp: &Stamp) -> bool {
         self.checked().get(path).is_some_and(|(checked, _)| checked == stamp)
     }
 
-    /// Remembers that the file, in this state, holds all that so much of its log tells.
+    /// Records that the file, in this state, contains all changes of the log up to this length.
     pub(crate) fn set_checked(&self, path: &Path, stamp: Stamp, logged: u64) {
         self.checked().insert(path.to_owned(), (stamp, logged));
     }
@@ -91,7 +100,7 @@ impl WrittenLogs {
         self.loaded().retain(|path, _| !path.starts_with(folder));
     }
 
-    /// Calls `look` with the writes of a field log; only what was added since the last call is read.
+    /// Calls `look` with all writes of a field log. Reads only the lines added since the last call.
     pub(crate) fn with_writes<T>(
         &self,
         disk: &Disk,
@@ -108,6 +117,7 @@ impl WrittenLogs {
             Err(error) => return Err(super::disk::failed("look at", path)(error)),
         };
         let log = loaded.entry(path.to_owned()).or_default();
+        // Another process has shortened the log, which replaces the file.
         if log.ino != meta.ino() || meta.len() < log.position {
             *log = Loaded { ino: meta.ino(), ..Loaded::default() };
         }
@@ -128,10 +138,11 @@ impl WrittenLogs {
     }
 }
 
-/// Notes a write in a log that was `since` bytes long when the file was compared with it, before the write. `lines` is
-/// given what others have noted after that, `None` when that cannot be told. Gives the length of the log.
+/// Adds a write to a log. The log was `since` bytes long when the file was compared with it, before
+/// the write. `lines` gets the lines that others have added since then, or `None` if they are
+/// unknown. Returns the length of the log.
 ///
-/// The write is done, so a log that cannot be written is a warning and no error.
+/// The write itself is already done, so a log that cannot be written causes a warning and no error.
 pub(crate) fn note<L: Serialize + DeserializeOwned>(
     disk: &Disk,
     path: &Path,
@@ -161,10 +172,10 @@ pub(crate) fn note<L: Serialize + DeserializeOwned>(
     }
 }
 
-/// Notes writes of fields, and drops the older half of a log that has become too long.
+/// Adds writes of fields to a log, and removes the older half of a log that has become too long.
 ///
-/// A write whose file others have written too, unseen by its writer, says nothing of the file's state: a line without a
-/// stamp follows it, so that the file is compared with the log.
+/// If another process has written the same file unseen, the stamp of this write proves nothing.
+/// Then a line without a stamp follows it, so that the file is compared with the log.
 pub(crate) fn note_fields(disk: &Disk, path: &Path, since: u64, writes: &[FieldWrite]) {
     note(disk, path, since, |others: Option<&[FieldWrite]>| {
         let is_alone =
@@ -180,13 +191,15 @@ pub(crate) fn note_fields(disk: &Disk, path: &Path, since: u64, writes: &[FieldW
     }
 }
 
-/// The lines that a field log which became too long keeps: the newest changes, and the last stamp of each file.
+/// Returns the lines to keep of a field log that became too long: the newest changes, and the last
+/// stamp of each file.
 fn changes_only(lines: Vec<String>) -> Vec<String> {
     let mut stamped = HashSet::new();
     let mut kept: Vec<String> = Vec::new();
     for line in lines.into_iter().rev() {
         let Ok(write) = serde_json::from_str::<FieldWrite>(&line) else { continue };
         let is_last = stamped.insert(write.file);
+        // A line with neither a change nor the last stamp of its file says nothing any more.
         if is_last || write.is_removed || !write.fields.is_empty() {
             kept.push(line);
         }
@@ -200,7 +213,7 @@ fn warn(path: &Path, error: &StoreError) {
     tracing::warn!(path = %path.display(), error, "cannot note what was written; if another program undoes it, nobody sees it");
 }
 
-/// The newest lines that fit into so many bytes.
+/// Returns the newest lines that fit into this number of bytes.
 pub(crate) fn newest(mut lines: Vec<String>, bytes: usize) -> Vec<String> {
     let mut room = bytes;
     let kept = lines.iter().rev().take_while(|line| match room.checked_sub(line.len() + 1) {
@@ -214,14 +227,16 @@ pub(crate) fn newest(mut lines: Vec<String>, bytes: usize) -> Vec<String> {
     lines.split_off(first)
 }
 
-/// The lines of an inbox's log; one that cannot be read is passed over.
+/// Returns the lines of an inbox's log. Skips unreadable lines.
 pub(crate) fn inbox_lines(path: &Path) -> Result<Vec<InboxLine>, StoreError> {
     Ok(parsed(&lines::read(path)?))
 }
 
-/// The state in which our last write left the inbox of this log.
+/// Returns the state in which pitcrew's last write left the inbox of this log, if the last line
+/// records it.
 pub(crate) fn last_stamp(path: &Path) -> Result<Option<Stamp>, StoreError> {
     let tail = lines::tail(path, STAMP_ROOM)?;
+    // The text after the last line break is a line that a crash left incomplete.
     let Some((whole, _torn)) = tail.rsplit_once('\n') else { return Ok(None) };
     let last = whole.rsplit('\n').next().unwrap_or_default();
     match serde_json::from_str(last) {

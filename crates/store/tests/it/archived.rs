@@ -1,4 +1,4 @@
-//! A team that goes to the archive while others work with its files.
+//! Archiving a team while other tasks work with its files.
 
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 use pitcrew_store::{FileBackend, MailStore, StoreError, TeamStore, UnreadLimit};
@@ -8,7 +8,7 @@ use crate::scene::{Scene, message, open};
 const ROUNDS: usize = 20;
 const WORKERS: usize = 6;
 
-/// Sends and marks mail until that fails.
+/// Sends messages and marks them as read, until an operation fails. Returns that error.
 async fn works(backend: FileBackend, team: TeamDir, worker: usize) -> StoreError {
     let inbox = AgentName::foreign(&format!("worker{worker}")).inbox_file();
     for n in 0.. {

@@ -1,4 +1,5 @@
-//! A kill at every crash point of every operation: nothing is lost, nothing is doubled, and doing it again completes it.
+//! Kills at every crash point of every operation. Nothing is lost or duplicated, and repeating the
+//! operation completes it.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -11,10 +12,10 @@ use pitcrew_store::{
 use crate::processes::{Job, Work, turn};
 use crate::scene::{Scene, add_tasks, config, ids, message, open, worker};
 
-/// SIGKILL, as the killed process's parent is told.
+/// Signal number of SIGKILL, as the parent of a killed process sees it.
 const KILLED: i32 = 9;
 
-/// Far more points than any operation has.
+/// Upper limit of crash points, far more than any operation passes.
 const POINTS: u64 = 200;
 
 async fn prepared() -> Scene {
@@ -38,8 +39,8 @@ async fn prepared() -> Scene {
     scene
 }
 
-/// Kills `work` at every point it passes; after each kill `holds` looks at the root, then the work is done again and
-/// `done` looks.
+/// Kills `work` at each crash point in turn. After each kill `holds` checks the root, then the work
+/// is repeated and `done` checks the result.
 async fn sweep(work: Work, holds: AsyncLook, done: AsyncLook) {
     for point in 1..POINTS {
         let scene = prepared().await;
@@ -56,7 +57,8 @@ async fn sweep(work: Work, holds: AsyncLook, done: AsyncLook) {
             "{}",
             String::from_utf8_lossy(&output.stderr)
         );
-        // What a dead process held is nobody's after a while; the test does not wait for that.
+        // The lock of a dead process becomes stale after 10 s. The test makes it look older instead
+        // of waiting.
         for lock in ["teams/probe/inboxes/worker.json.lock", "tasks/probe/.lock.lock"] {
             if scene.path(lock).exists() {
                 crate::scene::age(&scene.path(lock), 11);
@@ -319,7 +321,7 @@ async fn a_killed_removal_of_an_archive_leaves_it_whole_or_in_no_list() {
         for archive in backend.archives().await.unwrap() {
             assert_eq!(backend.archived_team(&archive).await.unwrap().unwrap().tasks.len(), 3);
         }
-        // The next removal takes away what is left of this one.
+        // The next removal also removes the remains of this one.
         backend.create_team(&config(), None).await.unwrap();
         backend.archive_team(&team()).await.unwrap();
         Work::RemoveArchive.on(&backend).await;
@@ -331,7 +333,7 @@ async fn a_killed_removal_of_an_archive_leaves_it_whole_or_in_no_list() {
     panic!("a removal has no end");
 }
 
-/// Where a store writes the first checkpoint of a journal.
+/// Length of a journal at which a store writes the first checkpoint.
 const FIRST_CHECKPOINT: usize = 1024 * 1024;
 
 #[tokio::test]
@@ -354,7 +356,7 @@ async fn a_killed_checkpoint_leaves_the_summary_of_a_journal_as_it_was() {
         let job = Job { root: scene.root().to_owned(), work: Work::Record, crash_at: Some(point) };
         let output = job.command().output().unwrap();
         let backend = open(scene.root());
-        // Read before it is summed up, which would write a missing checkpoint.
+        // Checked before the summary is read, because reading it writes a missing checkpoint.
         let is_there = scene.path(checkpoint).exists();
         let (summary, end) = backend.journal_summary(&scene.team).await.unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What is left behind is found, and put right without losing anything.
+//! Damage and remains are found and repaired without losing data.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -60,7 +60,8 @@ async fn the_stale_locks_of_a_team_are_broken_and_the_others_are_not() {
     assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 0);
 }
 
-/// A killed process of ours leaves its lock with our mark, and with nobody's `flock` on it.
+/// A killed pitcrew process leaves its lock with pitcrew's mark, and no process holds the `flock`
+/// on it.
 #[tokio::test]
 async fn the_lock_of_a_dead_process_of_ours_is_broken_as_young_as_it_is() {
     let scene = Scene::new().await;
@@ -118,7 +119,7 @@ async fn everything_left_behind_is_found_and_mended() {
     );
 }
 
-/// Mends something, and says where it is kept.
+/// Repairs one finding and returns the path where it is kept.
 impl Scene {
     fn repair(&self, damage: &Damage) -> std::path::PathBuf {
         match self.backend.repair(damage, &mut self.backend.keep()).unwrap() {
@@ -128,7 +129,7 @@ impl Scene {
     }
 }
 
-/// A project, with names that look like leftovers of ours.
+/// Creates a user's project with file names that look like remains of pitcrew.
 fn project(place: &std::path::Path) {
     fs::create_dir_all(place.join("my.lock")).unwrap();
     fs::create_dir_all(place.join("inboxes")).unwrap();
@@ -177,7 +178,7 @@ async fn nothing_behind_a_link_and_nothing_foreign_in_a_team_is_touched() {
     scene.repair(&looked.found[0]);
     assert_eq!((names_in(outside.path()), names_in(&scene.path("teams/plain"))), before);
     assert!(team.join("Cargo.lock").is_file() && team.join("my.lock/notes").is_file());
-    // Whoever deletes such a team deletes the link.
+    // Deleting a linked team moves only the link to the archive.
     let archive =
         scene.backend.clear_away(&pitcrew_protocol::TeamDir::of("work")).unwrap().unwrap();
     assert!(fs::symlink_metadata(archive.join("team")).unwrap().is_symlink());
@@ -273,7 +274,7 @@ async fn what_is_whole_again_when_a_repair_comes_to_it_stays() {
         fs::write(&path, cut).unwrap();
         let found = scene.backend.look().found;
         assert!(matches!(&found[..], [Damage::Torn { .. }]), "{file}: {found:?}");
-        // Whoever was writing it has ended.
+        // The writer finishes the file between the check and the repair.
         fs::write(&path, &whole).unwrap();
         let mut keep = scene.backend.keep();
         assert_eq!(scene.backend.repair(&found[0], &mut keep).unwrap(), Mend::Changed, "{file}");

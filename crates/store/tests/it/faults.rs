@@ -1,4 +1,4 @@
-//! Torn, foreign and unwritable files: a typed error, and nothing changed.
+//! Damaged, foreign and unwritable files cause a typed error and change nothing.
 
 use std::fs;
 use std::sync::Arc;
@@ -78,7 +78,8 @@ async fn a_torn_file_is_read_once_its_writer_is_done() {
     let scene = Scene::new().await;
     scene.send("m1").await;
     let whole = fs::read(scene.inbox_path()).unwrap();
-    // A foreign writer, as traced: it holds the lock, has truncated the file, and fills it.
+    // Acts like the foreign writer seen in a trace: it holds the lock, has truncated the file, and
+    // then fills it.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
     fs::create_dir(&lock).unwrap();
     fs::write(scene.inbox_path(), b"").unwrap();
@@ -96,7 +97,8 @@ async fn a_root_that_cannot_be_written_is_an_error_and_stays_as_it_is() {
     let scene = Scene::new().await;
     scene.send("m1").await;
     let before = everything(scene.root());
-    // As nobody, to whom all of this is read-only, also when the tests run as root.
+    // Runs as the user nobody, who can only read the root. This also works if the tests run as
+    // root.
     let job = Job { root: scene.root().to_owned(), work: Work::SendDenied, crash_at: None };
     let done = job.command_as_nobody().output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
@@ -106,7 +108,8 @@ async fn a_root_that_cannot_be_written_is_an_error_and_stays_as_it_is() {
 #[tokio::test]
 async fn a_failed_write_leaves_no_temporary_file() {
     let scene = Scene::new().await;
-    // The inbox's name is as long as can be, so that its lock, which is taken when the new file stands there, cannot be made.
+    // The inbox's name has almost the maximum length. So the new file can be created, but the
+    // lock's longer name cannot.
     let inbox = AgentName::foreign(&"a".repeat(250)).inbox_file();
     let before = everything(scene.root());
     let done = scene.backend.append(&scene.team, &inbox, message("m1"), UnreadLimit::None).await;

@@ -1,4 +1,4 @@
-//! Teams that reference clients made: what they wrote stays as they wrote it.
+//! Teams that reference clients created: their files keep the form in which the clients wrote them.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The store as others use it: the suite of every backend, and what only files must stand.
+//! Tests of the store from outside: the conformance suite of every backend, and tests that only
+//! files need.
 
 #[cfg(test)]
 mod archived;

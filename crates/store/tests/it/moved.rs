@@ -1,5 +1,6 @@
-//! Folders and configs that are removed, moved or replaced under a watcher: it goes on being told, and is told to look at
-//! everything that it may have missed. A link in their place is not followed.
+//! Folders and configs are removed, moved or replaced while a watcher runs. The watcher still
+//! reports changes, and reports [`Change::Unsure`] for changes that it may have missed. A link at
+//! such a path is not followed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,8 +14,8 @@ use pitcrew_store::{
 
 use crate::scene::{PATIENCE, Scene, ids, message, open, told, told_one_of, worker};
 
-/// Does something to the folders of a watched team; from then on the watcher must be told of a message, a task, a config and
-/// a line of the journal, as of any.
+/// Runs `upset` on the folders of a watched team. Afterwards the watcher must still report a
+/// message, a task, a config and a journal line.
 async fn check(upset: impl FnOnce(&Path)) {
     let scene = Scene::new().await;
     let mut watch = scene.backend.watch(&scene.team).await.unwrap();
@@ -42,7 +43,8 @@ async fn check(upset: impl FnOnce(&Path)) {
     }
 }
 
-/// Waits for the change, or to be told to look at everything: a folder that comes back tells no more.
+/// Waits for the change or for [`Change::Unsure`], which is all that a folder that comes back
+/// reports.
 async fn hears(watch: &mut Watch, change: Change) -> Change {
     told_one_of(watch, &[change, Change::Unsure]).await
 }
@@ -52,7 +54,7 @@ fn anew(folder: &Path) {
     fs::create_dir(folder).unwrap();
 }
 
-/// Puts a copy in the place of a folder, at once.
+/// Replaces a folder by a copy of it, with two quick renames.
 fn replaced(folder: &Path) {
     let (copy, old) = (folder.with_extension("copy"), folder.with_extension("old"));
     copied(folder, &copy);
@@ -161,7 +163,7 @@ async fn a_link_in_the_place_of_a_folder_is_not_followed() {
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "{folder}");
         fs::remove_file(scene.path(folder)).unwrap();
         fs::rename(&away, scene.path(folder)).unwrap();
-        // What was told of the time with the link comes first.
+        // Reports from the time of the link come first, so they are skipped.
         let mut sent = 0;
         while {
             sent += 1;
@@ -180,7 +182,7 @@ async fn a_config_that_is_missing_for_a_moment_ends_nothing() {
     scene.backend.team(&scene.team).await.unwrap();
     fs::remove_file(&path).unwrap();
     let (config, ()) = tokio::join!(scene.backend.team(&scene.team), async {
-        // As long as a client was seen to take.
+        // The longest time that a client was seen to need for this.
         tokio::time::sleep(std::time::Duration::from_millis(600)).await;
         fs::write(&path, &text).unwrap();
     });
@@ -207,7 +209,8 @@ async fn a_lease_whose_file_is_removed_stays_with_its_holder() {
         |root| replaced(&root.join("teams/probe/pitcrew")),
     ] {
         remove(scene.root());
-        // Told once for the folder, and once for the lease in it.
+        // The watcher reports a change for the folder and another one for the lease in it, so this
+        // may take two rounds.
         while other.lease_holder(&scene.team, &LeaseName::Run).await.unwrap().is_none() {
             told(&mut watch, &Change::Unsure).await;
         }
@@ -229,7 +232,7 @@ async fn nothing_fails_while_the_inboxes_are_removed_again_and_again() {
         let stop = stop.clone();
         move || {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                // It may be written into meanwhile.
+                // The removal fails if a file is written into the folder meanwhile.
                 let _either = fs::remove_dir_all(&inboxes);
                 std::thread::park_timeout(std::time::Duration::from_millis(2));
             }

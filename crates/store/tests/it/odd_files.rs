@@ -1,5 +1,5 @@
-//! What is no plain file, or far too long, where a file should stand: an error that names it, no waiting, and nothing
-//! written through it.
+//! Special files (such as a FIFO or a link) and far too long files at the path of a team's file.
+//! They cause an error with the path. Nothing waits for them, and nothing is written through them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,10 +16,10 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::scene::{Scene, id, message, worker};
 
-/// Longer than a waiting open could be mistaken for.
+/// Time limit of an operation. Only an operation that waits for a file needs longer.
 const NO_WAIT: Duration = Duration::from_secs(60);
 
-/// A file outside the root that a link points to.
+/// Content of a file outside the root to which a link points.
 const SECRET: &str = "[\"not to be read\"]";
 
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +43,14 @@ impl Odd {
             Self::Folder => fs::create_dir(path).unwrap(),
             Self::Link => symlink(secret, path).unwrap(),
             Self::Dangling => symlink(secret.with_file_name("nowhere"), path).unwrap(),
-            // Takes no room on the disk.
+            // A sparse file, which takes no disk space.
             Self::Huge => fs::File::create(path).unwrap().set_len(2 << 30).unwrap(),
         }
     }
 }
 
-/// A team in whose place of `file` something odd stands, and a file beside the root.
+/// Creates a team in which the path `file` is something odd, and a folder outside the root with a
+/// secret file.
 async fn scene(file: &str, odd: Odd) -> (Scene, tempfile::TempDir) {
     let scene = Scene::new().await;
     scene.add_tasks(2).await;
@@ -265,7 +266,7 @@ async fn a_link_in_the_place_of_a_team_is_no_team_and_nothing_behind_it_is_touch
         scene.backend.append(&team, &worker(), message("m1"), UnreadLimit::None).await.unwrap_err();
     assert!(refused.to_string().contains("not followed"), "{refused}");
     assert!(scene.backend.team(&team).await.is_err());
-    // It is listed, so that somebody is told of it, and never opened.
+    // The linked team is listed so that people notice it, but it is never opened.
     assert_eq!(scene.backend.teams().await.unwrap(), [TeamDir::of("linked"), TeamDir::of("probe")]);
     assert!(lock.exists());
     assert_eq!(fs::read(theirs.join("config.json")).unwrap(), config);

@@ -1,4 +1,5 @@
-//! A writer that holds no lock overwrites what we wrote, from an older reading: it is noticed, and written again.
+//! A writer without a lock writes back an older reading over pitcrew's changes. The store notices
+//! this and restores the changes.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -12,8 +13,9 @@ use pitcrew_store::{
 
 use crate::scene::{Scene, id, told};
 
-/// Writes as the reference does: in place, and a moment after the file was written last. By the clock of a busy machine that
-/// may be long ago; so the file is told another time, before it is closed and anybody looks.
+/// Writes like the reference client: in place, and a moment after the last write of the file. On a
+/// busy machine this call may come late. So the file gets a suitable time stamp before it is closed
+/// and anybody reads it.
 fn overwrite(scene: &Scene, below: &str, text: &str) {
     let path = scene.path(below);
     let last = fs::metadata(&path)
@@ -81,7 +83,8 @@ async fn a_lost_claim_is_made_again() {
     assert!(scene.read("tasks/probe/1.json").contains("bob"));
 }
 
-/// Changes the first task as `team` does, which puts the time of each change under `metadata.pitcrew`.
+/// Changes the first task like the crate `team`, which stores the time of each change under
+/// `metadata.pitcrew`.
 async fn change(
     backend: &pitcrew_store::FileBackend,
     scene: &Scene,
@@ -158,7 +161,7 @@ async fn a_removed_task_that_is_written_again_is_removed_again() {
     assert!(!scene.path("tasks/probe/2.json").exists());
 }
 
-/// A scene whose `worker` is run by pitcrew.
+/// Creates a scene in which pitcrew runs the member `worker`.
 async fn with_worker() -> Scene {
     let scene = Scene::new().await;
     join(&scene, "worker", r#"{"name": "worker", "pitcrew": {}}"#).await;
@@ -175,7 +178,8 @@ async fn join(scene: &Scene, name: &'static str, member: &'static str) {
     scene.backend.edit_team(&scene.team, Arc::new(edit)).await.unwrap();
 }
 
-/// What another process sees of the inbox, which knows nothing but what is on disk.
+/// Returns the message ids that another process sees in the inbox. That process knows only the
+/// files on disk.
 async fn ids_elsewhere(scene: &Scene) -> Vec<String> {
     crate::scene::ids(&crate::scene::open(scene.root()), &scene.team).await
 }
@@ -274,7 +278,8 @@ async fn what_vanished_from_the_inbox_of_another_client_was_taken() {
     scene.send("m1").await;
     overwrite(&scene, INBOX, "[]");
     assert_eq!(ids_elsewhere(&scene).await, Vec::<String>::new());
-    // What the client took is known, and is not put back by the next write either.
+    // The store knows that the client removed the message, and the next write does not restore it
+    // either.
     scene.send("m2").await;
     assert_eq!(ids_elsewhere(&scene).await, ["m2"]);
 }
@@ -348,7 +353,8 @@ async fn a_config_that_a_client_left_empty_is_what_it_was_seen_last() {
     overwrite(&scene, path, "");
     describe(&scene, "ours again").await;
     assert_eq!(scene.read(path), theirs.replace("\"ours\"", "\"ours again\""));
-    // Two writes of a client at once: the shorter leaves the end of the longer. Who opens the team knows nothing else of it.
+    // Two clients wrote at once, and the end of the longer text follows the shorter one. The store
+    // that opens the team has no earlier reading.
     for left in ["}", "\n}", "\n  ]\n}"] {
         let whole = scene.read(path);
         overwrite(&scene, path, &format!("{whole}{left}"));

@@ -1,4 +1,5 @@
-//! The suite on other file systems, each mounted for it: what cannot be mounted here is told, and passed over.
+//! The conformance suite on other file systems. Each test mounts its own. A file system that cannot
+//! be mounted on this machine is reported and skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use pitcrew_store::{FileBackend, FileOptions, MailStore, TeamStore, UnreadLimit}
 
 use crate::scene::{config, ids, message, open, worker};
 
-/// A file system of its own for one test, unmounted when it is dropped.
+/// A file system for one test. Dropping it unmounts the file system.
 struct Place {
     dir: tempfile::TempDir,
     mounted: Vec<PathBuf>,
@@ -27,12 +28,12 @@ impl Place {
         folder
     }
 
-    /// Where the file system is.
+    /// Returns the path of the mounted file system.
     fn root(&self) -> &Path {
         self.mounted.last().unwrap()
     }
 
-    /// Mounts something at the folder `at` by that command.
+    /// Mounts a file system at the folder `at` with this command.
     fn mount(mut self, at: &Path, command: &[&str]) -> Result<Self, String> {
         run(command)?;
         self.mounted.push(at.to_owned());
@@ -46,7 +47,7 @@ impl Place {
         place.mount(&at, &mount)
     }
 
-    /// A file system in a file.
+    /// Mounts a file system that is stored in a file.
     fn on_a_loop(kind: &str, megabytes: u64) -> Result<Self, String> {
         let place = Self::new();
         let (image, at) = (place.dir.path().join("image"), place.folder("mounted"));
@@ -56,7 +57,7 @@ impl Place {
         place.mount(&at, &mount)
     }
 
-    /// A writable layer over what `fill` puts into the lower one.
+    /// Mounts an overlay with a writable layer. `fill` writes the files of the lower layer.
     fn overlay(fill: impl FnOnce(&Path)) -> Result<Self, String> {
         let place = Self::tmpfs()?;
         let below = |name: &str| place.folder(&format!("tmpfs/{name}"));
@@ -68,7 +69,7 @@ impl Place {
         place.mount(&at, &["mount", "-t", "overlay", "none", "-o", &layers, text(&at)])
     }
 
-    /// A folder seen through a program (FUSE) that knows no rename that replaces nothing.
+    /// Mounts a folder through FUSE, which has no rename that refuses to replace.
     fn bindfs() -> Result<Self, String> {
         let place = Self::new();
         let (below, at) = (place.folder("below"), place.folder("seen"));
@@ -103,12 +104,13 @@ fn run(command: &[&str]) -> Result<(), String> {
     Err(format!("{}: {}", command.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The place, unless it cannot be had here, which is told.
+/// Returns the place. If it cannot be mounted on this machine, prints the reason and returns
+/// `None`.
 fn unless_skipped(place: Result<Place, String>) -> Option<Place> {
     place.inspect_err(|reason| eprintln!("skipped: it cannot be mounted here: {reason}")).ok()
 }
 
-/// Runs all checks of the suite, each below a root of its own on the place.
+/// Runs all checks of the suite on this file system, each below its own root.
 async fn check(place: Result<Place, String>) {
     let Some(place) = unless_skipped(place) else { return };
     let mut failed = Vec::new();
@@ -158,7 +160,7 @@ async fn the_suite_holds_through_fuse() {
     check(Place::bindfs()).await;
 }
 
-/// As in a container whose image holds a team.
+/// The same situation as in a container whose image contains a team.
 #[tokio::test]
 async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     let team = config().name.dir();
@@ -184,7 +186,7 @@ async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     backend.create_team(&config(), None).await.unwrap();
 }
 
-/// The rename that replaces nothing is missing there; what stands in the place must be safe all the same.
+/// FUSE has no rename that refuses to replace. An existing team must be safe all the same.
 #[tokio::test]
 async fn a_team_of_another_client_is_not_replaced_through_fuse() {
     let Some(place) = unless_skipped(Place::bindfs()) else { return };

@@ -1,4 +1,5 @@
-//! Several processes on one root. The other processes are this test binary itself, told by a variable what to do.
+//! Several processes on one root. The other processes run this test binary, and an environment
+//! variable tells them their job.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -16,7 +17,7 @@ use crate::scene::{Scene, add_tasks, config, id, ids, message, open, worker};
 
 const VARIABLE: &str = "PITCREW_STORE_TEST_JOB";
 
-/// What another process does.
+/// The job of another process.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) root: PathBuf,
@@ -53,7 +54,7 @@ impl Job {
         command
     }
 
-    /// The job as a user who may read the root, and not write.
+    /// Returns a command that runs the job as a user who may read the root but not write it.
     pub(crate) fn command_as_nobody(&self) -> Command {
         let mut command = self.command();
         std::fs::set_permissions(&self.root, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -134,7 +135,7 @@ impl Work {
     }
 }
 
-/// A line of a journal.
+/// Returns a journal entry about a turn.
 pub(crate) fn turn(at_ms: i64) -> JournalEntry {
     let turn = Turn::new(AgentName::foreign("worker"), "model");
     JournalEntry {
@@ -162,7 +163,8 @@ fn remove(table: &mut TaskTable) -> Result<(), pitcrew_protocol::ApiError> {
     Ok(())
 }
 
-/// Does the job in the variable; without one, a job in a root of its own, so that the jobs themselves are tested too.
+/// Does the job in the environment variable. Without one, it does a job in its own root, so that
+/// the jobs themselves are tested too.
 #[tokio::test]
 async fn a_process_does_its_job() {
     if let Ok(job) = std::env::var(VARIABLE) {

@@ -1,4 +1,4 @@
-//! A root with a team in it, and the small things every test says.
+//! A root with a team in it, and small helpers of all tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use pitcrew_store::{
     UnreadLimit, Watch,
 };
 
-/// How long a test waits for what must happen: far longer than anything takes on a machine that is slow and busy.
+/// Longest wait of a test for an event that must happen. This is far longer than anything takes on
+/// a slow and busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Scene {
@@ -22,13 +23,14 @@ pub(crate) struct Scene {
     root: tempfile::TempDir,
 }
 
-/// What a test writes in the place of ours has the mode of ours from now on, and a look has nothing to say of it.
+/// Sets the umask so that files written by a test get pitcrew's modes. Otherwise a check of the
+/// store would report them as too open.
 fn own_modes() {
     rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
 }
 
 impl Scene {
-    /// A root with the team `probe`.
+    /// Creates a root with the team `probe`.
     pub(crate) async fn new() -> Self {
         own_modes();
         let root = tempfile::tempdir().unwrap();
@@ -37,7 +39,7 @@ impl Scene {
         scene
     }
 
-    /// A root with a copy of recorded `teams/` and `tasks/`.
+    /// Creates a root with a copy of recorded `teams/` and `tasks/`.
     pub(crate) fn recorded(recording: &str, team: &str) -> Self {
         own_modes();
         let root = tempfile::tempdir().unwrap();
@@ -126,12 +128,12 @@ pub(crate) async fn add_tasks(backend: &FileBackend, team: &TeamDir, count: u64)
     backend.edit_tasks(team, Box::new(add)).await.unwrap();
 }
 
-/// Waits until the watcher tells of `change`.
+/// Waits until the watcher reports `change`.
 pub(crate) async fn told(watch: &mut Watch, change: &Change) {
     let _it = told_one_of(watch, std::slice::from_ref(change)).await;
 }
 
-/// Waits until the watcher tells of one of `changes`.
+/// Waits until the watcher reports one of `changes`.
 pub(crate) async fn told_one_of(watch: &mut Watch, changes: &[Change]) -> Change {
     let wait = async {
         while let Some(told) = watch.next().await {
@@ -152,7 +154,7 @@ pub(crate) fn age(path: &Path, seconds: u64) {
         .unwrap();
 }
 
-/// All files below a folder with their bytes, and all folders.
+/// Returns all files below a folder with their bytes, and all folders.
 pub(crate) fn everything(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {

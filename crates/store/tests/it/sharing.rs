@@ -1,4 +1,4 @@
-//! What callers share: a lock and an fsync, a table, a watcher.
+//! Resources that concurrent callers share: a lock and an fsync, a table, a watcher.
 
 use std::fs;
 
@@ -18,12 +18,13 @@ async fn senders_that_meet_share_an_fsync() {
         scene.backend.append(&scene.team, &inbox, message(&format!("m{n:02}")), UnreadLimit::None)
     });
     let sends = futures_util::future::join_all(sends);
-    // Another client holds the lock until all have come; else a quick disk is done with one before the next comes.
+    // Another client holds the lock until all senders have arrived. Otherwise a fast disk would
+    // finish one message before the next sender arrives.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
     fs::create_dir(&lock).unwrap();
     let (sent, ()) = tokio::join!(sends, async { fs::remove_dir(&lock).unwrap() });
     assert!(sent.iter().all(Result::is_ok));
-    // One by one they would take 64: a file and a folder each.
+    // Separate sends would need 64: a file and a folder each.
     let forced = scene.backend.forced_writes() - before;
     assert!(forced <= 16, "{forced}");
     let expected: Vec<String> =
@@ -35,7 +36,7 @@ async fn senders_that_meet_share_an_fsync() {
 async fn a_sender_that_stops_waiting_takes_nothing_back() {
     let scene = Scene::new().await;
     let inbox = worker();
-    // Another client holds the lock, so that there is something to wait for.
+    // Another client holds the lock, so that the sender has to wait.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
     fs::create_dir(&lock).unwrap();
     assert!(

@@ -1,4 +1,5 @@
-//! Writers that honour no lock and write older readings back, again and again, while two stores work: nothing is lost.
+//! Writers without a lock write back older readings again and again, while two stores work. Nothing
+//! is lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +13,15 @@ use serde_json::Value;
 
 use crate::scene::{Scene, id, message, open, worker};
 
-/// How many stale writes each writer makes.
+/// Number of stale writes of each writer.
 const STALE_WRITES: usize = 150;
 
-/// How many messages each of the two senders sends at least; they go on until the writers are through.
+/// Minimum number of messages of each of the two senders. They continue until the stale writers
+/// have finished.
 const MESSAGES: usize = 100;
 
-/// A foreign program: reads the file, waits until somebody has changed it, and writes its reading back in place.
+/// Simulates a foreign program: reads the file, waits until it changes, and writes its old reading
+/// back in place.
 struct StaleWriter {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicUsize>,
@@ -46,7 +49,7 @@ impl StaleWriter {
         self.done.load(Ordering::SeqCst) >= STALE_WRITES
     }
 
-    /// Ends the writer, and says how often it wrote.
+    /// Stops the writer and returns how often it wrote.
     fn end(self) -> usize {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().unwrap();
@@ -54,7 +57,8 @@ impl StaleWriter {
     }
 }
 
-/// The file as a program reads it that waits for a whole one.
+/// Reads the file like a program that accepts only complete files. Returns the text and its change
+/// time.
 fn reading(path: &Path) -> Option<(String, Option<SystemTime>)> {
     let at = changed_at(path);
     let text = fs::read_to_string(path).ok()?;
@@ -82,7 +86,7 @@ async fn no_message_is_lost_doubled_or_out_of_order_under_stale_writes() {
     let writers = [StaleWriter::start(scene.inbox_path()), StaleWriter::start(scene.inbox_path())];
     let mut sent = 0;
     while sent < MESSAGES || !writers.iter().all(StaleWriter::is_through) {
-        // A store of its own each time, as in a process that sends once.
+        // Each round opens new stores, like processes that send once.
         let (ann, bob) = (open(scene.root()), open(scene.root()));
         let to = worker();
         let (ann_id, bob_id) = (format!("ann-{sent}"), format!("bob-{sent}"));
@@ -103,7 +107,7 @@ async fn no_message_is_lost_doubled_or_out_of_order_under_stale_writes() {
     }
 }
 
-/// Gives the task a number, as an update of `team` does with the time of each change.
+/// Writes a number into the task, as an update of the crate `team` writes the time of each change.
 async fn number(backend: &FileBackend, scene: &Scene, task: u64, number: u64) {
     let change = move |table: &mut TaskTable| {
         let task = table.tasks.get_mut(&id(task)).unwrap();

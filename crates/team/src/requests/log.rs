@@ -1,4 +1,5 @@
-//! The document of all requests: one is made, answered and settled in it, and the oldest are forgotten.
+//! The document of all requests: one is made, answered and settled in it, and the oldest are
+//! forgotten.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +10,17 @@ use super::{Answer, Request, RequestKind};
 use crate::document::Document;
 use crate::refusal;
 
-/// How many answered requests are remembered; an older one is answered as unknown instead of as spent.
+/// The number of answered requests to keep. The answer to an older one is refused as unknown
+/// instead of already answered.
 const ANSWERED_KEPT: usize = 1000;
 
-/// The document: every request, by id.
+/// The stored document: every request, by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RequestLog {
     pub(super) requests: BTreeMap<String, Request>,
-    /// The milliseconds in the latest id that was made here. No id is made twice, also when a request is forgotten or the
-    /// clock goes back.
+    /// The milliseconds in the newest request id. An id is never used twice, even if a request is
+    /// forgotten or the clock goes back.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_ms: Option<i64>,
 }
@@ -27,21 +29,21 @@ impl Document for RequestLog {
     const NAME: &'static str = "requests";
 }
 
-/// What an answer says, before it is known whether its request can be answered.
+/// An answer before its request is checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) kind: RequestKind,
     pub(crate) request_id: String,
     pub(crate) by: AgentName,
-    /// Who must have asked, when the caller says so.
+    /// The agent that must have asked, if the caller names it.
     pub(crate) asker: Option<AgentName>,
-    /// The digest of what was shown to whoever answers, when the caller says so.
+    /// The digest of the call that was shown before the answer, if the caller gives it.
     pub(crate) digest: Option<String>,
     pub(crate) answer: Answer,
 }
 
 impl RequestLog {
-    /// The request of an earlier run of the same call.
+    /// Finds the request that an earlier attempt of the same call recorded.
     pub(super) fn again(&self, request: &Request) -> Option<(String, Request)> {
         request.call.as_ref()?;
         let same = |r: &Request| {
@@ -51,7 +53,8 @@ impl RequestLog {
         self.requests.iter().find(|(_, r)| same(r)).map(|(id, r)| (id.clone(), r.clone()))
     }
 
-    /// Records an answer if the request is there, open, and between these two; `None` when it is not in the ledger.
+    /// Records an answer if its request is open and was sent to this agent. Returns `None` if the
+    /// request is not recorded.
     pub(super) fn reply(&mut self, reply: &Reply) -> Result<Option<Request>, ApiError> {
         let open = self.open_to(&reply.by, reply.kind);
         let Some(request) = self.requests.get_mut(&reply.request_id) else { return Ok(None) };
@@ -113,7 +116,8 @@ impl RequestLog {
         }
     }
 
-    /// Notes that the asker has its answer from elsewhere; says what was open, and nothing when it was answered already.
+    /// Records that the asker got its answer in another way. Returns the request if it was open, or
+    /// `None`.
     pub(super) fn settle(
         &mut self,
         asker: &AgentName,
@@ -128,8 +132,8 @@ impl RequestLog {
         Some(request.clone())
     }
 
-    /// Makes a new request at `now_ms`, or at the first millisecond after it whose id is unused: two requests of one
-    /// millisecond differ in nothing else.
+    /// Records a new request at `now_ms`, or at the next millisecond whose id is unused. Requests
+    /// of the same millisecond would otherwise have the same id.
     pub(super) fn make(
         &mut self,
         now_ms: i64,

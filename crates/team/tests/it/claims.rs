@@ -1,4 +1,4 @@
-//! Claiming: one winner, and no task lost, whoever works when.
+//! Claiming tasks: each task has exactly one winner, and no task is lost, in any order of steps.
 
 use std::collections::HashMap;
 
@@ -97,12 +97,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A crew of five at work on twelve tasks, and what it believes of itself.
+/// A team of five workers and twelve tasks, with the tasks that each worker believes it owns.
 struct Shift {
     crew: Crew,
-    /// The workers by place, with how often one has died there.
+    /// For each of the five workers, how often it has died.
     lives: [usize; 5],
-    /// What each worker was told it owns.
+    /// The tasks that each worker has claimed successfully.
     held: HashMap<String, Vec<TaskId>>,
 }
 
@@ -202,7 +202,7 @@ impl Shift {
         }
     }
 
-    /// Everybody works until nothing is left.
+    /// Lets all workers work until no task is left.
     async fn work_off(&mut self) {
         for _ in 0..100 {
             for at in 0..5 {

@@ -1,11 +1,12 @@
-//! Mail that a client had taken and its model never had; and the conversation that it is for.
+//! Mail that a client took but its model never read, and the conversation that the mail belongs to.
 
 use pitcrew_protocol::{MessageId, Program};
 use pitcrew_team::{Actor, DeliveryState, Mail, SpawnMember};
 
 use crate::team_env::{Crew, as_member, member, message, name};
 
-/// A crew with a teammate that another client runs, and a message of `worker` that it has taken.
+/// Creates a team with a teammate that another client runs, and a message from `worker` that this
+/// client has taken.
 async fn taken(text: &str) -> (Crew, Mail) {
     let crew = Crew::new().await;
     crew.team.spawn(SpawnMember { program: Program::Claude, ..member("client") }).await.unwrap();
@@ -34,7 +35,7 @@ async fn what_is_delivered_again_is_delivered_once_and_the_first_sending_is_dead
     assert_eq!(state(&crew, &mail.id).await, DeliveryState::Dead);
     let dead = crew.teams.message(&mail.id).await.unwrap().dead.unwrap();
     assert_eq!(dead.reason, format!("sent again as {}", again.id));
-    // Taken once more and lost once more: the second sending is another message.
+    // The repeated message is taken and lost as well. Sending it again creates a third message.
     crew.team.acknowledge(&client, std::slice::from_ref(&again.id)).await.unwrap();
     assert!(crew.team.deliver_again(&client, &unread[0], None).await.unwrap().is_some());
 }
@@ -86,7 +87,7 @@ async fn a_conversation_is_for_what_nobody_had_taken_when_it_began_and_knows_wha
     assert!(crew.team.client_conversation(&client).await.unwrap().unwrap().brought.is_empty());
     let second = crew.team.begin_client_conversation(&client).await.unwrap();
     assert_ne!(id, second);
-    // A lead's client begins its conversations by itself.
+    // The client of a session's lead starts new conversations by itself.
     crew.team.bring_by_socket(&name("team-lead"), "session", &mail.id).await.unwrap();
     assert_eq!(
         crew.team.client_conversation(&name("team-lead")).await.unwrap().unwrap().id,
@@ -103,7 +104,7 @@ async fn what_a_client_had_taken_is_told_as_taken_after_its_end_and_in_the_archi
         crew.send(&as_member("worker"), message("client", text)).await;
         ids.push(crew.unread("client").await.last().unwrap().id.clone());
     }
-    // The client marks what it takes by itself, and says nothing of it.
+    // The client marks the messages that it takes, but tells pitcrew nothing.
     let client = name("client");
     crew.team
         .backend()

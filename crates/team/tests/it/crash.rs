@@ -1,4 +1,4 @@
-//! A process that dies at any write and is started again: nothing is lost, nothing is there twice.
+//! A process that dies at any write and is started again. Nothing is lost and nothing exists twice.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use serde_json::json;
 use crate::mortal::MortalBackend;
 use crate::team_env::{Crew, as_member, broadcast, limits, member, message, name, task, update};
 
-/// A day of a team, one operation a step. Each is called by a name, as an agent calls it, and can be called again.
+/// A sequence of team operations, one per step. Each has a call id, as in an agent's tool call, and
+/// can be repeated.
 pub(crate) const STEPS: usize = 17;
 
 pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
@@ -108,7 +109,7 @@ async fn request(team: &Team, kind: RequestKind) -> Result<String, ApiError> {
     Ok(requests.into_iter().find(|(_, r)| r.kind == kind).map(|(id, _)| id).unwrap())
 }
 
-/// What must be the same whether somebody died or not.
+/// Returns the state that must be the same with and without a crash.
 pub(crate) async fn outcome(team: &Team) -> Vec<String> {
     let mut lines = Vec::new();
     for of in ["team-lead", "worker", "planner", "tester"] {
@@ -145,7 +146,8 @@ pub(crate) async fn outcome(team: &Team) -> Vec<String> {
     lines
 }
 
-/// Lives the day with a death at the given point; says what came out and whether anybody died.
+/// Runs all steps with a crash at the given point. Returns the final state, and true if the process
+/// died.
 async fn day(dies_at: u64) -> (Vec<String>, bool) {
     let backend = Arc::new(MortalBackend::default());
     let crew = Crew::on(backend.clone(), limits()).await;

@@ -143,7 +143,7 @@ async fn requests_of_one_millisecond_have_ids_of_their_own_and_no_id_is_made_twi
             "plan_approval-1795175309435@planner@probe"
         ]
     );
-    // Each is answered for itself, and a repeated call asks nothing new.
+    // Each request gets its own answer, and a repeated call creates no new request.
     crew.send(&as_member("worker"), shutdown(&second, false)).await;
     is(
         &crew.refused(&as_member("worker"), shutdown(&second, true)).await,
@@ -151,7 +151,8 @@ async fn requests_of_one_millisecond_have_ids_of_their_own_and_no_id_is_made_twi
     );
     crew.send(&as_member("worker"), shutdown(&first, false)).await;
     assert_eq!(handed_in(&crew, "planner", "toolu_p").await, plan);
-    // What is out of the ledger is not asked again under its id: an old answer to it may still be somewhere.
+    // An id is never used again after its request is removed, because an old answer to it may still
+    // exist.
     crew.team.remove_member(&Actor::Lead, &name("planner")).await.unwrap();
     assert_eq!(requested(&crew, "worker").await, "shutdown-1795175309436@worker");
 }
@@ -363,7 +364,8 @@ async fn an_answer_that_was_recorded_and_not_sent_is_finished_once() {
     let id = requested(&crew, "worker").await;
     crew.send(&as_member("worker"), shutdown(&id, true)).await;
     let sent = crew.unread("team-lead").await[0].clone();
-    // As a crash between recording and sending leaves it: the text still stands in the ledger.
+    // Recreate the state after a crash between recording and sending: the frame's text is still
+    // recorded as unsent.
     let (request, text) = (id.clone(), sent.message.text.clone());
     let put_back = Box::new(move |ledger: &mut Option<serde_json::Value>| {
         ledger.as_mut().unwrap()["requests"][&request]["answer"]["frame"]["unsent"] = json!(text);

@@ -1,5 +1,5 @@
-//! Texts that nobody should send, everywhere a text can be given: an answer or a refusal, never a panic, and what may not
-//! change does not.
+//! Hostile texts in every text field. Each call must return an answer or an error and never panic,
+//! and protected data must not change.
 
 use pitcrew_protocol::{
     Frame, Injected, SendMessageInput, TaskUpdateInput, parse_injected, render,
@@ -83,7 +83,7 @@ async fn attack(a: &str, b: &str, as_outsider: bool) {
     }
 }
 
-/// Names and texts that try to end their message, to begin another's, or to say who sent it.
+/// Names and texts that try to end their message, to start a second one, or to fake its sender.
 fn forged() -> impl Strategy<Value = String> {
     let piece = proptest::sample::select(vec![
         "worker",
@@ -110,7 +110,8 @@ fn forged() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat())
 }
 
-/// What each speaker said, as `worker` finds it in its conversation, is said by that speaker and nobody else.
+/// Lets several speakers send a text, and checks that `worker` sees each text under its true sender
+/// only.
 async fn speak(outsider: &str, teammate: &str, summary: &str, text: &str) {
     let crew = Crew::new().await;
     let teammate = crew.team.spawn(member(teammate)).await.ok().map(|m| Actor::Member(m.name));

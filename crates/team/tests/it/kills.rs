@@ -1,5 +1,6 @@
-//! A process that is killed (SIGKILL) at every write point of every operation, on files; the next one carries on, and
-//! nothing is lost or there twice. The process that dies is this test binary itself, told by a variable what to do.
+//! A process that is killed (SIGKILL) at every write point of every operation, on real files. The
+//! next process continues, nothing is lost and nothing exists twice. The killed process is this
+//! test binary, with its job in an environment variable.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -18,17 +19,17 @@ use crate::team_env::{Crew, StillClock, create, limits, member, message, name, t
 
 const VARIABLE: &str = "PITCREW_TEAM_TEST_JOB";
 
-/// SIGKILL, as the killed process's parent is told.
+/// The number of SIGKILL in the exit status of the killed process.
 const KILLED: i32 = 9;
 
-/// Far more points than any operation has.
+/// An upper limit for crash points, far above the number in any operation.
 const POINTS: u64 = 500;
 
-/// When the day of the tests begins; a process that carries on comes a minute later.
+/// The time at which the tests start. A process that continues starts one minute later.
 const MORNING_MS: i64 = 1_795_175_309_433;
 const MINUTE_MS: i64 = 60_000;
 
-/// What the process does that is to die.
+/// The job of the process that is killed.
 #[derive(Serialize, Deserialize)]
 struct Job {
     root: PathBuf,
@@ -38,14 +39,15 @@ struct Job {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Work {
-    /// A step of the day of `crash`.
+    /// One step of the sequence in `crash`.
     Step(usize),
     Create,
     Delete,
 }
 
 fn backend(root: &Path, crash_at: Option<u64>) -> FileBackend {
-    // A kill takes nothing from the system's hands, so nothing need be forced to disk.
+    // A killed process leaves its writes with the operating system, so the test need not flush them
+    // to disk.
     FileBackend::open(root, FileOptions { crash_at, ..FileOptions::new(Durability::Process) })
 }
 
@@ -65,7 +67,8 @@ impl Work {
         }
     }
 
-    /// Does it in a process of its own that is killed at the given point; whether it was.
+    /// Runs the operation in a separate process that is killed at the given point. Returns true if
+    /// it was killed.
     fn dies(self, root: &Path, crash_at: u64) -> bool {
         let job = Job { root: root.to_owned(), work: self, crash_at };
         let done: Output = Command::new(std::env::current_exe().unwrap())
@@ -83,7 +86,8 @@ impl Work {
     }
 }
 
-/// Does the job in the variable; without one, a job in a root of its own, so that the jobs themselves are tested too.
+/// Runs the job in the environment variable. Without one, runs the create and delete jobs in a
+/// temporary root, so that they are tested too.
 #[tokio::test]
 async fn a_process_does_its_job() {
     if let Ok(job) = std::env::var(VARIABLE) {
@@ -98,7 +102,8 @@ async fn a_process_does_its_job() {
     assert_eq!(teams.list().await.unwrap(), []);
 }
 
-/// What a dead process held is nobody's after a while; the tests do not wait for that.
+/// Makes the locks of a dead process old enough to count as abandoned, so that the tests need not
+/// wait.
 fn age_locks(dir: &Path) {
     for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         let is_lock = path.extension().is_some_and(|end| end == "lock");
@@ -135,7 +140,8 @@ async fn opened(root: &Path) -> Team {
     teams(backend(root, None), MORNING_MS + MINUTE_MS).open("probe").await.unwrap()
 }
 
-/// Carries on after a death in step `n`, as a resumed run does: what was begun is finished, and the call made again.
+/// Continues after a crash in step `n` as a resumed run does: finishes what was started, and
+/// repeats the call.
 async fn carry_on(team: &Team, n: usize) {
     team.finish_removals().await.unwrap();
     team.finish_answers().await.unwrap();
@@ -148,7 +154,7 @@ async fn carry_on(team: &Team, n: usize) {
     }
 }
 
-/// Kills every step of the day at each of its points. `steps` are swept; all are lived.
+/// Kills the selected `steps` at each of their crash points. The other steps run without a crash.
 async fn sweep(steps: impl Fn(usize) -> bool) {
     let day = tempfile::tempdir().unwrap();
     Crew::on(Arc::new(backend(day.path(), None)), limits()).await;
@@ -175,7 +181,7 @@ async fn sweep(steps: impl Fn(usize) -> bool) {
     }
 }
 
-// The sweep in parts, that run at the same time.
+// The crash points are split over several tests, which run at the same time.
 
 #[tokio::test]
 async fn tasks_made_ordered_and_claimed_by_a_killed_process_are_there_once() {
@@ -230,7 +236,8 @@ async fn a_killed_creation_of_a_team_can_be_repeated() {
     panic!("a creation has no end");
 }
 
-/// A team with a task, whose only teammate took a message and is gone; and the message.
+/// Creates a team with a task whose only teammates have left, one of them with a message. Returns
+/// the message's id.
 async fn deserted(root: &Path) -> MessageId {
     let crew = Crew::on(Arc::new(backend(root, None)), limits()).await;
     crew.team.create_task(&Actor::Lead, task("build"), None).await.unwrap();
@@ -241,7 +248,7 @@ async fn deserted(root: &Path) -> MessageId {
     id
 }
 
-/// How many files below `dir` end like that.
+/// Counts the files below `dir` whose path ends with `end`.
 fn count(dir: &Path, end: &str) -> usize {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     entries
@@ -267,7 +274,7 @@ async fn a_killed_deletion_of_a_team_is_finished_and_its_evidence_kept_once() {
             assert_eq!(opened(root.path()).await.tasks().await.unwrap().len(), 1);
             Work::Delete.on(&teams).await;
         }
-        // The copy is as open as the umask makes it.
+        // The copied files have the permissions of the umask, which may be too open.
         for leaving in
             files.look().found.into_iter().filter(|found| !matches!(found, Damage::TooOpen { .. }))
         {

@@ -1,4 +1,4 @@
-//! What a team does, on the memory backend: each test a sentence of the rules.
+//! The operations of a team, on the memory backend. Each test states one rule.
 
 #[cfg(test)]
 mod another;

@@ -1,4 +1,4 @@
-//! Joining and leaving.
+//! Members that join and leave.
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Limits, TaskStatus};

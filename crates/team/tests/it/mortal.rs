@@ -1,4 +1,5 @@
-//! A backend whose process dies at a chosen write: before it is done, or after it and before anybody hears of it.
+//! A backend whose process dies at a chosen write, either before the write or after it but before
+//! the caller gets the result.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +16,8 @@ use pitcrew_store::{
 };
 use serde_json::Value;
 
-/// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
+/// Each write has two points at which the process can die. After the chosen point every call fails
+/// until a restart.
 #[derive(Debug, Default)]
 pub(crate) struct MortalBackend {
     kept: MemoryBackend,
@@ -24,13 +26,13 @@ pub(crate) struct MortalBackend {
 }
 
 impl MortalBackend {
-    /// Lets the process die at the `n`th point from now, counted from 1; 0 lets it live.
+    /// Lets the process die at the `n`th point from now, counted from 1. 0 disables this.
     pub(crate) fn die_at(&self, n: u64) {
         self.passed.store(0, Ordering::SeqCst);
         self.dies_at.store(n, Ordering::SeqCst);
     }
 
-    /// How many points were passed.
+    /// The number of points that the process has passed.
     pub(crate) fn passed(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
     }

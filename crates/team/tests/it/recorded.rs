@@ -1,4 +1,5 @@
-//! Teams that the reference client made: opened, read and written to, with every field of theirs kept.
+//! Teams that the reference client created. pitcrew opens, reads and writes them, and keeps every
+//! field.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

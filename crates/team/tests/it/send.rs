@@ -1,4 +1,4 @@
-//! Texts to one and to all.
+//! Texts to one member and to all.
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{AgentName, ErrorCode, Frame, Limits, SendMessageInput, TeamCreateInput};
@@ -113,7 +113,7 @@ async fn mail_to_a_member_that_failed_says_so_to_its_senders_now_and_before() {
     assert!(error.message.ends_with(" was not delivered: it failed"), "{}", error.message);
     let trace = crew.teams.message(&told_id(&error)).await.unwrap();
     assert_eq!(trace.dead.unwrap().reason, "worker is no longer in the team: it failed");
-    // Taking it out once more changes nothing of that.
+    // The end of `planner` is recorded with its own reason too.
     crew.team.remove_ended(&Actor::Lead, &name("planner"), MemberEnd::Stopped).await.unwrap();
     let error = crew.refused(&Actor::Lead, message("planner", "after")).await;
     assert!(error.message.ends_with(" was not delivered: it was stopped"), "{}", error.message);
@@ -267,7 +267,7 @@ async fn nobody_speaks_as_a_member_that_is_gone() {
     is(&error, ErrorCode::PermissionDenied);
 }
 
-/// A crew whose members may have two unread messages each.
+/// A team in which each member may have only two unread messages.
 async fn crew_of_little_room() -> Crew {
     Crew::with(Limits { unread_messages: 2, ..limits() }).await
 }

@@ -1,4 +1,4 @@
-//! What was started for members, where it is, and members that join by themselves.
+//! The records of started processes and panes, and members that join by themselves.
 
 use pitcrew_protocol::{ErrorCode, PaneHost, ProcessRef, Program};
 use pitcrew_store::Event;

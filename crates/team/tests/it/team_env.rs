@@ -1,4 +1,5 @@
-//! A team to test on: a lead, `worker` and `planner`, and a clock that stands until it is moved.
+//! A test team: a lead, `worker` and `planner`, with a clock that changes only when a test moves
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -35,7 +36,7 @@ pub(crate) struct Crew {
     pub(crate) team: Team,
 }
 
-/// The defaults, with rates so high that only the tests of rates meet them.
+/// The default limits, with rates so high that only the tests of rates reach them.
 pub(crate) fn limits() -> Limits {
     let often = Rate { count: 1_000_000, seconds: 60 };
     Limits {
@@ -139,7 +140,7 @@ impl Crew {
         self.team.unread(&name(of)).await.unwrap()
     }
 
-    /// Writes into an inbox as another process could, past every rule.
+    /// Writes into an inbox as another process could, without any check.
     pub(crate) async fn forge(&self, to: &str, from: &str, text: &str) {
         let id = MessageId(format!("forged-{}", self.unread(to).await.len()));
         let message =

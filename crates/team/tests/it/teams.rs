@@ -1,4 +1,4 @@
-//! Making, finding and deleting teams.
+//! Creating, finding and deleting teams.
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Limits, Rate, TeamDir};

@@ -1,4 +1,5 @@
-//! The answers for programs, against the API reference: every field it names is there, with the type it names.
+//! The results for programs, checked against the API reference: every field that it names exists
+//! with the right type.
 
 use pitcrew_protocol::{ErrorCode, SendMessageInput, TaskUpdateInput};
 use pitcrew_team::{Actor, SentView, SpawnView, TaskListView, TaskView, Team};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::team_env::{Crew, create, member, message, name, task, update};
 
-/// Whether a value is of a type as the reference writes it.
+/// Whether a value has the given type, as the API reference writes types.
 fn is(value: &Value, kind: &str) -> bool {
     match kind {
         "string" => value.is_string(),
@@ -219,7 +220,8 @@ fn the_times_of_a_task_are_read_in_every_form_in_which_clients_note_them() {
     assert_eq!(times(as_text), (some("2026-02-11T14:30:00Z"), some("2026-02-11T14:35:00Z")));
     let as_ms = r#","createdAt":1795175309433,"updatedAt":null"#;
     assert_eq!(times(as_ms), (some("2026-11-20T11:48:29.433Z"), None));
-    // What we noted goes before it: others do not change theirs when we change the task.
+    // pitcrew's own record has priority, because other programs' fields do not change when pitcrew
+    // changes the task.
     let ours = r#","metadata":{"pitcrew":{"updatedAt":1795175309434}},"created_at":"2026-02-11T14:30:00Z","updated_at":"x""#;
     assert_eq!(times(ours), (some("2026-02-11T14:30:00Z"), some("2026-11-20T11:48:29.434Z")));
 }

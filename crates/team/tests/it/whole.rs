@@ -1,4 +1,5 @@
-//! The whole life of a team, on files as in memory, and two processes at once on the same files.
+//! The whole life of a team, on files and in memory, and two processes at the same time on the same
+//! files.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use pitcrew_team::{Actor, IdleNotice, IdleReason, SystemClock, Teams};
 
 use crate::team_env::{Crew, as_member, limits, member, message, name, task, update};
 
-/// Plans, works, talks and ends; the same on any backend.
+/// Runs a team through planning, work, messages and its end. The result is the same on every
+/// backend.
 async fn live(backend: Arc<dyn Backend>) {
     let crew = Crew::on(backend, limits()).await;
     let team = &crew.team;

@@ -1,11 +1,12 @@
-//! What is done with the lines a search finds.
+//! Collects or counts the lines that a search finds.
 
 use std::io;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use tokio_util::sync::CancellationToken;
 
-/// Writes lines the way ripgrep does: `path:number:line`, and `path-number-line` around a match.
+/// Formats lines as ripgrep does: `path:number:line` for a match, and `path-number-line` for the
+/// context.
 pub(super) struct Listing<'a> {
     pub(super) name: &'a str,
     pub(super) numbers: bool,
@@ -40,6 +41,7 @@ impl Sink for &mut Listing<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let mut number = found.line_number();
+        // A multi-line match has several lines, each with its own number.
         for line in found.lines() {
             self.push(':', number, line);
             number = number.map(|number| number + 1);
@@ -61,7 +63,7 @@ impl Sink for &mut Listing<'_> {
     }
 }
 
-/// Counts lines that match.
+/// Counts the matching lines.
 pub(super) struct Counting<'a> {
     pub(super) count: u64,
     pub(super) most: u64,

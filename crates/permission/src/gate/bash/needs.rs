@@ -12,11 +12,12 @@ use super::super::shell::{Effect, Reach, Reading, Redirect, ShellWord};
 use super::super::steps::Step;
 use super::{Case, has_safe_variables, is_sink, plain_text};
 
-/// Files that anybody may read, wherever they are.
+/// Files that any command may read.
 const SOURCES: [&str; 5] = ["/dev/null", "/dev/stdin", "/dev/zero", "/dev/urandom", "/dev/fd/63"];
 
 impl Case<'_> {
-    /// What the command needs, where it does nothing that somebody must be asked about.
+    /// Returns the profile that the command needs. Returns None if any part of it must be asked
+    /// about.
     pub(super) fn need(&self, mode: PermissionMode) -> Option<Need> {
         if !self.doubts.is_empty() {
             return None;
@@ -33,7 +34,8 @@ impl Case<'_> {
             Redirect::Write(word) => self.may_write(mode, word.exact()?),
         }))
         .filter(|_| has_safe_variables(step))?;
-        // In plan mode a rule allows only commands that surely read.
+        // In plan mode an allow rule does not apply to a command with unknown options, because it
+        // may write.
         let heeds_rules = mode != PermissionMode::Plan || !step.is_unproven();
         let by_rule = |form: &Vec<ShellWord>| {
             heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)))
@@ -82,7 +84,8 @@ impl Case<'_> {
         Some(named.and(mentioned).and(Need { unproven: *unproven, ..Need::READ }))
     }
 
-    /// What it takes to read what the word names, in whichever folder the command is by then.
+    /// Returns the profile needed to read the named path. The path is checked against every folder
+    /// the command may be in.
     fn may_read(&self, word: &ShellWord, reach: Reach) -> Option<Need> {
         let rules = &self.gate.rules;
         let path = word.exact()?;
@@ -116,7 +119,7 @@ impl Case<'_> {
         }))
     }
 
-    /// What it takes to write every file that a copy makes, wherever it lands.
+    /// Returns the profile needed to write every file that a copy creates.
     fn may_copy(&self, mode: PermissionMode, source: &str, target: &str) -> Option<Need> {
         let home = self.gate.home.as_deref();
         let named = most([source, target].into_iter().map(|path| self.may_write(mode, path)));

@@ -1,11 +1,11 @@
-//! Programs in the languages of sed, awk and jq that only read their input.
+//! Recognizes sed, awk and jq programs that only print.
 //!
-//! Each language could write files, run commands or read more than it is given. Only texts of a simple form are taken for
-//! harmless.
+//! Each of these languages can write files, run commands or read other files. Only programs of a
+//! simple form count as harmless.
 
 use super::options::Language;
 
-/// Whether the text surely does nothing but print something of its input.
+/// Whether the program certainly only prints parts of its input.
 pub(super) fn only_prints(language: Language, text: &str) -> bool {
     match language {
         Language::Sed => sed(text),
@@ -14,22 +14,22 @@ pub(super) fn only_prints(language: Language, text: &str) -> bool {
     }
 }
 
-/// Whatever names a file, a command or the arguments is out.
+/// Rejects awk programs with anything that could name a file, a command or the arguments.
 fn awk(text: &str) -> bool {
     const WORDS: [&str; 6] = ["system", "getline", "ARGV", "ARGC", "ARGIND", "PROCINFO"];
-    // `>=` compares; a sole `>` may be a file's.
+    // `>=` is a comparison. A single `>` may write to a file.
     let text = text.replace(">=", " ").replace("||", " ");
     !text.contains(['|', '>', '@', '\\']) && !WORDS.iter().any(|word| text.contains(word))
 }
 
-/// Modules are read from files.
+/// Rejects jq programs that import modules, because these are read from files.
 fn jq(text: &str) -> bool {
     !["import", "include", "modulemeta", "get_search_list", "input_filename"]
         .iter()
         .any(|word| text.contains(word))
 }
 
-/// Commands that print, skip and replace, joined by semicolons, with addresses before them.
+/// Accepts sed commands that print, skip and replace, with addresses, separated by semicolons.
 fn sed(text: &str) -> bool {
     if text.contains('\n') {
         return false;
@@ -53,7 +53,7 @@ fn sed(text: &str) -> bool {
     }
 }
 
-/// Reads one command and gives what follows it.
+/// Parses one sed command and returns the text after it.
 fn sed_command(text: &str) -> Option<&str> {
     let mut rest = sed_address(text)?;
     if let Some(second) = rest.strip_prefix(',') {
@@ -90,7 +90,8 @@ fn sed_address(text: &str) -> Option<&str> {
     Some(text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '~' | '+')))
 }
 
-/// Skips a text up to its end mark. In brackets a mark may be a letter, so none may be there.
+/// Skips text up to its delimiter. Inside brackets a delimiter may be a plain character, so
+/// brackets are rejected.
 fn sed_text(text: &str, mark: char) -> Option<&str> {
     let mut letters = text.chars();
     let mut is_in_brackets = false;

@@ -1,4 +1,5 @@
-//! The commands that are known to only read, and the few that only touch the files they name.
+//! Classifies simple commands: those known to only read, and the few that only change the files
+//! they name.
 
 use super::code::only_prints;
 use super::git;
@@ -6,53 +7,56 @@ use super::options::{Arguments, Language, Operands, Program, known};
 use super::shell_word::{Fate, ShellWord};
 use super::wrapper::looks_up;
 
-/// What one command, wrappers taken off, would do.
+/// The effect of one command, after its wrappers (such as `timeout`) are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Its purpose is to read.
+    /// The command only reads.
     Reads(Reading),
-    /// It makes the files named, all known.
+    /// The command creates or updates the named files. All names are known.
     Touches(Vec<String>),
-    /// It moves or copies files, all known.
+    /// The command moves or copies files. All names are known.
     Copies {
-        /// What is moved or copied, whole trees as well.
+        /// The files or whole folders that are moved or copied.
         sources: Vec<String>,
-        /// What it becomes, or the folder it comes into.
+        /// The new name, or the folder into which they are put.
         target: String,
     },
-    /// It goes to another folder.
+    /// The command changes to another folder.
     Enters(Option<ShellWord>),
-    /// Nobody knows.
+    /// The effect is not known.
     Unknown,
 }
 
-/// What a command reads.
+/// The files that a command reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// The words that name what is read.
+    /// The words that name the files.
     pub paths: Vec<ShellWord>,
-    /// Whether it reads whole trees.
+    /// How far below a named folder it reads.
     pub reach: Reach,
-    /// Texts that are paths if a file of that name exists.
+    /// Words that count as paths only if a file of that name exists.
     pub mentioned: Vec<ShellWord>,
-    /// It has options that are not known: only the profile *read* makes sure that it only reads, and only there.
+    /// Whether the command has unknown options. It may then run unasked only in the profile *read*,
+    /// which enforces that it only reads.
     pub unproven: bool,
 }
 
 /// How far below a named folder a command reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The named files, or a folder's names.
+    /// The named files, or the file names in a named folder.
     Named,
-    /// The named files; of a folder those in it, through links, which may lead anywhere.
+    /// The named files, or the files directly in a named folder. Symbolic links in that folder are
+    /// followed, and may lead anywhere.
     Linked,
-    /// What is in all files below.
+    /// The contents of all files below a named folder.
     Tree,
-    /// What a repository keeps of all files below, in which no file system refuses anything.
+    /// The contents that git keeps of all files below a named folder. File permissions do not
+    /// protect these.
     History,
 }
 
-/// Tells what a simple command does.
+/// Returns the effect of a simple command.
 pub(crate) fn effect(words: &[ShellWord]) -> Effect {
     let Some((name, args)) = words.split_first() else {
         return reads(Vec::new());
@@ -87,7 +91,7 @@ pub(crate) fn effect(words: &[ShellWord]) -> Effect {
     }
 }
 
-/// What a program of the table does. None when that is not known.
+/// Returns the effect of a program in the table, or None if it is not known.
 fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
     let Arguments { options, mut operands, mut paths, mut mentioned, unproven, .. } =
         program.arguments(args)?;
@@ -98,6 +102,7 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
     let mut reach = Reach::Named;
     match program.operands {
         Operands::Files => {}
+        // The program would write to a second file.
         Operands::OneFile if operands.len() > 1 => return None,
         Operands::OneFile => {}
         Operands::FilesOrFolders => reach = Reach::Linked,
@@ -108,7 +113,7 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
             }
             if !brings_pattern && !operands.is_empty() {
                 let pattern = operands.remove(0);
-                // It may be the value of an option that is not known.
+                // After an unknown option this word may be the option's value and not the pattern.
                 mentioned.extend(Some(pattern).filter(|_| unproven));
             }
         }
@@ -123,7 +128,7 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
                     only_prints(language, value.exact()?).then_some(())?;
                 }
             }
-            // `a=b` between the files of awk sets a variable.
+            // An argument `a=b` between awk's files sets a variable, and could also be a file name.
             paths.extend(
                 operands
                     .iter()
@@ -133,7 +138,7 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
         }
     }
     paths.extend(operands);
-    // What expands while it runs may be any file.
+    // A word that is expanded at run time may name any file.
     let is_known = |word: &ShellWord| word.exact().is_some() || word.fate == Fate::Begins;
     paths.iter().all(is_known).then_some(Effect::Reads(Reading {
         paths,
@@ -147,23 +152,25 @@ pub(super) fn reads(paths: Vec<ShellWord>) -> Effect {
     Effect::Reads(Reading { paths, reach: Reach::Named, mentioned: Vec::new(), unproven: false })
 }
 
-/// Tests and actions of `find` that are known to change nothing, and to read nothing but names.
+/// Tests and actions of `find` that change nothing and read only names and metadata.
 const FIND_KNOWN: &str = "-H -P -not -o -or -a -and -print -print0 -ls -prune -empty -readable -writable -executable -xdev \
     -mount -depth -daystart -quit -true -false -nouser -noleaf -name -iname -path -ipath -wholename -type -maxdepth -mindepth -size \
     -mtime -mmin -atime -amin -ctime -cmin -regex -iregex -regextype -user -group -perm -printf -links -newer -anewer -cnewer \
     -samefile";
 
-/// Actions of `find` that write or run something, by their beginnings, and the option that reads names from a file.
+/// Beginnings of the `find` actions that write or run something, and the option that reads names
+/// from a file.
 const FIND_ASKED: [&str; 6] = ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"];
 
-/// `find` with actions that only print.
+/// Returns the effect of `find`. It is known only if all actions just print.
 fn found(args: &[ShellWord]) -> Effect {
     let mut reading =
         Reading { paths: Vec::new(), reach: Reach::Named, mentioned: Vec::new(), unproven: false };
     let mut is_expression = false;
     for word in args {
         let Some(text) = word.exact() else {
-            // One unknown word is mostly a value; it could be an action, which *read* refuses.
+            // An unknown word is usually the value of a test. It could be an action, which the
+            // profile *read* would refuse.
             if word.fate == Fate::Anything || !is_expression {
                 return Effect::Unknown;
             }
@@ -208,7 +215,8 @@ fn enters(args: &[ShellWord]) -> Effect {
     }
 }
 
-/// Commands whose plain words are all files they make or change, with harmless flags only.
+/// Returns the effect of a command whose operands are all files that it creates or changes. Its
+/// flags must be among `flags`.
 fn touches(args: &[ShellWord], flags: &str) -> Effect {
     let mut paths = Vec::new();
     for word in args {
@@ -236,8 +244,9 @@ fn copies(touches: Effect) -> Effect {
     }
 }
 
-/// Whether a test only looks: `-v` and `-R` take names of array elements, and run commands in their indices. A word that is
-/// not known may be such an operator, unless it stands where none can.
+/// Whether a `test` command only reads. `-v` and `-R` take array elements, and evaluating an index
+/// can run commands. An unknown word could be such an operator, unless no operator can be at that
+/// position.
 fn is_plain_test(args: &[ShellWord]) -> bool {
     const ONE: &str = "-n -z -e -f -d -s -r -w -x -L -h -b -c -g -k -p -t -u -O -G -S -N";
     const TWO: &str = "= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef";

@@ -1,6 +1,7 @@
-//! What words become when the shell expands them: variables of the script itself, braces and file names.
+//! Expands words as the shell does: variables that the script itself sets, braces and file name
+//! patterns.
 //!
-//! A word that holds anything else stays as it is, and so is known only in part.
+//! A word with any other expansion stays as it is, and is only partly known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,33 +10,36 @@ use std::path::{Path, PathBuf};
 use super::script::{Assigned, Values};
 use super::shell_word::{Quoting, ShellWord, Unit};
 
-/// How many forms one command may take.
+/// Maximum number of forms that one command may expand to.
 const FORM_LIMIT: usize = 64;
 
-/// How many braces one word may have.
+/// Maximum number of opening braces in one word.
 const BRACE_LIMIT: usize = 16;
 
-/// How many words one word may become.
+/// Maximum number of words that one word may expand to.
 const WORD_LIMIT: usize = 2_000;
 
-/// What is known where words are expanded.
+/// The variables and folders known at the place where words are expanded.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
-    /// Each variable that the script sets, with the values it may have, if all of them are known.
+    /// Each variable that the script sets, with its possible values. None if not all of them are
+    /// known.
     variables: BTreeMap<String, Option<Vec<String>>>,
-    /// Those that surely have one of them by now. Others may have none yet.
+    /// The variables that are certainly set at this point. Any other variable may still be unset.
     set: BTreeSet<String>,
-    /// The folders it may run in; none when the files in them may be others by then.
+    /// The folders in which the script may run. Empty if the script may change files in them before
+    /// a pattern is expanded.
     folders: Vec<PathBuf>,
 }
 
 impl Scope {
-    /// A script that runs in one of these folders and changes no file before it is done.
+    /// Creates the scope of a script that runs in one of `folders`. Pass no folders if the script
+    /// creates files.
     pub(crate) fn new(folders: &[PathBuf]) -> Self {
         Self { variables: BTreeMap::new(), set: BTreeSet::new(), folders: folders.to_vec() }
     }
 
-    /// Notes a variable that is set somewhere.
+    /// Records that the script sets the variable somewhere.
     pub(crate) fn assign(&mut self, assigned: &Assigned) {
         let values = match &assigned.values {
             Values::One(word) => word.exact().map(|_| vec![word.text.clone()]),
@@ -53,12 +57,12 @@ impl Scope {
         };
     }
 
-    /// Notes that the variable has been set.
+    /// Records that the variable is set from this point on.
     pub(crate) fn pass(&mut self, assigned: &Assigned) {
         self.set.insert(assigned.name.clone());
     }
 
-    /// The same in a shell of its own, which has no variables yet.
+    /// Returns the scope for a nested shell, in which no variable is certainly set yet.
     pub(crate) fn of_inner(&self) -> Self {
         Self { set: BTreeSet::new(), ..self.clone() }
     }
@@ -74,7 +78,8 @@ impl Scope {
         Some(all)
     }
 
-    /// The forms that a command may take. A word that is not known whole stays as it is in each of them.
+    /// Returns the forms that a command may expand to. A word that is only partly known stays
+    /// unchanged in each form.
     pub(crate) fn forms(&self, words: &[ShellWord]) -> Vec<Vec<ShellWord>> {
         let mut forms: Vec<Vec<ShellWord>> = vec![Vec::new()];
         for word in words {
@@ -89,6 +94,7 @@ impl Scope {
             };
             let becomes = becomes.unwrap_or_else(|| vec![vec![word.clone()]]);
             if forms.len() * becomes.len() > FORM_LIMIT {
+                // There are too many forms, so leave the whole command unexpanded.
                 return vec![words.to_vec()];
             }
             if let [only] = becomes.as_slice() {
@@ -107,7 +113,7 @@ impl Scope {
         forms
     }
 
-    /// The lists of words that a word may become; None when that is not known.
+    /// Returns the lists of words that a word may expand to, or None if they are not known.
     fn forms_of(&self, word: &ShellWord) -> Option<Vec<Vec<String>>> {
         if word.exact().is_some() {
             return Some(vec![vec![word.text.clone()]]);
@@ -133,7 +139,8 @@ impl Scope {
         Some(forms)
     }
 
-    /// Puts the values of variables in, and splits what is not quoted: one list of fields for each set of values.
+    /// Replaces variables by their values and splits the unquoted ones. Returns one list of fields
+    /// for each combination of values.
     fn fields(&self, units: &[Unit]) -> Option<Vec<Vec<Vec<Unit>>>> {
         let mut all: Vec<Vec<Option<Unit>>> = vec![Vec::new()];
         for unit in units {
@@ -141,6 +148,7 @@ impl Scope {
                 Unit::Open(_) => return None,
                 Unit::Variable(name, quoting) => {
                     let values = self.variables.get(name)?.as_ref()?;
+                    // A variable that may still be unset can also expand to nothing.
                     let none = (!self.set.contains(name)).then(String::new);
                     values.iter().chain(&none).map(|value| value_units(value, *quoting)).collect()
                 }
@@ -167,7 +175,8 @@ impl Scope {
         Some(all.iter().map(split).collect())
     }
 
-    /// Replaces patterns by the files they match: one list for each folder it may be in.
+    /// Replaces file name patterns by the matching files. Returns one list for each folder in which
+    /// the command may run.
     fn matched(&self, fields: &[Vec<Unit>]) -> Option<Vec<Vec<String>>> {
         let tilde = |field: &Vec<Unit>| {
             field.iter().enumerate().any(|(at, unit)| {
@@ -181,6 +190,7 @@ impl Scope {
         if !fields.iter().any(|field| is_pattern(field)) {
             return Some(vec![fields.iter().map(|field| text(field)).collect()]);
         }
+        // The files at run time are not known, so a pattern cannot be expanded.
         if self.folders.is_empty() {
             return None;
         }
@@ -188,6 +198,7 @@ impl Scope {
             let mut words = Vec::new();
             for field in fields {
                 let found = if is_pattern(field) { files(folder, field)? } else { Vec::new() };
+                // The shell leaves a pattern without matches as written.
                 if found.is_empty() {
                     words.push(text(field));
                 }
@@ -202,7 +213,7 @@ impl Scope {
     }
 }
 
-/// A variable's value; None is where it is split.
+/// Returns the characters of a variable's value, with None at each place where the shell splits it.
 fn value_units(value: &str, quoting: Quoting) -> Vec<Option<Unit>> {
     let unit = |c: char| match quoting {
         Quoting::Double => Some(Unit::Quoted(c)),
@@ -225,7 +236,7 @@ fn is_pattern(units: &[Unit]) -> bool {
     units.iter().any(|unit| matches!(unit, Unit::Plain('*' | '?' | '[')))
 }
 
-/// Expands `{a,b}`. None for what is nested, a range, or odd.
+/// Expands `{a,b}`. Returns None for nested braces, ranges and unusual forms.
 fn braces(units: &[Unit]) -> Option<Vec<Vec<Unit>>> {
     if units.iter().filter(|unit| **unit == Unit::Plain('{')).count() > BRACE_LIMIT {
         return None;
@@ -245,7 +256,7 @@ fn braces(units: &[Unit]) -> Option<Vec<Vec<Unit>>> {
     }
     let (before, after) = (units.get(..open)?, units.get(close + 1..)?);
     if !inside.contains(&Unit::Plain(',')) {
-        // Without a comma the braces are letters.
+        // Braces without a comma are ordinary characters.
         return braces(after)?
             .into_iter()
             .map(|rest| Some([units.get(..=close)?, &rest].concat()))
@@ -260,7 +271,8 @@ fn braces(units: &[Unit]) -> Option<Vec<Vec<Unit>>> {
     (all.len() <= FORM_LIMIT).then_some(all)
 }
 
-/// The files that a pattern matches in a folder, and perhaps some more. None when there are too many.
+/// Returns the files in a folder that match a pattern. It may return more files than the shell
+/// would. Returns None if there are too many.
 fn files(folder: &Path, pattern: &[Unit]) -> Option<Vec<String>> {
     let mut found = vec![String::new()];
     let pieces: Vec<&[Unit]> =
@@ -290,7 +302,7 @@ fn names(folder: &Path, piece: &[Unit]) -> Vec<String> {
     let with_dot = matches!(pattern.first(), Some(Token::Letter('.')));
     let listed = fs::read_dir(folder).into_iter().flatten().flatten();
     let own = listed.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    // Older shells match these, too.
+    // In older shells a pattern can also match `.` and `..`.
     let dots = [".", ".."].map(str::to_owned);
     let mut all: Vec<String> =
         own.chain(dots).filter(|name| with_dot || !name.starts_with('.')).collect();
@@ -306,14 +318,16 @@ enum Token {
     Any,
 }
 
-/// Where a set in brackets ends; None where that is not plain.
+/// Returns the position of the `]` that ends a character set. Returns None if the set contains
+/// special characters.
 fn set_end(inside: &[Unit]) -> Option<usize> {
     let is_plain = |unit: &Unit| matches!(unit, Unit::Plain(c) if c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
     let end = inside.iter().position(|unit| *unit == Unit::Plain(']'))?;
     inside.get(..end).filter(|set| !set.is_empty() && set.iter().all(is_plain)).map(|_| end)
 }
 
-/// A set in brackets counts as any letter: that is more than it matches.
+/// Splits a pattern into tokens. A character set counts as any single character, which matches more
+/// than the set does.
 fn tokens(piece: &[Unit]) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = piece.iter().enumerate();
@@ -339,7 +353,7 @@ fn tokens(piece: &[Unit]) -> Vec<Token> {
 }
 
 fn matches(pattern: &[Token], name: &[char]) -> bool {
-    // The places in the pattern that the letters so far may have led to.
+    // The positions in the pattern that may be reached after the characters read so far.
     let skip_any = |places: &mut Vec<bool>| {
         for at in 0..pattern.len() {
             let is_any = places.get(at) == Some(&true) && pattern.get(at) == Some(&Token::Any);

@@ -1,21 +1,21 @@
-//! The git commands that only read, and how much of the files they show.
+//! Recognizes git commands that only read, and how much of the files' contents they show.
 
 use super::effect::{Effect, Reach, Reading, reads};
 use super::options::{Arguments, Program};
 use super::shell_word::{Fate, ShellWord};
 
-/// What the operands and options of a command let see of files.
+/// How much of the files' contents a git command shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shows {
-    /// Names alone.
+    /// Only names.
     Names,
-    /// Contents, if an option asks for them.
+    /// Contents only if an option requests them.
     ContentsIfAsked,
-    /// Contents, unless an option asks for names alone.
+    /// Contents, unless an option requests names only.
     ContentsUnlessNames,
-    /// Contents, of a pattern that comes first.
+    /// Contents that match a pattern, which is the first operand.
     Matches,
-    /// Contents.
+    /// Contents, whatever the options are.
     Contents,
 }
 
@@ -37,7 +37,7 @@ const COMMANDS: [(Program, Shows); 15] = [
     (Program::of_git("name-rev", ""), Shows::Names),
 ];
 
-/// Tells what `git ARGS` does.
+/// Returns the effect of `git ARGS`.
 pub(super) fn effect(args: &[ShellWord]) -> Effect {
     let args = match args {
         [first, rest @ ..]
@@ -91,7 +91,7 @@ fn is_count(text: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// What the command reads, with how far it goes into the history.
+/// Returns the files that the command reads, and whether it shows contents from the history.
 fn shown(shows: Shows, arguments: Arguments) -> Effect {
     const PATCHES: [&str; 14] = [
         "-p",
@@ -122,21 +122,21 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
     let has = |names: &[&str]| names.iter().any(|name| arguments.has(name));
     let asks = has(&PATCHES)
         || ["--word-diff", "--color-words", "--word-diff-regex"].iter().any(|it| arguments.has(it));
-    // An option that is not known may ask for contents.
+    // An unknown option may request contents.
     let contents = arguments.unproven && shows != Shows::Names
         || match shows {
             Shows::Names => arguments.has("-v") || arguments.has("--verbose"),
             Shows::ContentsIfAsked => asks,
             Shows::ContentsUnlessNames => asks || !has(&NAMES),
-            // Names alone tell what is in them, too.
+            // Even a list of names reveals contents here: each listed file contains the pattern.
             Shows::Matches | Shows::Contents => true,
         };
-    // `-S` and `-G` tell of contents by what they find, `-L` shows them.
+    // `-S` and `-G` reveal contents by their search results, and `-L` shows contents.
     let searches = ["-S", "-G", "-L"].iter().any(|it| arguments.has(it));
     let ranges: Vec<ShellWord> = arguments.values("-L").cloned().collect();
     let has_pattern = shows == Shows::Matches && !arguments.has("-e");
     let operands = arguments.operands.iter().skip(usize::from(has_pattern));
-    // What is skipped may be the value of an option that is not known.
+    // The skipped first operand may be the value of an unknown option, and so a file.
     let skipped = arguments.operands.first().filter(|_| has_pattern && arguments.unproven).cloned();
     let mut paths: Vec<ShellWord> = arguments.paths.clone();
     paths.extend(operands.chain(&ranges).cloned());
@@ -159,31 +159,33 @@ fn renamed(word: &ShellWord, text: &str) -> ShellWord {
     ShellWord { text: text.to_owned(), ..word.clone() }
 }
 
-/// The path in `REV:PATH`, `RANGE:PATH` or a pathspec with magic. It may begin at the top of the repository.
+/// Returns the path in `REV:PATH`, in `RANGE:PATH` or in a pathspec with magic (`:(top)PATH`). The
+/// path may start at the top of the repository.
 pub(crate) fn named(text: &str) -> Option<&str> {
     let (_, path) = text.rsplit_once(':')?;
     let path = path.rsplit_once(')').map_or(path, |(_, path)| path);
     Some(path.trim_start_matches(['/', '!', '^']))
 }
 
-/// Whether the word is `REV:PATH`; `:/TEXT` is a commit.
+/// Whether the word has the form `REV:PATH`. A word `:/TEXT` is a commit instead.
 pub(crate) fn is_blob(word: &ShellWord) -> bool {
     let text = word.exact().filter(|text| !text.starts_with(":/"));
     text.and_then(named).is_some_and(|path| !path.is_empty())
 }
 
-/// A command that shows contents which git keeps.
+/// A git command that shows contents from git's objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    /// What it shows, before `--`: revisions, and perhaps files.
+    /// The words before `--`: revisions, and perhaps files.
     pub operands: Vec<ShellWord>,
-    /// The files it is limited to, after `--`.
+    /// The files after `--`, to which the output is limited.
     pub limits: Vec<ShellWord>,
-    /// It puts all that is tracked into another folder.
+    /// Whether the command copies all tracked files into another folder.
     pub copies: bool,
 }
 
-/// What `git ARGS` shows of contents, if it may show any. For denying, so rather too much than too little.
+/// Returns the contents that `git ARGS` may show, or None if it shows none. Deny rules use it, so
+/// it reports too much rather than too little.
 pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
     let mut args = args;
     while let Some((first, rest)) = args.split_first() {
@@ -206,11 +208,12 @@ pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
         });
     };
     let Some(arguments) = program.arguments(args).filter(|arguments| !arguments.unproven) else {
-        // With an option that is not known nothing limits what is shown.
+        // An unknown option may cancel any limit on the files that are shown.
         return (*shows != Shows::Names).then(History::default);
     };
     match shown(*shows, arguments.clone()) {
         Effect::Reads(Reading { reach: Reach::History, .. }) => {}
+        // An unknown effect may show any contents.
         Effect::Unknown => return Some(History::default()),
         _ => return None,
     }
@@ -218,7 +221,8 @@ pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
     let limits = before_dashes.map(|count| operands.split_off(count.min(operands.len())));
     let has_pattern = *shows == Shows::Matches;
     Some(match limits {
-        // What is before the dashes is no file, then.
+        // With `--` and nothing after it, the words before it are not files, so nothing limits the
+        // output.
         Some(limits) if limits.is_empty() => History::default(),
         Some(limits) => History { operands, limits, copies: false },
         None => {
@@ -228,12 +232,12 @@ pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
     })
 }
 
-/// Whether a command that changes something also shows contents, or puts them where no rule keeps them, with these
-/// arguments.
+/// Whether a changing git command also shows contents with these arguments, or copies contents to a
+/// folder where deny rules do not match them.
 fn shows_in_form(verb: &str, args: &[ShellWord]) -> bool {
     let asks = |long: &[&str], short: &[char]| {
         args.iter().map(|word| word.text.as_str()).any(|text| match text.strip_prefix("--") {
-            // The beginning of a long option is enough for git.
+            // Git accepts unambiguous beginnings of long options.
             Some(name) => {
                 let name = name.split('=').next().unwrap_or(name);
                 !name.is_empty() && long.iter().any(|it| it.starts_with(name))
@@ -245,7 +249,7 @@ fn shows_in_form(verb: &str, args: &[ShellWord]) -> bool {
         "add" | "checkout" | "commit" | "reset" | "restore" => {
             asks(&["edit", "interactive", "patch", "verbose"], &['e', 'i', 'p', 'v'])
         }
-        // It takes all options of `log`.
+        // `reflog` accepts all options of `log`, so only harmless ones are accepted here.
         "reflog" => !args.iter().map(ShellWord::exact).all(|text| {
             text.is_some_and(|text| !text.starts_with('-') || text == "--oneline" || is_count(text))
         }),
@@ -259,7 +263,7 @@ fn after_dashes(args: &[ShellWord]) -> Vec<ShellWord> {
     dashes.and_then(|at| args.get(at + 1..)).unwrap_or_default().to_vec()
 }
 
-/// Further commands that show contents.
+/// Further git commands that show contents.
 const SHOWING: [&str; 20] = [
     "clone",
     "merge-tree",

@@ -1,10 +1,15 @@
-//! What a shell command would do, as far as it can be told without running it.
+//! Finds out the effect of a shell command without running it.
 //!
-//! `reader` reads the letters into words and `script` the words into parts, `word` and `expand` say what is known of a word
-//! and what it becomes, `wrapper` looks through `timeout`, `sh -c` and their like, `options` has the programs that read and
-//! their options that do not, `effect` says what a command does by that table, `git` the same for git and `code` for sed, awk
-//! and jq, and `writes` what the others write to. Whatever is not known for sure is a doubt, and a doubt is never allowed
-//! by itself.
+//! - `reader` splits the text into words, `script` groups words into commands.
+//! - `word` and `expand` say how much of a word is known and what it expands to.
+//! - `wrapper` finds the inner command of `timeout`, `sh -c` and similar ones.
+//! - `options` is a table of reading programs and their options.
+//! - `effect` classifies a command by that table, `git` does so for git, and `code` for sed, awk
+//!   and jq programs.
+//! - `writes` lists the files that other commands change.
+//!
+//! Everything uncertain is recorded as a doubt. A command with a doubt is never allowed without a
+//! rule or an approval.
 
 mod code;
 mod effect;

@@ -1,44 +1,49 @@
-//! The programs that read, one row each: which options are known, and which write a file or run a program.
+//! A table of programs that read files, one row per program: its known options, and its options
+//! that write a file or run a program.
 //!
-//! An option in neither list is unknown: the command is then *unproven*, and runs unasked in the profile *read* alone, where
-//! the kernel refuses whatever the option does. Options that write (`sort -o`), that run programs (`rg --pre`) or that name
-//! files with further names in them (`wc --files0-from`) are asked about, because they would fail in *read*.
-//! Short options are listed as for `getopt`: `n` is a flag, `n:` takes a value, `n@` a path, `n?` only a joined value, and `#`
-//! is any digit. Long ones end in `=`, `@` or `?` for the same.
+//! An option in neither list is unknown. The command is then *unproven*: it runs unasked only in
+//! the profile *read*, where the kernel blocks any write. Options that write (`sort -o`), run
+//! programs (`rg --pre`) or name files with further file names (`wc --files0-from`) are asked
+//! about, because they would fail in *read*.
+//!
+//! Short options are listed as for `getopt`: `n` is a flag, `n:` takes a value, `n@` a path, `n?`
+//! only a joined value, and `#` is any digit. Long options end in `=`, `@` or `?` with the same
+//! meanings.
 
 use super::shell_word::{Fate, ShellWord};
 
-/// A program, or one command of git.
+/// A reading program, or one git subcommand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Program {
     pub(super) name: &'static str,
     pub(super) operands: Operands,
-    /// Short options that only change what is printed.
+    /// Short options that change only the output.
     short: &'static str,
-    /// Long options of that kind.
+    /// Long options that change only the output.
     long: &'static str,
-    /// Options that are asked about: letters, and names of more than one letter.
+    /// Options that are asked about: single letters for short options, longer names for long ones.
     asked: &'static str,
 }
 
-/// What the words are that are no options.
+/// The meaning of a program's operands (arguments that are not options).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operands {
     /// Files to read.
     Files,
-    /// One file to read; a second would be written.
+    /// One file to read. The program would write to a second one.
     OneFile,
-    /// Files to read, and of a folder the files in it, through links.
+    /// Files to read. For a folder, the program reads the files directly in it and follows symbolic
+    /// links.
     FilesOrFolders,
-    /// A pattern, and then files to read.
+    /// A pattern, followed by files to read.
     PatternAndFiles,
-    /// The same, with what is below a folder.
+    /// A pattern, followed by files to read. For a folder, the program reads all files below it.
     PatternAndTrees,
-    /// A program in a language that could do more than read, and then files to read.
+    /// A program text in a language that can do more than read, followed by files to read.
     Code(Language),
 }
 
-/// A language whose programs are looked at in `code`.
+/// A language whose program texts `code` checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     Awk,
@@ -46,19 +51,19 @@ pub(super) enum Language {
     Sed,
 }
 
-/// The arguments of a program, taken apart.
+/// The parsed arguments of a program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arguments {
     /// The known options with their values.
     pub(super) options: Vec<(String, Option<ShellWord>)>,
     pub(super) operands: Vec<ShellWord>,
-    /// How many operands are before `--`, if that is there.
+    /// The number of operands before `--`, if there is a `--`.
     pub(super) before_dashes: Option<usize>,
-    /// Values of options that name files.
+    /// The values of options that name files, such as the `x` of `--file x`.
     pub(super) paths: Vec<ShellWord>,
-    /// What is joined to unknown options: a path, where a file of that name exists.
+    /// Text joined to unknown options. It counts as a path if a file of that name exists.
     pub(super) mentioned: Vec<ShellWord>,
-    /// There is an unknown option.
+    /// Whether there is an unknown option.
     pub(super) unproven: bool,
 }
 
@@ -86,8 +91,8 @@ const fn program(
 
 use Operands::{Code, Files, FilesOrFolders, OneFile, PatternAndFiles, PatternAndTrees};
 
-/// Long options that mean nothing but another way to print, whichever program has them. A value counts as one only when it
-/// is joined: a program may have a flag of that name, and then the next word is a file.
+/// Long options that in every program change only the output. A value is accepted only if joined
+/// with `=`: some program may have a flag of that name, and then the next word is a file.
 const LONG: &str = "all almost-all block-size? bytes? canonical chars classify? color? colour? column compact-output complement \
     count? count-matches delimiter? directory exclude? exclude-dir? exit-status extended-regexp fields? files files-with-matches \
     files-without-match fixed-strings format? full-time glob? group-directories-first heading help hidden human-readable iglob? \
@@ -103,7 +108,7 @@ const GREP_ASKED: &str = "exclude-from file";
 const DIGEST: &str = "btz";
 const CHECK: &str = "c check";
 
-/// Sorted by what they are for.
+/// The known programs, sorted by purpose.
 const PROGRAMS: &[Program] = &[
     program("cat", Files, "AbeEnstTuv", ""),
     program("head", Files, "#qvzn:c:", ""),
@@ -184,8 +189,8 @@ const PROGRAMS: &[Program] = &[
     ),
 ];
 
-/// Common long options of git that change what is printed; `git` tells which of them make it print contents. With any other
-/// option it may print everything.
+/// Common long options of git that change the output. `git` checks which of them make it print
+/// contents. With any other option git may print any contents.
 const GIT_LONG: &str = "\
     abbrev? abbrev-commit abbrev-ref? after= after-context= all all-match always and author= before= before-context= \
     boundary branch branches? cached cc cherry color? color-moved? color-words? column? committer= compact-summary \
@@ -199,21 +204,22 @@ const GIT_LONG: &str = "\
     reverse short? shortstat show-toplevel since= skip= stage staged stat? summary tags? text topo-order unified= until= \
     untracked untracked-files? verbose verify word-diff? word-diff-regex= word-regexp";
 
-/// Options of git that write a file, or run a program.
+/// Options of git that write a file or run a program.
 const GIT_ASKED: &str = "O output ext-diff open-files-in-pager textconv filters";
 
-/// The program of this name, if it is in the table.
+/// Returns the table row of a program, if there is one.
 pub(super) fn known(name: &str) -> Option<&'static Program> {
     PROGRAMS.iter().find(|program| program.name == name)
 }
 
 impl Program {
-    /// A git command, by its short options.
+    /// Creates the row of a git subcommand with these short options.
     pub(super) const fn of_git(name: &'static str, short: &'static str) -> Self {
         Self { name, operands: Files, short, long: GIT_LONG, asked: GIT_ASKED }
     }
 
-    /// Takes the arguments apart. None when there is an option that is asked about, or a word that may be one.
+    /// Parses the arguments. Returns None if there is an option that must be asked about, or a word
+    /// that may be one.
     pub(super) fn arguments(&self, args: &[ShellWord]) -> Option<Arguments> {
         let mut found = Arguments::default();
         let mut rest = args.iter();
@@ -248,7 +254,7 @@ impl Program {
         let bare = name.trim_start_matches('-');
         let is_asked = |exact: bool| {
             let mut asked = self.asked.split_whitespace().filter(|it| it.len() > 1);
-            // Programs take the beginning of a long option for the option.
+            // Programs accept the beginning of a long option as the option.
             asked.any(|it| if exact { it == bare } else { it.starts_with(bare) })
         };
         let known = self
@@ -260,6 +266,7 @@ impl Program {
             Some(option) => {
                 found.take(name, option.chars().last().unwrap_or_default(), joined, rest)
             }
+            // Only an unknown name is compared by its beginning, because it may be an abbreviation.
             None if is_asked(false) => None,
             None => {
                 found.unproven = true;
@@ -288,7 +295,8 @@ impl Program {
                     return None;
                 }
                 found.unproven = true;
-                // Where its value begins is not known.
+                // Any of the following letters could start the option's value, so try them all as
+                // paths.
                 let tails = joined.char_indices().filter_map(|(at, _)| joined.get(at..));
                 found.mentioned.extend(tails.map(ShellWord::literal));
                 return Some(());
@@ -315,7 +323,7 @@ impl Program {
 }
 
 impl Arguments {
-    /// Notes an option with its value, which is joined to it or the next word.
+    /// Records an option with its value, which is joined to it or is the next word.
     fn take<'a>(
         &mut self,
         name: &str,
@@ -327,10 +335,12 @@ impl Arguments {
         let value = match kind {
             ':' | '=' | '@' if joined.is_none() => {
                 let next = rest.next()?.clone();
+                // The word may expand to several words, so it is unclear which of them are options.
                 if next.fate == Fate::Anything {
                     return None;
                 }
-                // Systems that stop at the first operand read both as operands.
+                // Some systems stop parsing options at the first operand. There the option and its
+                // value are both files, so record the value as a path.
                 if !self.operands.is_empty() {
                     self.paths.push(next.clone());
                 }
@@ -338,7 +348,7 @@ impl Arguments {
             }
             ':' | '=' | '@' | '?' => joined,
             _ => {
-                // A flag takes no value: this is another program than the table knows.
+                // A value for a flag means that the program differs from the one in the table.
                 self.unproven |= joined.is_some();
                 self.mentioned.extend(joined);
                 None

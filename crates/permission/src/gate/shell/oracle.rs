@@ -1,4 +1,5 @@
-//! A second shell parser as a check on the first: what brush sees run, we must have seen too.
+//! Tests our shell parser against brush as a second parser. We must see every command and file that
+//! brush sees, or record a doubt.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;
@@ -16,7 +17,7 @@ use proptest::test_runner::RngSeed;
 use super::super::rules::squeeze;
 use super::{Redirect, Script};
 
-/// What runs and what is written, each in the letters of the source.
+/// The commands that run and the files that are written, each as spelled in the source.
 #[derive(Debug, Default)]
 struct Effects {
     commands: BTreeSet<Vec<String>>,
@@ -40,7 +41,7 @@ fn ours(command: &str) -> Option<Effects> {
     Some(seen)
 }
 
-/// None when brush does not take the text for a program at all.
+/// Parses the command with brush. Returns None if brush rejects it.
 fn theirs(command: &str) -> Option<Effects> {
     let options = ParserOptions::default();
     let program = Parser::new(Cursor::new(command), &options).parse_program().ok()?;
@@ -84,7 +85,8 @@ impl Effects {
         }
     }
 
-    /// Notes something that we must have doubted, as a command that we cannot have seen.
+    /// Records a construct that our parser must doubt, as a command name that our parser can never
+    /// produce.
     fn foreign(&mut self, what: &str) {
         self.commands.insert(vec![format!("<{what}>")]);
     }
@@ -148,7 +150,8 @@ impl Effects {
             }
             Item::ProcessSubstitution(_, shell) => {
                 self.list(&shell.list);
-                // Brush does not keep its letters; ours are checked through the list alone.
+                // Brush does not keep the spelling of this word, so only the number of words can be
+                // compared.
                 words.push(String::new());
             }
         }
@@ -218,12 +221,13 @@ impl Effects {
     }
 }
 
-/// Compares two spellings: brush writes spaces and joined lines inside a word in its own way.
+/// Compares two spellings of a word. Brush changes spaces and joined lines inside words.
 fn same_letters(own: &str, theirs: &str) -> bool {
     squeeze(&own.replace("\\\n", "")) == squeeze(&theirs.replace("\\\n", ""))
 }
 
-/// Checks that we saw everything brush saw, or doubted the command. Returns whether both read it.
+/// Asserts that our parser sees everything brush sees, or doubts the command. Returns whether both
+/// parsers accepted it.
 fn check(command: &str) -> bool {
     let (Some(ours), Some(theirs)) = (ours(command), theirs(command)) else {
         return false;
@@ -236,7 +240,8 @@ fn check(command: &str) -> bool {
                     .zip(words)
                     .all(|(own, word)| word.is_empty() || same_letters(own, word))
         };
-        // For brush `time` is no command, but a word before a pipeline and its assignments.
+        // Brush does not treat `time` as a command, but as a keyword before a pipeline and its
+        // assignments.
         let untimed = |own: &[String]| {
             let before = |word: &&String| *word == "time" || *word == "-p" || word.contains('=');
             let skipped = own.iter().take_while(before).count();
@@ -272,7 +277,8 @@ proptest! {
     fn no_jumble_of_pieces_hides_a_command(pieces in prop::collection::vec((prop::sample::select(PIECES), any::<bool>()), 1..14)) {
         let glue = |(piece, spaced): &(&str, bool)| format!("{piece}{}", if *spaced { " " } else { "" });
         let command: String = pieces.iter().map(glue).collect();
-        // Brush takes all memory over an unfinished here-document; to us each is a doubt.
+        // Skip here-documents: brush uses up all memory on an unfinished one. Our parser doubts
+        // every here-document.
         prop_assume!(!command.replace("<<<", "").contains("<<"));
         check(&command);
     }

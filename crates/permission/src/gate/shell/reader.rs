@@ -1,32 +1,34 @@
-//! Reads the words of a command letter by letter, as the shell does: quotes, escapes and expansions.
+//! Reads the words of a command character by character, as the shell does: quotes, escapes and
+//! expansions.
 //!
-//! What is not surely read the same way by every shell is a doubt. The grammar above the words is in `script`.
+//! Text that some shells may read differently is recorded as a doubt. `script` parses the grammar
+//! above the words.
 
 use super::script::Script;
 use super::shell_word::{Quoting, ShellWord, Unit};
 
-/// A deeper nesting is not looked at: it is a doubt, and the stack stays small.
+/// Maximum nesting depth. A deeper command is a doubt, which also limits the use of the stack.
 const DEPTH_LIMIT: usize = 60;
 
-/// What a process substitution becomes, but for its number.
+/// The path that a process substitution expands to. The real number varies.
 const PIPE: &str = "/dev/fd/63";
 
-/// Reads a text from its beginning to its end.
+/// Reads a command text from beginning to end.
 #[derive(Debug)]
 pub(super) struct Reader {
     text: Vec<char>,
     at: usize,
     depth: usize,
-    /// How many command substitutions it is in.
+    /// Number of command substitutions around the current position.
     pub(super) substitutions: usize,
-    /// How many loops it is in.
+    /// Number of loops around the current position.
     pub(super) loops: usize,
-    /// Here-documents whose bodies begin after this line.
+    /// Here-documents that were started on this line. Their bodies begin on the next one.
     pub(super) documents: Vec<Document>,
     pub(super) script: Script,
 }
 
-/// A here-document that was announced.
+/// A here-document whose operator was read and whose body follows.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) end: String,
@@ -73,7 +75,7 @@ impl Reader {
         text.chars().enumerate().all(|(ahead, c)| self.peek_at(ahead) == Some(c))
     }
 
-    /// Skips the text if it is next.
+    /// Skips `text` if it comes next. Returns whether it did.
     pub(super) fn take(&mut self, text: &str) -> bool {
         let is_next = self.starts_with(text);
         if is_next {
@@ -86,7 +88,7 @@ impl Reader {
         self.text.get(start..self.at).unwrap_or_default().iter().collect()
     }
 
-    /// Skips blanks, joined lines and a comment; what follows begins a new token.
+    /// Skips blanks, joined lines and a comment, up to the start of the next token.
     pub(super) fn skip_blanks(&mut self) {
         loop {
             match self.peek() {
@@ -105,7 +107,7 @@ impl Reader {
         }
     }
 
-    /// The word that is next, if it is written without quotes, escapes and expansions.
+    /// Returns the next word if it has no quotes, escapes or expansions.
     pub(super) fn bare_word(&self) -> Option<String> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let end = rest.iter().position(|c| ends_word(*c)).unwrap_or(rest.len());
@@ -115,7 +117,7 @@ impl Reader {
         is_bare.then(|| word.iter().collect())
     }
 
-    /// Reads the word that is next, if one is.
+    /// Reads the next word, if there is one.
     pub(super) fn word(&mut self) -> Option<ShellWord> {
         let start = self.at;
         let mut units = Vec::new();
@@ -193,7 +195,7 @@ impl Reader {
         }
     }
 
-    /// Everything that a `$` can begin. Where it begins nothing it is a letter.
+    /// Reads the expansion that a `$` starts. A `$` that starts none is an ordinary character.
     pub(super) fn dollar(&mut self, quoting: Quoting, units: &mut Vec<Unit>) {
         self.skip(1);
         match self.peek() {
@@ -226,14 +228,15 @@ impl Reader {
             }
             Some(c) if c.is_ascii_digit() || "@*#?$!-".contains(c) => {
                 self.skip(1);
-                // Each is one word between quotes but for the list of all arguments.
+                // Between quotes each of these expands to one word, except `$@`, the list of all
+                // arguments.
                 units.push(Unit::Open(if c == '@' { Quoting::None } else { quoting }));
             }
             _ => units.push(Unit::Quoted('$')),
         }
     }
 
-    /// `${name}`; whatever else the braces hold is a doubt, and looked through for commands.
+    /// Reads `${name}`. Any other content of the braces is a doubt, and is searched for commands.
     fn braced(&mut self, quoting: Quoting, units: &mut Vec<Unit>) {
         self.skip(1);
         let start = self.at;
@@ -249,6 +252,7 @@ impl Reader {
             return;
         }
         self.doubt("it computes in an expansion");
+        // It may be several words even between quotes, as `${array[@]}` is.
         units.push(Unit::Open(Quoting::None));
         self.nested(|reader| reader.until_brace(quoting));
     }
@@ -269,7 +273,7 @@ impl Reader {
         }
     }
 
-    /// Reads a command substitution whose parenthesis was opened.
+    /// Reads a command substitution after its opening parenthesis.
     pub(super) fn substitution(&mut self) {
         self.nested(|reader| {
             reader.substitutions += 1;
@@ -287,6 +291,8 @@ impl Reader {
         self.skip_to('`');
         let inner = self.since(start);
         let inner = inner.strip_suffix('`').unwrap_or(&inner);
+        // Between backquotes the shell removes one level of backslashes before it reads the
+        // command.
         if inner.contains('\\') {
             self.doubt("it holds escapes between backquotes");
         }
@@ -302,7 +308,7 @@ impl Reader {
         units.push(Unit::Open(quoting));
     }
 
-    /// Skips to behind the next letter of this kind that is not escaped.
+    /// Skips everything up to and including the next unescaped `end`.
     fn skip_to(&mut self, end: char) {
         loop {
             match self.peek() {
@@ -314,7 +320,7 @@ impl Reader {
         }
     }
 
-    /// Reads the bodies of the here-documents that the line just ended announced.
+    /// Reads the bodies of the here-documents that the previous line started.
     pub(super) fn read_documents(&mut self) {
         for document in std::mem::take(&mut self.documents) {
             let mut body = String::new();
@@ -342,7 +348,7 @@ impl Reader {
         }
     }
 
-    /// Looks a here-document through for commands; it is a doubt already.
+    /// Searches a here-document for commands. The document itself is a doubt already.
     fn read_document(&mut self, body: &str) {
         let mut within = Self::new(body);
         within.depth = self.depth + 1;
@@ -359,15 +365,16 @@ impl Reader {
         self.script.parts.append(&mut within.script.parts);
     }
 
-    /// Whether it is in no construct, function or substitution.
+    /// Whether the position is outside any construct, function or substitution.
     pub(super) fn is_top(&self) -> bool {
         self.depth == 0
     }
 
-    /// Reads something that nests, unless it is nested too deeply: then nothing more is read.
+    /// Reads a nested construct. If it is nested too deeply, reading stops.
     pub(super) fn nested(&mut self, read: impl FnOnce(&mut Self)) {
         if self.depth >= DEPTH_LIMIT {
             self.doubt("it is nested too deeply");
+            // Skip the rest of the text, so that the recursion ends.
             self.at = self.text.len();
             return;
         }
@@ -377,7 +384,7 @@ impl Reader {
     }
 }
 
-/// Whether the letter ends a word.
+/// Whether the character ends a word.
 fn ends_word(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
 }

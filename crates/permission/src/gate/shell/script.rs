@@ -1,67 +1,67 @@
-//! Reads a command into the parts that run: the grammar of the shell above its words, which `reader` reads.
+//! Parses a command into the parts that run: the shell grammar above the words that `reader` reads.
 //!
-//! What is not surely harmless to read is a doubt; the commands inside it are still collected, so that a deny rule finds
-//! them.
+//! Text that cannot be parsed with certainty is a doubt. The commands inside it are still
+//! collected, so that deny rules can match them.
 
 use super::reader::{Document, Reader};
 use super::shell_word::{ShellWord, Unit};
 
-/// A longer command is not looked at: it is a doubt.
+/// Maximum length of a command. A longer one is not parsed and is a doubt.
 const LENGTH_LIMIT_BYTES: usize = 32 * 1024;
 
-/// A command line taken apart.
+/// A parsed command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
-    /// Everything that would run, in the order written.
+    /// Every command that could run, in written order.
     pub parts: Vec<SimpleCommand>,
-    /// What could not be understood.
+    /// Descriptions of the text that was not understood.
     pub doubts: Vec<String>,
 }
 
-/// One simple command, or the redirects of a compound one.
+/// One simple command, or the redirects of one compound command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimpleCommand {
-    /// The command and its arguments; empty when there are only redirects or assignments.
+    /// The command and its arguments. Empty if there are only redirects or assignments.
     pub words: Vec<ShellWord>,
     /// The variables it sets.
     pub assigned: Vec<Assigned>,
     /// The files its redirects open.
     pub redirects: Vec<Redirect>,
-    /// Whether it stands in a loop's body or condition.
+    /// Whether the part is in a loop's body or condition, and so may run repeatedly.
     pub repeated: bool,
-    /// Whether it surely runs, in this very shell, before everything written after it.
+    /// Whether the part certainly runs, in the main shell, before everything written after it.
     pub certain: bool,
 }
 
-/// A variable that is set.
+/// A variable assignment.
 #[derive(Clone, Debug)]
 pub(crate) struct Assigned {
     pub name: String,
     pub values: Values,
 }
 
-/// What a variable is set to.
+/// The values that are assigned to a variable.
 #[derive(Clone, Debug)]
 pub(crate) enum Values {
-    /// This word, which is neither split nor matched with file names.
+    /// This word, which is neither split nor expanded to file names.
     One(ShellWord),
-    /// Each word that one of these becomes, one after the other.
+    /// Each word of this list in turn, after expansion (a `for` loop).
     Each(Vec<ShellWord>),
-    /// Something not known.
+    /// The value is not known.
     Unknown,
 }
 
 /// A file that a redirect opens.
 #[derive(Clone, Debug)]
 pub(crate) enum Redirect {
-    /// Opened to be read.
+    /// The file is opened for reading.
     Read(ShellWord),
-    /// Created, cut or appended to.
+    /// The file is created, truncated or appended to.
     Write(ShellWord),
 }
 
 impl Script {
-    /// Takes a command apart. Never fails: what is not understood becomes a doubt.
+    /// Parses a command. It never fails: text that is not understood becomes a doubt.
     pub(crate) fn parse(command: &str) -> Self {
         let mut reader = Reader::new(command);
         if let Some(doubt) = odd_text(command) {
@@ -74,7 +74,7 @@ impl Script {
     }
 }
 
-/// Finds text that shells may read differently.
+/// Describes text that different shells may read differently.
 fn odd_text(command: &str) -> Option<&'static str> {
     let odd =
         |c: char| c.is_control() && c != '\n' && c != '\t' || c.is_whitespace() && !c.is_ascii();
@@ -84,7 +84,8 @@ fn odd_text(command: &str) -> Option<&'static str> {
     if command.chars().any(odd) {
         return Some("it holds control characters or unusual spaces");
     }
-    // Shells join lines before they look for tokens, so that `$\`, a new line and `(` are an expansion.
+    // Shells join lines before they look for tokens. So `$\`, a newline and `(` together form `$(`,
+    // an expansion.
     let glued = |(at, _): (usize, &str)| {
         !command.get(..at).is_some_and(|before| before.ends_with([' ', '\t']))
     };
@@ -92,7 +93,7 @@ fn odd_text(command: &str) -> Option<&'static str> {
 }
 
 impl Reader {
-    /// Reads everything there is.
+    /// Reads the whole text.
     pub(super) fn whole(&mut self) {
         self.list(&[]);
         while self.peek().is_some() {
@@ -105,8 +106,8 @@ impl Reader {
         }
     }
 
-    /// Reads commands up to a closing parenthesis, the end of a case or one of these words. How they are joined is all the
-    /// same: each may run.
+    /// Reads commands up to a closing parenthesis, the end of a case or one of the words in `ends`.
+    /// The operators between commands do not matter, because each command may run.
     pub(super) fn list(&mut self, ends: &[&str]) {
         let mut follows_end = true;
         loop {
@@ -135,6 +136,8 @@ impl Reader {
             {
                 return;
             }
+            // After `&&` or `||`, in a pipeline or inside a construct, a command may not run, or
+            // not in this shell.
             let is_certain = self.is_top() && is_plain && follows_end;
             let joined =
                 ["&&", "||", "|&", "|", "&", ";", "\n"].iter().find(|joint| self.take(joint));
@@ -157,7 +160,7 @@ impl Reader {
         }
     }
 
-    /// Skips blanks and ends of lines.
+    /// Skips blanks and line ends.
     fn skip_lines(&mut self) {
         loop {
             self.skip_blanks();
@@ -232,7 +235,7 @@ impl Reader {
         self.loops -= 1;
     }
 
-    /// Skips what ends a construct.
+    /// Skips the word that ends a construct.
     fn close(&mut self, end: &str) {
         self.skip_lines();
         let is_there = if end == ")" {
@@ -287,6 +290,7 @@ impl Reader {
             }
             values = Values::Each(words);
         }
+        // Record the loop variable as an assignment, so that its uses in the body can be expanded.
         self.add(SimpleCommand {
             assigned: vec![Assigned { name, values }],
             ..SimpleCommand::default()
@@ -329,7 +333,7 @@ impl Reader {
         self.redirects();
     }
 
-    /// Reads a function's body, behind its name.
+    /// Reads a function's body, after its name.
     fn function(&mut self) {
         self.doubt("it makes a function");
         if self.take("(") {
@@ -383,7 +387,7 @@ impl Reader {
             let Some(word) = self.word() else {
                 break;
             };
-            // `{name}>file` is a redirect, too.
+            // `{name}>file` is a redirect too.
             if word.raw.starts_with('{') && matches!(self.peek(), Some('<' | '>')) {
                 self.doubt("it has an unusual redirect");
             }
@@ -398,7 +402,7 @@ impl Reader {
         }
     }
 
-    /// Reads `name=value`, if that is next.
+    /// Reads `name=value` if it comes next. Returns whether it did.
     fn assignment(&mut self, part: &mut SimpleCommand) -> bool {
         let mut length = 0;
         while self.peek_at(length).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
@@ -433,7 +437,7 @@ impl Reader {
         true
     }
 
-    /// Reads the redirects of a compound command.
+    /// Reads the redirects after a compound command.
     fn redirects(&mut self) {
         let mut part = SimpleCommand::default();
         self.skip_blanks();
@@ -445,7 +449,7 @@ impl Reader {
         }
     }
 
-    /// Reads one redirect, if that is next.
+    /// Reads one redirect if it comes next. Returns whether it did.
     fn redirect(&mut self, part: &mut SimpleCommand) -> bool {
         let mut digits = 0;
         while self.peek_at(digits).is_some_and(|c| c.is_ascii_digit()) {
@@ -472,6 +476,7 @@ impl Reader {
         match operator {
             "<<<" => {}
             "<<" | "<<-" => self.announce(&word, operator == "<<-"),
+            // This duplicates a file descriptor and opens no file.
             "<&" | ">&" if is_number() => {}
             "<" => part.redirects.push(Redirect::Read(word)),
             ">" | ">>" | "&>" | "&>>" | ">|" | ">&" => part.redirects.push(Redirect::Write(word)),
@@ -485,6 +490,7 @@ impl Reader {
 
     fn announce(&mut self, end: &ShellWord, strips_tabs: bool) {
         self.doubt("it holds a here-document");
+        // A here-document whose end word is quoted is not expanded.
         let expands = end.units.iter().all(|unit| matches!(unit, Unit::Plain(_)));
         let letter = |unit: &Unit| match unit {
             Unit::Plain(c) | Unit::Quoted(c) => Some(*c),
@@ -494,7 +500,7 @@ impl Reader {
         self.documents.push(Document { end, expands, strips_tabs });
     }
 
-    /// `[[ ... ]]`: plain comparisons of plain words.
+    /// Reads `[[ ... ]]`. Only plain comparisons of plain words are accepted.
     fn test(&mut self) {
         self.skip("[[".len());
         let mut computes = false;
@@ -546,15 +552,16 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Words that begin a construct of the shell.
+/// Words that start a shell construct.
 const RESERVED: [&str; 12] =
     ["!", "[[", "{", "case", "coproc", "for", "function", "if", "select", "time", "until", "while"];
 
-/// Commands of the shell that set variables in ways of their own.
+/// Shell builtins that set variables or aliases by their arguments.
 const DECLARING: [&str; 7] =
     ["declare", "export", "local", "readonly", "typeset", "unset", "alias"];
 
-/// Tests that compute: an operand may name an array element and run a command in its index.
+/// Tests that evaluate arithmetic. An operand may be an array element, and its index can run a
+/// command.
 const ARITHMETIC_TESTS: [&str; 8] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
 
 #[cfg(test)]

@@ -1,46 +1,46 @@
-//! One word of a command: its text as far as it is known before the shell expands it.
+//! One word of a command, with its text as far as it is known before the shell expands it.
 
-/// A word and what expansion may still do to it.
+/// A word, and how expansion may still change it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShellWord {
-    /// As written, quotes and all.
+    /// The word as written, including quotes.
     pub raw: String,
-    /// Without quotes; up to the first expansion when there is one.
+    /// The text without quotes. If there is an expansion, only the text before the first one.
     pub text: String,
-    /// How the word becomes its final form.
+    /// How expansion changes the word.
     pub fate: Fate,
-    /// What it consists of, for its expansion.
+    /// The pieces of the word, used to expand it.
     pub(super) units: Vec<Unit>,
 }
 
-/// What expansion makes of a word.
+/// The result of expanding a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
-    /// It is its text.
+    /// The word is exactly its text.
     #[default]
     Exact,
-    /// It is one word that begins with its text.
+    /// One word that begins with the known text.
     Begins,
-    /// Any number of words, of which the first begins with its text.
+    /// Any number of words. The first begins with the known text.
     Anything,
 }
 
 /// A piece of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// A quoted character: it stands for itself.
+    /// A quoted character, which has no special meaning.
     Quoted(char),
-    /// An unquoted character, which may be special.
+    /// An unquoted character, which may have a special meaning.
     Plain(char),
-    /// Quotes with nothing between them: the word is there even if it is empty.
+    /// Empty quotes. They keep the word even if the rest is empty.
     Quotes,
-    /// A variable's value.
+    /// The value of a variable.
     Variable(String, Quoting),
-    /// Something that is known only when the command runs.
+    /// An expansion whose value is known only when the command runs.
     Open(Quoting),
 }
 
-/// Whether an expansion is between double quotes, and so is one word.
+/// Whether an expansion is inside double quotes. The shell then does not split it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quoting {
     Double,
@@ -48,18 +48,18 @@ pub(super) enum Quoting {
 }
 
 impl ShellWord {
-    /// A word of this text.
+    /// Creates a word with exactly this text.
     pub(crate) fn literal(text: &str) -> Self {
         let units = text.chars().map(Unit::Quoted).collect();
         Self { raw: text.to_owned(), text: text.to_owned(), fate: Fate::Exact, units }
     }
 
-    /// A word that was never written, such as what `xargs` adds.
+    /// Creates a word that is not in the source, such as an argument that `xargs` adds.
     pub(crate) fn unknown(raw: &str) -> Self {
         Self::from_units(raw.to_owned(), vec![Unit::Open(Quoting::None)])
     }
 
-    /// The word that was written so and consists of these units.
+    /// Creates a word from its spelling and its pieces.
     pub(super) fn from_units(raw: String, units: Vec<Unit>) -> Self {
         let mut word = Self { raw, ..Self::default() };
         for (at, unit) in units.iter().enumerate() {
@@ -78,12 +78,12 @@ impl ShellWord {
         word
     }
 
-    /// The word, when it is known whole.
+    /// Returns the text if the whole word is known.
     pub(crate) fn exact(&self) -> Option<&str> {
         (self.fate == Fate::Exact).then_some(self.text.as_str())
     }
 
-    /// Whether a command may take it, or a part of it, for a flag.
+    /// Whether a command may read the word, or a word that it expands to, as a flag.
     pub(crate) fn may_be_flag(&self) -> bool {
         match self.fate {
             Fate::Exact => self.text.starts_with('-'),
@@ -93,20 +93,20 @@ impl ShellWord {
     }
 }
 
-/// What an unquoted character at this place does to its word.
+/// Returns how an unquoted character at this position affects the expansion of its word.
 fn plain_fate(c: char, at: usize, units: &[Unit]) -> Fate {
     let before = at.checked_sub(1).and_then(|at| units.get(at));
     let after = units.get(at + 1);
     match c {
         '*' | '?' => Fate::Anything,
         '[' if units.len() > 1 => Fate::Anything,
-        // `{}` is two letters.
+        // `{}` is not a brace expansion but two ordinary characters.
         '{' if after != Some(&Unit::Plain('}')) => Fate::Anything,
-        // The home of somebody, or a folder of the shell's own.
+        // `~name` is another user's home folder, and `~+` or `~-` a folder that the shell knows.
         '~' if before.is_none() && !matches!(after, None | Some(Unit::Plain('/'))) => {
             Fate::Anything
         }
-        // It expands in what looks like an assignment.
+        // A tilde also expands after `=` or `:` in a word that looks like an assignment.
         '~' if matches!(before, Some(Unit::Plain('=' | ':'))) => Fate::Anything,
         _ => Fate::Exact,
     }

@@ -1,23 +1,24 @@
-//! Commands that run another command, and what they would run.
+//! Recognizes commands that run another command (wrappers), and finds that command.
 
 use super::shell_word::ShellWord;
 
-/// What a command runs in its turn.
+/// The command that a wrapper runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Inner {
-    /// Nothing that is known of.
+    /// The command is not a known wrapper.
     Nothing,
-    /// The same as these words alone would.
+    /// The wrapper runs these words unchanged.
     Command(Vec<ShellWord>),
-    /// The same as this script alone would.
+    /// The wrapper runs this script unchanged.
     Script(String),
-    /// Some command among its words, in circumstances of its own.
+    /// The wrapper runs a command that starts at some unknown position in its words, perhaps with
+    /// other rights or in another environment.
     Somewhere,
-    /// Something that cannot be told.
+    /// The wrapper runs a command that is not known.
     Opaque,
 }
 
-/// Looks through one layer of wrapping.
+/// Removes one wrapper.
 pub(crate) fn unwrap(words: &[ShellWord]) -> Inner {
     let Some((name, args)) = words.split_first() else {
         return Inner::Nothing;
@@ -28,6 +29,7 @@ pub(crate) fn unwrap(words: &[ShellWord]) -> Inner {
     match name.rsplit('/').next().unwrap_or(name) {
         "time" => rest(args, |flag| matches!(flag, "-p" | "--"), 0),
         "builtin" => rest(args, |flag| flag == "--", 0),
+        // `command -v` only prints where a command is.
         "command" if looks_up(args) => Inner::Nothing,
         "command" => rest(args, |flag| flag == "--" || is_lookup_flag(flag), 0),
         "stdbuf" => rest(
@@ -53,7 +55,7 @@ pub(crate) fn unwrap(words: &[ShellWord]) -> Inner {
     }
 }
 
-/// Whether `command` only says where a command is.
+/// Whether `command` is used with `-v` or `-V`, which only prints where a command is.
 pub(super) fn looks_up(args: &[ShellWord]) -> bool {
     let flags = || args.iter().take_while(|word| word.exact().is_some_and(is_lookup_flag));
     flags().any(|flag| flag.text.contains(['v', 'V']))
@@ -66,7 +68,7 @@ fn is_lookup_flag(flag: &str) -> bool {
             .is_some_and(|letters| letters.chars().all(|c| matches!(c, 'p' | 'v' | 'V')))
 }
 
-/// Skips known flags and `positional` words; the rest is the command.
+/// Skips the known flags and `positional` words, and returns the rest as the command.
 fn rest(args: &[ShellWord], flag: impl Fn(&str) -> bool, positional: usize) -> Inner {
     let skipped = args.iter().take_while(|word| word.exact().is_some_and(&flag)).count();
     let after = args.get(skipped..).unwrap_or_default();
@@ -126,6 +128,7 @@ fn xargs(args: &[ShellWord]) -> Inner {
             Some(flag) if flag.starts_with('-') => return Inner::Somewhere,
             Some(_) => {
                 let mut words = args.to_vec();
+                // `xargs` adds arguments that are not in the command's text.
                 words.push(ShellWord::unknown("<standard input>"));
                 return Inner::Command(words);
             }
@@ -140,7 +143,8 @@ fn joined(args: &[ShellWord]) -> Inner {
     texts.map_or(Inner::Opaque, |texts| Inner::Script(texts.join(" ")))
 }
 
-/// `sh -c SCRIPT` only: with more words the script has arguments, with other flags other rules.
+/// Reads `sh -c SCRIPT` only. With more words the script has arguments. Other flags change how it
+/// runs.
 fn shell(args: &[ShellWord]) -> Inner {
     let texts: Option<Vec<&str>> = args.iter().map(ShellWord::exact).collect();
     match texts.as_deref() {
@@ -153,7 +157,7 @@ fn shell(args: &[ShellWord]) -> Inner {
     }
 }
 
-/// Whether setting the variable cannot make a command do something else.
+/// Whether setting this variable cannot change the effect of a command.
 pub(crate) fn is_safe_variable(name: &str) -> bool {
     const SAFE: [&str; 20] = [
         "CARGO_TERM_COLOR",
@@ -180,7 +184,7 @@ pub(crate) fn is_safe_variable(name: &str) -> bool {
     SAFE.contains(&name) || name.starts_with("LC_")
 }
 
-/// Whether a script's own variable of this name cannot be one that commands heed.
+/// Whether a script may use this variable name without affecting the commands it runs.
 pub(crate) fn is_own_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

@@ -1,17 +1,19 @@
-//! What a simple command writes to, as far as its words say it: for denying, so rather too much than too little.
+//! Lists the files that a simple command visibly changes. It is used to deny, so it reports too
+//! much rather than too little.
 
 use super::shell_word::ShellWord;
 
 /// A file or folder that a command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written<'a> {
-    /// It is made, or something in it is.
+    /// The file or folder is created, or something in it is changed.
     Into(&'a ShellWord),
-    /// It and all below it is moved, removed or made otherwise accessible.
+    /// The file or folder, with everything below it, is moved or removed, or its permissions
+    /// change.
     Whole(&'a ShellWord),
 }
 
-/// Tells what a command of a known name writes to.
+/// Returns the files that a command with a known name changes.
 pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
     let Some((name, args)) = words.split_first() else {
         return Vec::new();
@@ -28,7 +30,7 @@ pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
             let last = plain().next_back().map(Written::Into);
             let sources = plain().take(plain().count().saturating_sub(1)).map(Written::Whole);
             let named = after_flag(args, &["-t", "--target-directory"]).map(Written::Into);
-            // With a named target folder the last word is a source too.
+            // If `-t` names the target folder, the last word is a source too.
             let also = plain().next_back().filter(|_| named.is_some()).map(Written::Whole);
             sources.chain(last).chain(named).chain(also).collect()
         }
@@ -62,7 +64,7 @@ pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
 }
 
 impl<'a> Written<'a> {
-    /// The word that names it.
+    /// Returns the word that names the file or folder.
     pub(crate) fn word(self) -> &'a ShellWord {
         match self {
             Self::Into(word) | Self::Whole(word) => word,
@@ -79,7 +81,7 @@ fn is_action(text: &str) -> bool {
     ["-exec", "-ok", "-delete", "-fprint", "-fls"].iter().any(|action| text.starts_with(action))
 }
 
-/// The word that stands after a flag, or is joined to it.
+/// Returns the word after a flag, or the whole word if the value is joined with `=`.
 fn after_flag<'a>(args: &'a [ShellWord], flags: &[&str]) -> Option<&'a ShellWord> {
     let at = args.iter().position(|word| {
         let name = word.text.split_once('=').map_or(word.text.as_str(), |(name, _)| name);

@@ -1,7 +1,7 @@
-//! The checks, in the order in which they run and their faults are mended.
+//! The checks of `pitcrew doctor`, in the order in which they run and their faults are repaired.
 //!
-//! To add one: a file beside this one with its `look`, a variant of [`TeamCheck`], and a [`Remedy`](super::fault::Remedy)
-//! when it can mend something.
+//! To add a check, add a file here with a `look` function, a variant of [`TeamCheck`], and a
+//! [`Remedy`](super::fault::Remedy) if the check can repair something.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,7 +16,8 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// A check of one team. What runs for a member is stopped before the member goes.
+/// One check of one team. The order matters: a repair stops the processes of a member before it
+/// removes the member.
 #[derive(Clone, Copy, Debug)]
 enum TeamCheck {
     Config,
@@ -41,7 +42,7 @@ impl TeamCheck {
         Self::Tasks,
     ];
 
-    /// What it looks at, for the finding that it could not.
+    /// The subject of the check, named in the finding when the check itself fails.
     fn subject(self) -> &'static str {
         match self {
             Self::Config => "its config",
@@ -74,14 +75,15 @@ impl TeamCheck {
     }
 }
 
-/// What the check of the files found, and the teams that can be looked at after it.
+/// The result of the file check: its faults, and the teams that the later checks can look at.
 pub(super) struct Files {
     pub(super) faults: Vec<Fault>,
-    /// Teams that others can be compared with.
+    /// Teams whose files are good enough for the other checks.
     teams: Vec<TeamDir>,
-    /// What else is among the teams: their members are not known, and their worktrees may be somebody's.
+    /// The other team folders. Their members are not known, and a worktree may still belong to one
+    /// of them.
     unread: Vec<TeamDir>,
-    /// What is wrong already: no other check says it again.
+    /// Paths that already have a fault, so that no other check reports them again.
     known: Vec<String>,
 }
 
@@ -92,7 +94,8 @@ pub(super) struct Worktrees {
     unread: Vec<TeamDir>,
 }
 
-/// Looks at the files, which comes first: what is torn is mended before anything is read of it.
+/// Checks the files. This check runs first, because damaged files must be repaired before the other
+/// checks read them.
 pub(super) fn files(rooms: &Rooms) -> Files {
     let looked = rooms.files.look();
     let faults: Vec<Fault> = looked.found.into_iter().map(files::fault).collect();
@@ -100,7 +103,7 @@ pub(super) fn files(rooms: &Rooms) -> Files {
     Files { faults, teams: looked.teams, unread: looked.others, known }
 }
 
-/// Looks at every team. A check that cannot be made is one of the faults.
+/// Runs every check on every team. A check that fails becomes a fault itself.
 pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees) {
     let Files { teams, unread, known, .. } = files;
     let (mut faults, mut worktrees) = (Vec::new(), Worktrees { unread, ..Worktrees::default() });
@@ -110,6 +113,7 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
             Ok(view) => view,
             Err(error) => {
                 faults.push(unchecked_in(&dir, "it", &error));
+                // The team's members are not known, so its worktrees must not be taken for orphans.
                 worktrees.unread.push(dir);
                 continue;
             }
@@ -118,6 +122,7 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
         for check in TeamCheck::ALL {
             match check.look(rooms, &view, &known).await {
                 Ok(found) => faults.extend(found),
+                // The file check has already reported the path that this error names.
                 Err(error) if is_known(&error) => {}
                 Err(error) => faults.push(unchecked_in(&dir, check.subject(), &error)),
             }
@@ -126,9 +131,9 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
     (faults, worktrees)
 }
 
-/// Looks at the worktrees of this repository, and of those that teams work in.
+/// Checks the worktrees of this repository and of the repositories that teams work in.
 ///
-/// The members are read only now: a repair may have put somebody back.
+/// Reads the members again, because a repair may have put a member back into the config.
 pub(super) async fn worktrees(rooms: &Rooms, of_teams: &Worktrees) -> Vec<Fault> {
     let (mut live, mut folders, mut unread) =
         (Vec::new(), BTreeSet::new(), of_teams.unread.clone());
@@ -145,7 +150,7 @@ pub(super) async fn worktrees(rooms: &Rooms, of_teams: &Worktrees) -> Vec<Fault>
     worktrees::look(rooms, &live, &folders, &unread).await
 }
 
-/// A check that could not be made.
+/// A fault that says that a check could not be made.
 pub(super) fn unchecked(subject: &str, error: &Failure) -> Fault {
     Fault::left_to_a_person(Finding::new(
         "unchecked",

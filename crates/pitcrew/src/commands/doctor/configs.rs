@@ -1,4 +1,5 @@
-//! The check of a team's config: whose members it names. What it should say is for a person to decide.
+//! The check of a team's config: it must have members, one of them the lead, and no two members may
+//! share an inbox. Only a person can decide how to correct it.
 
 use std::collections::HashSet;
 

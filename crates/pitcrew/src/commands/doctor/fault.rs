@@ -1,4 +1,4 @@
-//! A fault: what is shown of it, and what mends it.
+//! A fault that `pitcrew doctor` found: the finding to show and the remedy that repairs it.
 
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
@@ -13,63 +13,64 @@ use super::rooms::Rooms;
 use super::{files, mail, overwritten, planted, processes, records, tasks, worktrees};
 use crate::failure::Failure;
 
-/// Something that is wrong.
+/// One problem that a check found.
 pub(super) struct Fault {
     pub(super) finding: Finding,
     pub(super) remedy: Option<Remedy>,
 }
 
-/// What mends a fault.
+/// The way to repair a fault.
 pub(super) enum Remedy {
-    /// The store does.
+    /// The store repairs the file.
     Files(Damage),
-    /// What another program undid is put back.
+    /// Writes back the changes that another program overwrote.
     PutBack(TeamDir),
-    /// What a member's dead process left is cleared away.
+    /// Cleans up after a member whose process is dead.
     ClearAway { team: Team, name: AgentName, started: Box<Started> },
-    /// A pane is closed.
+    /// Closes a pane.
     ClosePane(Box<TaggedPane>),
-    /// What a dead process left running is stopped.
+    /// Stops a process that a dead process left running.
     StopLeft(ProcessIdentity),
-    /// What cannot be read of a document is taken out of it.
+    /// Removes the entries of a document that cannot be read.
     TakeOutEntries { team: Team, document: &'static str },
-    /// The tasks of somebody who is no member are put back into the pool.
+    /// Releases the tasks of an owner that is not a member of the team.
     FreeTasks { team: Team, owner: AgentName },
-    /// Mail for nobody is noted as dead.
+    /// Marks messages to a name that is not a member as dead.
     GiveUpMail { team: Team, name: AgentName, ids: Vec<MessageId> },
-    /// A worktree without a member is removed when it holds nothing of its own.
+    /// Removes a worktree that no member has, if it holds no work of its own.
     FinishWorktree(Worktrees, Worktree),
-    /// What a command of a killed run made is put aside.
+    /// Moves the files aside that a command of a killed run made.
     PutAside(Unfinished),
 }
 
-/// What came of a remedy.
+/// The result of a remedy.
 pub(super) enum Mended {
-    /// It was mended so.
+    /// The fault was repaired, in the way that the text describes.
     Done(String),
-    /// It is as it was, for this reason.
+    /// The fault was not repaired, for this reason.
     Left(String),
 }
 
 impl Fault {
-    /// A fault that only a person can mend.
+    /// A fault that only a person can repair.
     pub(super) fn left_to_a_person(finding: Finding) -> Self {
         Self { finding, remedy: None }
     }
 
-    /// What is to be known and is no fault.
+    /// A note for the user that is not a fault.
     pub(super) fn note(mut finding: Finding) -> Self {
         finding.is_note = true;
         Self { finding, remedy: None }
     }
 
-    /// A fault with its remedy, and what that does.
+    /// A fault with its remedy. `does` describes the effect of the remedy.
     pub(super) fn mended_by(remedy: Remedy, does: &str, mut finding: Finding) -> Self {
         finding.repair = Some(does.to_owned());
         Self { finding, remedy: Some(remedy) }
     }
 
-    /// Mends it, and says in its finding what came of that. A remedy that fails leaves the fault, and the others go on.
+    /// Applies the remedy and writes the result into the finding. If a remedy fails, its fault
+    /// stays and the other remedies still run.
     pub(super) async fn repaired(self, rooms: &Rooms, keep: &mut Keep) -> Finding {
         let Self { mut finding, remedy } = self;
         let Some(remedy) = remedy else { return finding };

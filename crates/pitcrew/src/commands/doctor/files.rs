@@ -1,4 +1,5 @@
-//! The check of the files: locks, temporary and torn files, links, configs. What is wrong with them is the store's to know.
+//! The check of the files: locks, temporary files, damaged files, links and configs. The store
+//! knows which damage is possible.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +10,13 @@ use super::report::Finding;
 use super::rooms::Rooms;
 use crate::failure::Failure;
 
-/// How many numbers of lines are shown.
+/// The most line numbers that a finding shows.
 const LINES_SHOWN: usize = 5;
 
-/// How many paths that are too open are shown.
+/// The most paths with too open permissions that a finding shows.
 const PATHS_SHOWN: usize = 5;
 
-/// What keeps a repair from the rest of a team.
+/// The reason why a repair leaves the rest of a folder alone.
 const NOT_A_TEAM: &str = "so this is no team, and nothing in it is touched";
 
 pub(super) fn fault(damage: Damage) -> Fault {
@@ -27,7 +28,7 @@ pub(super) fn fault(damage: Damage) -> Fault {
     }
 }
 
-/// What is shown of it, and what a repair does about it.
+/// The finding for damage, and the effect that a repair has.
 fn shown(damage: &Damage) -> (Finding, &'static str) {
     match damage {
         Damage::StaleLock { path } => {
@@ -102,7 +103,7 @@ fn numbers(lines: &[BadLine]) -> String {
     format!("{noun} {}{and_more}", shown.join(", "))
 }
 
-/// The first paths, from a folder on, and the number of the others.
+/// The first few paths, relative to the folder, and the number of the remaining ones.
 fn paths(open: &[PathBuf], folder: &Path) -> String {
     let short = |path: &PathBuf| match path.strip_prefix(folder) {
         Ok(below) if below.as_os_str().is_empty() => "the folder itself".to_owned(),

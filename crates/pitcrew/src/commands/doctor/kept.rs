@@ -1,4 +1,5 @@
-//! What repairs took away: where this one keeps it, and what earlier ones kept for a week.
+//! The files that repairs removed: the folder where this repair keeps them, and the older ones that
+//! are kept for a week.
 
 use std::path::PathBuf;
 
@@ -9,28 +10,29 @@ use super::rooms::Rooms;
 use crate::failure::Failure;
 use crate::output::printable;
 
-/// What is said of it.
+/// The part of the answer about files that repairs removed.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Kept {
-    /// Where what this repair took away is kept, for a week.
+    /// The folder that keeps the files which this repair removed, for a week.
     #[serde(skip_serializing_if = "Option::is_none")]
     kept_in: Option<PathBuf>,
-    /// What earlier repairs took away and a repair removes, since its week is over.
+    /// Folders with the files of earlier repairs that are older than a week. A repair deletes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept_too_long: Vec<PathBuf>,
-    /// What of that was removed.
+    /// The folders of earlier repairs that were deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     removed: Vec<PathBuf>,
-    /// Why it was not.
+    /// Why folders of earlier repairs could not be deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_removed: Vec<String>,
 }
 
 impl Kept {
-    /// Looks for what is older than a week, and removes it when that is asked for.
+    /// Finds the files of repairs that are older than a week, and deletes them if `repair` is set.
     pub(super) fn of(rooms: &Rooms, keep: &Keep, repair: bool) -> Self {
         let mut kept = Self { kept_in: keep.place().map(PathBuf::from), ..Self::default() };
         let mut not_removed = |error| kept.not_removed.push(Failure::internal(error).chain());
+        // An error here is reported and does not stop the doctor.
         let old = rooms.files.old_keeps().unwrap_or_else(|error| {
             not_removed(error);
             Vec::new()

@@ -1,4 +1,4 @@
-//! The check of mail: unread messages for somebody who is no member.
+//! The check of mail: unread messages to a name that is not a member.
 
 use pitcrew_protocol::{AgentName, MessageId, counted};
 use pitcrew_team::Team;
@@ -17,7 +17,7 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
     for name in rooms.files.inboxes(team.dir()).map_err(Failure::internal)? {
         let has_reader =
             view.config.members.iter().any(|member| member.name.inbox_file() == name.inbox_file());
-        // A torn inbox is among the files' faults.
+        // The file check already reports a damaged inbox.
         let Ok(unread) = team.unread(&name).await else { continue };
         if has_reader || unread.is_empty() {
             continue;

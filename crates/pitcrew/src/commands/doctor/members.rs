@@ -1,5 +1,6 @@
-//! The check of members: a team that nobody leads, and whose members wait for the next run; and members that joined by
-//! themselves, in anybody's team, and whose process is gone. Neither is a fault: it was stopped, or crashed, and can go on.
+//! The check of members. It notes a team that no process leads and whose members wait for the next
+//! run, and a member that joined by itself and whose process has ended. Neither is a fault: both
+//! were stopped or crashed and can be resumed.
 
 use pitcrew_protocol::{AgentName, LEAD_NAME, Member};
 use pitcrew_runtime::identity::ProcessIdentity;
@@ -24,13 +25,14 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     if view.is_ours() && !view.is_led().await? {
         let (team, lease) = (&view.team, LeaseName::Run);
         let ran = team.last_holder(&lease).await.map_err(Failure::internal)?.is_some();
-        // One that nobody has ever run was made, and waits.
+        // A team that was never run has nothing to resume, so it gets no note.
         notes.extend((ran || !spawned.is_empty()).then(|| of_stopped(view, &spawned)));
     }
     Ok(notes)
 }
 
-/// One that joined by itself. Its lease tells who ran it last.
+/// A note about a member that joined by itself and whose process has ended. The member's lease
+/// names that process.
 async fn of_joined(view: &TeamView, name: &AgentName) -> Result<Option<Fault>, Failure> {
     let (team, lease) = (&view.team, LeaseName::of_member(name));
     let last = team.last_holder(&lease).await.map_err(Failure::internal)?;
@@ -49,7 +51,7 @@ async fn of_joined(view: &TeamView, name: &AgentName) -> Result<Option<Fault>, F
     Ok(Some(Fault::note(Finding::new("member_gone", detail).in_team(dir))))
 }
 
-/// A team that nobody leads.
+/// A note about a team that no process leads.
 fn of_stopped(view: &TeamView, waiting: &[&Member]) -> Fault {
     let names = match waiting {
         [] => "its lead".to_owned(),

@@ -1,4 +1,5 @@
-//! The check of what other programs undid: they wrote an older reading of a file back, without its lock.
+//! The check of overwritten changes: another program wrote an old version of a file back without
+//! taking the file's lock.
 
 use pitcrew_protocol::TeamDir;
 use pitcrew_store::Overwritten;
@@ -27,10 +28,11 @@ fn fault(team: &TeamDir, undone: &Overwritten) -> Fault {
     Fault::mended_by(Remedy::PutBack(team.clone()), "put back", finding)
 }
 
-/// Puts back all that was undone in the team; the first remedy of several does what the others ask for.
+/// Restores all overwritten changes of the team. The first such remedy of a team also does the work
+/// of its other ones.
 pub(super) fn put_back(rooms: &Rooms, team: &TeamDir) -> Result<Mended, Failure> {
     rooms.files.put_back(team).map_err(Failure::internal)?;
-    // What somebody holds the lock of is left for the next look.
+    // A file whose lock another process holds is left for the next `pitcrew doctor`.
     let left = rooms.files.overwritten(team).map_err(Failure::internal)?;
     Ok(if left.is_empty() {
         Mended::Done("put back".to_owned())

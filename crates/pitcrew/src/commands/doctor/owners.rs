@@ -1,4 +1,5 @@
-//! The check of whose a team's folders are. Only a person knows whether that user is meant to have them.
+//! The check of the owners of a team's folders. Only a person knows whether another user is meant
+//! to own them.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! The check of what sandboxed commands of killed runs left where nothing may appear.
+//! The check of files that sandboxed commands of killed runs left at paths where no file may
+//! appear.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The check of processes and panes: started for a team that nobody leads.
+//! The check of processes and panes that were started for a team that no process leads now.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::report::Finding;
 use super::rooms::{Rooms, TeamView, is_led};
 use crate::failure::Failure;
 
-/// How long an orphan has to heed TERM before it is killed.
+/// The time an orphaned process has to end after SIGTERM before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(3);
 
 pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, Failure> {
@@ -33,6 +33,7 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
         faults.push(Fault::mended_by(Remedy::StopLeft(owner), "stopped", finding));
     }
     for pane in rooms.panes.of_team(team).await? {
+        // Panes with a record are handled with their member below.
         if started.values().any(|started| started.pane.as_ref() == Some(&pane.place)) {
             continue;
         }
@@ -60,7 +61,8 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
     Ok(faults)
 }
 
-/// What commands of killed processes left running without our tags. It is never stopped: a record alone proves nothing.
+/// Reports processes that commands of killed runs left without pitcrew's tags. They are never
+/// stopped, because a record alone does not prove that they are pitcrew's.
 async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
     let left = escaped(team).await?;
     let fault = |left: LeftRunning| {
@@ -74,8 +76,8 @@ async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
     Ok(left.into_iter().map(fault).collect())
 }
 
-/// A process that runs on is left to its user: it may be at work, and whoever resumes the team goes on with it. A repair clears
-/// away what the dead have left.
+/// Reports a member's process or pane. A process that still runs is left to the user: it may be
+/// working, and a resumed run takes it over. A repair only cleans up after dead processes.
 async fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Started) -> Fault {
     let is_alive =
         started.process.map(ProcessIdentity::from).is_some_and(|process| process.is_alive());
@@ -114,12 +116,12 @@ async fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Starte
     Fault::mended_by(remedy, does, finding)
 }
 
-/// What goes on with members that run without a lead, and what stops them.
+/// The commands that resume or stop a team whose members run without a lead.
 fn help(dir: &TeamDir) -> String {
     format!("`pitcrew run --resume {dir}` goes on with it, `pitcrew shutdown {dir}` stops it")
 }
 
-/// Clears away what is left of a member whose process is dead, or was never ours.
+/// Cleans up after a member whose process is dead or never was pitcrew's.
 pub(super) async fn clear_away(
     rooms: &Rooms,
     team: &Team,

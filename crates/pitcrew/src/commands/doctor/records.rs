@@ -1,6 +1,7 @@
-//! The check of our own records of a team: entries of documents, and lines of transcripts, that cannot be read.
+//! The check of pitcrew's own records of a team: document entries and transcript lines that cannot
+//! be read.
 //!
-//! They are passed over by whoever reads the rest, so a repair only takes them out.
+//! All readers skip such entries, so a repair only removes them.
 
 use std::path::Path;
 
@@ -20,7 +21,7 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
         let path = team.document_file(document);
         match unread {
             Ok(unread) => faults.extend(unread.iter().map(|it| of_entry(team, it, &path))),
-            // What is no JSON, or of a later version, is among the files' faults.
+            // The file check already reports a document that is not JSON or has a later version.
             Err(_) if known.iter().any(|place| *place == path.display().to_string()) => {}
             Err(error) if error.details.contains_key("corrupt") => {
                 faults.push(super::files::fault(Damage::torn(path, error.message)));
@@ -38,10 +39,10 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
         };
         let unread = match read(&lines) {
             Ok(read) => read.unread,
-            // A later version is among the files' faults.
+            // The file check already reports a document of a later version.
             Err(_) => continue,
         };
-        // What is no JSON at all is among the files' faults too.
+        // The file check already reports lines that are not JSON.
         let is_json = |line: &BadLine| {
             serde_json::from_slice::<serde_json::Value>(&line.bytes).is_ok_and(|it| it.is_object())
         };
@@ -76,6 +77,7 @@ pub(super) async fn take_out(
         Mend::Done | Mend::Changed => return Ok(Mended::Done("it is gone".to_owned())),
         Mend::Left(why) => return Ok(Mended::Left(why.to_owned())),
     };
+    // Remove entries only after a copy of the document was kept.
     team.drop_unread_entries(document).await?;
     Ok(Mended::Done(kept))
 }

@@ -1,7 +1,8 @@
-//! `pitcrew doctor --reference`: whether the reference client writes anything that we do not know.
+//! `pitcrew doctor --reference`: finds everything the reference client wrote that pitcrew does not
+//! know.
 //!
-//! What is known is `protocol`'s; here every file below the root is held against it. Of the installed client nothing but
-//! its version is asked.
+//! The `protocol` crate defines the known fields. This module compares every file below the root
+//! with them. It runs the installed client only to ask for its version.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,17 +16,17 @@ use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::output::printable;
 
-/// What the reference client is called on the `PATH`.
+/// The reference client's program name on the `PATH`.
 const CLIENT: &str = "claude";
 
-/// The answer.
+/// The answer of `pitcrew doctor --reference`.
 #[derive(Debug, Serialize)]
 struct Compared {
-    /// What `claude --version` says; null when there is no client.
+    /// The output of `claude --version`; null when no client is installed.
     version: Option<String>,
-    /// The versions whose files are known.
+    /// The client versions whose files were recorded, so their format is known.
     recorded_versions: [&'static str; 3],
-    /// How many files of each kind were looked at.
+    /// The number of files that were compared, by kind.
     looked_at: LookedAt,
     findings: Vec<Finding>,
     total: usize,
@@ -38,18 +39,18 @@ struct LookedAt {
     tasks: usize,
 }
 
-/// A difference, and where it is.
+/// A difference from the known format, and the files that have it.
 #[derive(Debug, Serialize)]
 struct Finding {
     #[serde(flatten)]
     drift: Drift,
-    /// The first file that has it.
+    /// The first file that has the difference.
     path: PathBuf,
-    /// How many files have it.
+    /// The number of files that have the difference.
     files: usize,
 }
 
-/// Compares what was written below the root with what is known.
+/// Compares the files below the root with the known format of the reference client.
 ///
 /// # Errors
 /// When something new was found, or a folder cannot be listed.

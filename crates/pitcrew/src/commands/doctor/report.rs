@@ -1,4 +1,4 @@
-//! What the doctor shows: findings, one a line, and how many are left.
+//! The report of `pitcrew doctor`: one line per finding, and the number of faults that are left.
 
 use std::path::{Path, PathBuf};
 
@@ -9,46 +9,46 @@ use super::kept::Kept;
 use super::sandbox::Held;
 use crate::output::printable;
 
-/// Something that is wrong, as people read it.
+/// A fault or note as the user reads it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Finding {
-    /// What kind of thing it is, one word with underscores.
+    /// The kind of finding: one word, with underscores.
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     team: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<PathBuf>,
-    /// What is wrong.
+    /// A sentence that says what is wrong.
     detail: String,
-    /// What `--repair` does about it; null when only a person can.
+    /// The effect that `--repair` has on the fault; null when only a person can repair it.
     pub(super) repair: Option<String>,
-    /// What was done about it; null while it is as it was.
+    /// The repair that was made; null when none was.
     pub(super) repaired: Option<String>,
-    /// Why nothing was done.
+    /// Why the fault was not repaired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) left_because: Option<String>,
-    /// Whether it is no fault.
+    /// Whether the finding is a note, not a fault.
     #[serde(skip)]
     pub(super) is_note: bool,
 }
 
-/// The answer of the command.
+/// The answer of `pitcrew doctor`.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     findings: Vec<Finding>,
-    /// What is to be known and is no fault.
+    /// Findings that are worth knowing and are not faults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<Finding>,
     total: usize,
     pub(super) left: usize,
     #[serde(flatten)]
     kept: Kept,
-    /// What holds of each sandbox profile.
+    /// For each sandbox profile, whether it works on this machine.
     sandbox: Held,
 }
 
 impl Finding {
-    /// A finding of that kind.
+    /// A finding of this kind, with no team and no path yet.
     pub(super) fn new(kind: &'static str, detail: impl Into<String>) -> Self {
         Self {
             kind,
@@ -62,17 +62,17 @@ impl Finding {
         }
     }
 
-    /// It is about that team.
+    /// Adds the team that the finding is about.
     pub(super) fn in_team(self, team: &TeamDir) -> Self {
         Self { team: Some(team.to_string()), ..self }
     }
 
-    /// It is about that file or folder.
+    /// Adds the file or folder that the finding is about.
     pub(super) fn at(self, path: &Path) -> Self {
         Self { path: Some(path.to_owned()), ..self }
     }
 
-    /// Where the file or folder is that it is about.
+    /// The path of the file or folder that the finding is about.
     pub(super) fn place(&self) -> Option<String> {
         self.path.as_ref().map(|path| path.display().to_string())
     }
@@ -104,11 +104,12 @@ impl Report {
     pub(super) fn of(findings: Vec<Finding>, kept: Kept) -> Self {
         let (notes, findings): (Vec<_>, Vec<_>) =
             findings.into_iter().partition(|finding| finding.is_note);
+        // Notes do not count, so they do not change the exit code.
         let left = findings.iter().filter(|finding| finding.repaired.is_none()).count();
         Self { total: findings.len(), left, findings, notes, kept, sandbox: Held::new() }
     }
 
-    /// The same with what holds of the sandbox.
+    /// Adds the results of the sandbox check.
     pub(super) fn with_sandbox(self, sandbox: Held) -> Self {
         Self { sandbox, ..self }
     }

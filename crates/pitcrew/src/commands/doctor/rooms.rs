@@ -1,4 +1,4 @@
-//! Where the doctor looks.
+//! The files, teams, worktrees and panes that `pitcrew doctor` examines.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::report::Finding;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// The files, teams, worktrees and panes that are looked at.
+/// The files, teams, worktrees and panes that the checks examine.
 pub(super) struct Rooms {
     pub(super) root: PathBuf,
     pub(super) files: FileBackend,
@@ -32,8 +32,9 @@ pub(super) struct TeamView {
 }
 
 impl Rooms {
-    /// Opens all of them. Settings that cannot be used are a fault, and nothing is gone by them then; what of others is not
-    /// heeded is noted.
+    /// Opens the files, teams, worktrees and panes. Settings that cannot be used are reported as a
+    /// fault, and the defaults are used instead. Settings that pitcrew ignores are reported as
+    /// notes.
     pub(super) fn open(context: &Context) -> Result<(Self, Vec<Fault>), Failure> {
         let opened = context
             .settings_for_looking()
@@ -49,6 +50,7 @@ impl Rooms {
                 (files, settings, unheeded)
             }
             Err(error) => {
+                // With the default settings the doctor can still check everything else.
                 let defaults = Settings::default();
                 let fault = Fault::left_to_a_person(Finding::new("bad_settings", error.chain()));
                 (context.files(&defaults)?, defaults, vec![fault])
@@ -57,7 +59,8 @@ impl Rooms {
         let panes = RecordedPanes::below(&context.root);
         let folder = Worktrees::folder_below(&context.root);
         let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
-        // Whoever looks at a team puts back what other programs undid in it, but for the doctor, who is asked to.
+        // Other commands restore overwritten changes as soon as they read a team. The doctor does
+        // so only with `--repair`.
         let files = files.putting_back_when_asked();
         let teams = Context::teams_in(Arc::new(files.clone()), &settings)?;
         Ok((Self { root: context.root.clone(), files, teams, worktrees, panes }, of_settings))
@@ -65,25 +68,26 @@ impl Rooms {
 }
 
 impl TeamView {
-    /// The team in that folder.
+    /// Opens the team in this folder.
     pub(super) async fn at(rooms: &Rooms, dir: &TeamDir) -> Result<Self, Failure> {
         let team = rooms.teams.open(dir.as_str()).await?;
         let config = team.config().await?;
         Ok(Self { team, config })
     }
 
-    /// Whether we made it: nobody else knows who is alive in a team of another client, which has no lease of ours.
+    /// Whether pitcrew created the team. In a team of another client, which has no lease, pitcrew
+    /// cannot know which members are alive.
     pub(super) fn is_ours(&self) -> bool {
         self.config.members.first().is_some_and(|lead| SpawnRecord::of(lead).is_some())
     }
 
-    /// Whether a process of ours runs it.
+    /// Whether a pitcrew process runs this team.
     pub(super) async fn is_led(&self) -> Result<bool, Failure> {
         is_led(&self.team).await
     }
 }
 
-/// Whether a process of ours runs the team.
+/// Whether a pitcrew process runs the team.
 pub(super) async fn is_led(team: &Team) -> Result<bool, Failure> {
     let holder = team.lease_holder(&LeaseName::Run).await;
     Ok(holder.map_err(Failure::internal)?.is_some())

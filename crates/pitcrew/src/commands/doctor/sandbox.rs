@@ -1,4 +1,4 @@
-//! The check of the sandbox: each profile is tried, and it is said what holds here.
+//! The check of the sandbox: tries each profile and reports whether it works on this machine.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use pitcrew_runtime::sandbox::{Profile, Sandbox, Support};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// What of the profiles holds on this machine, in words.
+/// For each profile name, a text that says whether the profile works on this machine.
 pub(super) type Held = BTreeMap<&'static str, String>;
 
-/// Tries each profile, in a folder of its own: nothing is made below the root.
+/// Tries each profile in a temporary folder, so that nothing is created below the root.
 ///
 /// # Errors
 /// When there is no place for temporary files.
@@ -31,11 +31,13 @@ pub(super) fn held(context: &Context) -> Result<Held, Failure> {
     Ok(Profile::ALL.into_iter().map(|profile| (profile.as_str(), words(profile))).collect())
 }
 
-/// What the user should set, when git takes a folder for a repository that only looks like one: no sandbox keeps a command from
-/// making one in its working folder.
+/// Advises the user to set `safe.bareRepository` in git, if it is not set. Without it git accepts a
+/// folder that only looks like a bare repository, and no sandbox prevents a command from creating
+/// one in its working folder.
 pub(super) fn bare_repositories(context: &Context) -> Option<String> {
     let mut git = std::process::Command::new("git");
-    // Even for the user's own settings git looks at the repository around, which may be anything.
+    // Run git in `/`, because even with `--global` git looks at the surrounding repository, which
+    // is not trusted.
     git.current_dir("/").env_remove("GIT_DIR");
     git.envs(context.machine().home.map(|home| ("HOME", home))).args([
         "config",

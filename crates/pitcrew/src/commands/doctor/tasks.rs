@@ -1,4 +1,5 @@
-//! The check of tasks: whether they can be listed, who owns them, and whether they wait for each other in a circle.
+//! The check of tasks: whether they can be listed, whether their owners are members, and whether
+//! they block each other in a cycle.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,8 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
         let shown = ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");
         let finding = Finding::new("lost_task", format!("{owner} owns {shown} and is no member"))
             .in_team(team.dir());
-        // Who belongs to a team of another client is not ours to say.
+        // In a team of another client, pitcrew cannot know all members, so only a person may
+        // release the tasks.
         faults.push(match view.is_ours() {
             true => Fault::mended_by(
                 Remedy::FreeTasks { team: team.clone(), owner },
@@ -42,7 +44,7 @@ pub(super) async fn free(team: &Team, owner: &AgentName) -> Result<Mended, Failu
     Ok(Mended::Done(format!("{} free again", counted_is(freed.len(), "task"))))
 }
 
-/// Who is no member and owns tasks that are not completed.
+/// Owners of tasks that are not completed, where the owner is not a member.
 fn lost(view: &TeamView, tasks: &[Task]) -> Vec<(AgentName, Vec<TaskId>)> {
     let mut lost: Vec<(AgentName, Vec<TaskId>)> = Vec::new();
     for task in
@@ -60,7 +62,7 @@ fn lost(view: &TeamView, tasks: &[Task]) -> Vec<(AgentName, Vec<TaskId>)> {
     lost
 }
 
-/// The circles in which tasks that are not completed wait for each other, each once.
+/// The cycles in which open tasks block each other, each listed once.
 fn circles(tasks: &[Task]) -> BTreeSet<BTreeSet<TaskId>> {
     let open: BTreeSet<&TaskId> = tasks
         .iter()
@@ -70,6 +72,7 @@ fn circles(tasks: &[Task]) -> BTreeSet<BTreeSet<TaskId>> {
     let (mut graph, mut circles) = (TaskGraph::of([]), BTreeSet::new());
     for task in tasks.iter().filter(|task| open.contains(&task.id)) {
         for blocker in task.blocked_by.iter().filter(|blocker| open.contains(blocker)) {
+            // The graph refuses a link that would close a cycle, and names the tasks of that cycle.
             if let Err(error) = graph.link(blocker, &task.id) {
                 circles.insert(error.circle.into_iter().collect());
             }

@@ -1,4 +1,5 @@
-//! The check of worktrees that no member has: those of this repository, and of the repositories that teams work in.
+//! The check of worktrees that no member has, in this repository and in the repositories that teams
+//! work in.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,10 +13,12 @@ use super::report::Finding;
 use super::rooms::Rooms;
 use crate::failure::Failure;
 
-/// Looks for worktrees at none of the `live` paths. Whose team cannot be read may have a member yet, and is passed over.
+/// Finds worktrees whose path is not in `live`. Worktrees of the `unread` teams are skipped,
+/// because such a team may still have the member.
 ///
-/// The repositories are found by the working folder, by the `folders` of members, and by the worktrees that stand below the
-/// root: their members, and their team, may be gone.
+/// It looks in the repositories of the working folder, of the members' `folders`, and of the
+/// worktrees below the root. The last are needed because a worktree's member and team may no longer
+/// exist.
 pub(super) async fn look(
     rooms: &Rooms,
     live: &[PathBuf],
@@ -29,6 +32,7 @@ pub(super) async fn look(
     let (mut faults, mut seen) = (Vec::new(), BTreeSet::new());
     for worktrees in std::iter::once(rooms.worktrees.clone()).chain(elsewhere) {
         let orphans = match worktrees.common_folder().await {
+            // Several folders may be in the same repository, which is checked only once.
             Ok(repository) if seen.contains(&repository) => continue,
             Ok(repository) => {
                 seen.insert(repository);
@@ -40,11 +44,12 @@ pub(super) async fn look(
             Ok(orphans) => {
                 let known =
                     orphans.into_iter().filter(|it| !unread.contains(&TeamDir::of(&it.team)));
-                // Git removes no worktree from within.
+                // Git does not remove a worktree from inside that worktree, so git runs in the main
+                // checkout.
                 let main = worktrees.in_main_checkout().await;
                 faults.extend(known.map(|it| fault(&main, it)));
             }
-            // A folder that is in no repository has no worktrees.
+            // A folder outside of any repository has no worktrees.
             Err(WorktreeError::NotARepository { .. }) => {}
             Err(error) => faults.push(unchecked("the worktrees", &Failure::internal(error))),
         }

@@ -1,4 +1,4 @@
-//! `pitcrew member hide`.
+//! `pitcrew member hide`: hides a member's pane.
 
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
@@ -9,11 +9,11 @@ use crate::failure::Failure;
 use crate::hosting::{pane_failure, pane_of};
 use crate::selection::TeamChoice;
 
-/// Take a member's pane out of view; the member goes on
+/// Hide a member's pane; the member keeps running
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pitcrew member hide bob")]
 pub(crate) struct Hide {
-    /// The member
+    /// The member whose pane is hidden
     #[arg(add = ArgValueCompleter::new(completing::members))]
     name: String,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `pitcrew member list`.
+//! `pitcrew member list`: lists the members of a team.
 
 use pitcrew_protocol::{Member, TeamConfig};
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
@@ -16,7 +16,7 @@ pub(crate) struct List {
     team: TeamChoice,
 }
 
-/// The answer: the members as the team's config holds them.
+/// The answer of `pitcrew member list`: the members as they are in the team's config.
 #[derive(Debug, Serialize)]
 struct Listed {
     members: Vec<Member>,
@@ -31,14 +31,15 @@ impl List {
     }
 }
 
-/// The members as a table.
+/// Formats the members as a table.
 pub(crate) fn table(config: &TeamConfig) -> String {
     let state = fold(TeamState::default(), &ViewEvent::Config(config));
     let rows: Vec<_> = state.agents.iter().map(cells).collect();
     output::table(["MEMBER", "TYPE", "MODEL", "MODE", "RUNS IN", "WORKTREE"], &rows)
 }
 
-/// What the config says of a member: its name, type, model, mode, kind of place, and worktree.
+/// The table row of a member from the config: its name, type, model, mode, kind of backend, and
+/// worktree.
 pub(crate) fn cells(member: &AgentState) -> [String; 6] {
     let text = |value: &Option<String>| {
         value.clone().filter(|v| !v.is_empty()).unwrap_or_else(|| "-".to_owned())

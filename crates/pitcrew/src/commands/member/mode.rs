@@ -1,4 +1,4 @@
-//! `pitcrew member mode`.
+//! `pitcrew member mode`: changes a member's permission mode.
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{PermissionMode, Program};
@@ -15,14 +15,15 @@ use crate::settle;
 
 /// Change a member's permission mode, also while it runs
 ///
-/// The process that leads the team is asked to; when none does, a team of ours can be set to plan only.
+/// The process that leads the team makes the change. If no process leads it, only a team that
+/// pitcrew created can be changed, and only to plan mode.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pitcrew member mode bob acceptEdits")]
 pub(crate) struct Mode {
-    /// The member
+    /// The member whose mode is changed
     #[arg(add = ArgValueCompleter::new(completing::members))]
     name: String,
-    /// default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
+    /// The new mode: default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
     #[arg(add = ArgValueCompleter::new(completing::modes))]
     mode: String,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `pitcrew member remove`.
+//! `pitcrew member remove`: removes a member from its team.
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{AgentName, Member, Program};
@@ -14,18 +14,18 @@ use crate::output::shell_word;
 use crate::selection::TeamChoice;
 use crate::settle;
 
-/// Take a member out of the team: its tasks are free again, its unread mail goes back to the senders
+/// Remove a member from the team: its tasks are released, the senders of its unread mail are told
 ///
-/// A member that another client started is not ended by this, and its lead does not learn of it: while that client may still
-/// run, --force is needed.
+/// If another client started the member, this does not end the member, and its lead does not learn
+/// of it. So --force is needed while that client may still run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Remove {
-    /// The member
+    /// The member to remove
     #[arg(add = ArgValueCompleter::new(completing::members))]
     name: String,
     #[command(flatten)]
     team: TeamChoice,
-    /// Take it out of the files though another client may still run it
+    /// Remove the member from the team's files even if another client may still run it
     #[arg(long)]
     force: bool,
 }
@@ -74,13 +74,14 @@ impl Remove {
     }
 }
 
-/// A member whose process is not ended when it is taken out of the team.
+/// A member whose process keeps running after the member is removed from the team.
 enum Outlives {
-    /// Another client started it, and it runs.
+    /// Another client started the member, and it runs.
     OfClient { pid: Option<u32> },
-    /// Another client started it; whether it runs is not known.
+    /// Another client started the member. Whether it runs is not known.
     Unknown,
-    /// A run of ours that is over started another client for it, which runs.
+    /// An earlier pitcrew run started the reference client for the member, and that client still
+    /// runs.
     OfEndedRun { pid: Option<u32> },
 }
 
@@ -93,7 +94,8 @@ impl Outlives {
                 Some(Self::OfClient { pid })
             }
             (None, ProcessState::Unknown) => Some(Self::Unknown),
-            // What we run looks at the config and ends by itself.
+            // A pitcrew member reads the config and ends by itself when it is no longer listed
+            // there.
             (Some(Program::Pitcrew), _) => None,
             (Some(Program::Claude), ProcessState::Unknown) => None,
             (
@@ -110,12 +112,13 @@ impl Outlives {
         }
     }
 
-    /// Refuses to take a member of another client out of the team beneath that client.
+    /// Refuses to remove a member that another client started while that client may still run it.
     fn may_be_removed(&self, name: &str, team: &Team, running: &Running) -> Result<(), Failure> {
         let said = match self {
             Self::OfClient { .. } | Self::Unknown => {
                 format!("{name} is a teammate of another client, {}", self.state())
             }
+            // pitcrew started this client, so `pitcrew shutdown` can still end it.
             Self::OfEndedRun { .. } => return Ok(()),
         };
         let failure = Failure::new(FailureKind::Conflict, said);
@@ -145,7 +148,7 @@ impl Outlives {
         }
     }
 
-    /// What is left of it when it is no member any more.
+    /// Describes for the user which process is left after the member was removed.
     fn text(&self, team: &Team) -> String {
         let team = shell_word(team.name().as_str()).into_owned();
         match self {

@@ -1,4 +1,4 @@
-//! `pitcrew member show`.
+//! `pitcrew member show`: shows a member's hidden pane again.
 
 use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
@@ -10,11 +10,11 @@ use crate::hosting::{pane_failure, pane_of};
 use crate::output::{printable, shell_word};
 use crate::selection::TeamChoice;
 
-/// Bring a member's hidden pane back into view
+/// Show a member's hidden pane again
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pitcrew member show bob")]
 pub(crate) struct Show {
-    /// The member
+    /// The member whose pane is shown
     #[arg(add = ArgValueCompleter::new(completing::members))]
     name: String,
     #[command(flatten)]
@@ -28,7 +28,7 @@ impl Show {
         let (panes, pane) = pane_of(context, &team, &name).await?;
         panes.show(&pane).await.map_err(|error| pane_failure(name.as_str(), error))?;
         team.set_hidden(&pane.0, false).await?;
-        // The pane is there all the same when its place cannot be told.
+        // The pane is shown even if the terminal cannot tell its location.
         let view = panes.in_view_at(&pane).await.ok().flatten();
         let command = view.as_ref().map(|view| {
             view.command
@@ -52,7 +52,7 @@ impl Show {
                     }
                 }
             }
-            // Its terminal does not say where.
+            // The terminal does not tell the pane's location.
             (_, _) => format!("{name}'s pane is hidden no more"),
         })
     }

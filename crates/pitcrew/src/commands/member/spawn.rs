@@ -1,4 +1,4 @@
-//! `pitcrew member spawn`.
+//! `pitcrew member spawn`: adds a teammate to a running team.
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode};
@@ -16,24 +16,25 @@ use crate::hosting::TeammateProgram;
 use crate::output::{printable, shell_word};
 use crate::selection::TeamChoice;
 
-/// How many characters of the prompt stand for a description that is not given.
+/// The number of characters of the prompt that serve as the description when none is given.
 const DESCRIPTION_CHARS: usize = 60;
 
 /// Add a teammate to a team that runs, as its lead would
 ///
-/// The process that leads the team starts it, with the rights that the lead may give, and the lead is told. The answer comes when
-/// the teammate has been started. A name that is taken gets -2, -3 and so on.
+/// The process that leads the team starts the teammate with the permissions that the lead may
+/// grant, and the lead learns of it. The answer comes after the teammate was started. If the name
+/// is taken, the teammate's name gets -2, -3 and so on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew member spawn reviewer \"Review the diff of main\" --type Explore
   pitcrew member spawn ci-fix - --mode acceptEdits --model sonnet <goal.md
   pitcrew member spawn bob \"Mend the parser\" --worktree --json")]
 pub(crate) struct Spawn {
-    /// What it is called
+    /// The name of the teammate
     name: String,
-    /// What it is to do; - reads it from stdin
+    /// The instructions for the teammate; - reads them from stdin
     prompt: String,
-    /// The agent definition it runs
+    /// The agent definition that the teammate runs
     #[arg(
         long = "type",
         alias = "agent-type",
@@ -41,25 +42,26 @@ pub(crate) struct Spawn {
         default_value = "general-purpose"
     )]
     agent_type: String,
-    /// The errand in a few words [default: the beginning of the prompt]
+    /// The teammate's job in a few words [default: the start of the prompt]
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Its model [default: as its definition or the run says]
+    /// The teammate's model [default: the one from its definition or from the run]
     #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
     model: Option<String>,
-    /// Its permission mode; plan asks for a plan first [default: as its definition or the run says]
+    /// The teammate's permission mode; plan makes it submit a plan first [default: the one from its
+    /// definition or from the run]
     #[arg(long, alias = "permission-mode", value_name = "MODE", add = ArgValueCompleter::new(completing::modes))]
     mode: Option<String>,
-    /// Model calls after which it ends
+    /// The number of model calls after which the teammate ends
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
-    /// Give it a git worktree of its own
+    /// Give the teammate a git worktree of its own
     #[arg(long)]
     worktree: bool,
-    /// Where it is to run: in-process, or the kind of panes that the run has
+    /// Where the teammate runs: in-process, or the kind of panes that the run uses
     #[arg(long, value_name = "BACKEND")]
     backend: Option<String>,
-    /// What is to run it
+    /// The program that runs the teammate
     #[arg(long, value_name = "PROGRAM")]
     program: Option<TeammateProgram>,
     #[command(flatten)]
@@ -81,7 +83,7 @@ impl Spawn {
         })
     }
 
-    /// The input of the lead's own tool for it.
+    /// The input for the lead's spawn tool, as a model would write it.
     fn input(self) -> Result<Value, Failure> {
         let prompt = send::content(self.prompt)?;
         let description =
@@ -106,7 +108,7 @@ impl Spawn {
     }
 }
 
-/// Why nobody can be spawned: no process of ours leads the team.
+/// The error for a team that no pitcrew process leads, so that no teammate can be spawned.
 async fn nobody_to_ask(team: &Team) -> Result<Failure, Failure> {
     let config = team.config().await?;
     let running = Running::of(team, &config).await?;

@@ -1,4 +1,4 @@
-//! `pitcrew pane check`: does a pane program do what every one must?
+//! `pitcrew pane check`: tests whether a pane program follows the pane protocol.
 
 use pitcrew_runtime::panes::conformance::{Checked, Verdict, check_all};
 use serde::Serialize;
@@ -10,16 +10,16 @@ use crate::output::{self, Form, printable};
 
 /// Check a program that speaks the pane protocol, with real panes
 ///
-/// Every check starts programs in panes of that terminal and closes them again. Ends with 1 when one failed. The protocol
-/// is described in docs/pane-protocol.md.
+/// Every check starts programs in panes of that terminal and closes them again. The exit code is 1
+/// when a check failed. The protocol is described in docs/pane-protocol.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew pane check pitcrew pane serve tmux
   pitcrew pane check ./my-terminal.py --socket /tmp/s")]
 pub(crate) struct Check {
-    /// The program
+    /// The pane program to check
     program: String,
-    /// Its arguments
+    /// The arguments of the pane program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<String>,
 }

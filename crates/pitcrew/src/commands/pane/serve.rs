@@ -1,4 +1,4 @@
-//! `pitcrew pane serve`: a terminal we know, as a pane program.
+//! `pitcrew pane serve`: a pane program for the terminals that pitcrew supports.
 
 use std::io::{self, BufReader};
 use std::path::PathBuf;
@@ -11,28 +11,31 @@ use crate::commands::pane_exec;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 
-/// Speak the pane protocol for a terminal, a JSON line a request on stdin and an answer on stdout
+/// Speak the pane protocol for a terminal: one JSON line per request on stdin, one per answer on
+/// stdout
 ///
-/// The protocol is described in docs/pane-protocol.md. The panes stay when stdin ends.
+/// The protocol is described in docs/pane-protocol.md. The panes stay open when stdin ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew pane serve tmux
   echo '{\"id\":1,\"op\":\"hello\",\"protocol\":1}' | pitcrew pane serve tmux --session mine")]
 pub(crate) struct Serve {
-    /// The terminal
+    /// The terminal that shows the panes
     terminal: Terminal,
-    /// tmux: the server's socket [default: the server we are in, else the user's]
+    /// tmux: the socket of the server [default: the server that this process runs in, else the
+    /// user's]
     #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
-    /// tmux: the pane to put others beside [default: $TMUX_PANE, unless --socket is given]
+    /// tmux: the pane beside which others are opened [default: $TMUX_PANE, unless --socket is
+    /// given]
     #[arg(long, value_name = "PANE")]
     beside: Option<String>,
-    /// tmux: the session to make when there is no pane to put others beside
+    /// tmux: the session to create when there is no pane to open others beside
     #[arg(long, value_name = "NAME", default_value = "pitcrew")]
     session: String,
 }
 
-/// The terminals we know.
+/// The terminals that pitcrew supports.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Terminal {
     /// tmux 3.2 or later

@@ -1,4 +1,4 @@
-//! `pitcrew plan approve` and `pitcrew plan reject`.
+//! `pitcrew plan approve` and `pitcrew plan reject`: answer a teammate's plan.
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode};
@@ -16,11 +16,12 @@ use crate::selection::TeamChoice;
 
 /// Approve a teammate's plan: it leaves plan mode and carries the plan out
 ///
-/// The process that leads the team signs the answer, and the lead is told. The first answer counts.
+/// The process that leads the team signs the answer, and the lead learns of it. The first answer
+/// counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pitcrew plan approve bob")]
 pub(crate) struct Approve {
-    /// Whose, or the id of its request
+    /// The member whose plan is approved, or the id of the plan's request
     #[arg(value_name = "MEMBER|REQUEST", add = ArgValueCompleter::new(completing::plans))]
     which: String,
     #[command(flatten)]
@@ -29,16 +30,17 @@ pub(crate) struct Approve {
 
 /// Reject a teammate's plan: it stays in plan mode and makes another
 ///
-/// The process that leads the team signs the answer, and the lead is told. The first answer counts.
+/// The process that leads the team signs the answer, and the lead learns of it. The first answer
+/// counts.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  pitcrew plan reject bob --feedback \"leave the public API as it is\""
 )]
 pub(crate) struct Reject {
-    /// Whose, or the id of its request
+    /// The member whose plan is approved, or the id of the plan's request
     #[arg(value_name = "MEMBER|REQUEST", add = ArgValueCompleter::new(completing::plans))]
     which: String,
-    /// What is to be different in the next plan
+    /// What the next plan should do differently
     #[arg(long, value_name = "TEXT")]
     feedback: Option<String>,
     #[command(flatten)]
@@ -91,7 +93,8 @@ fn not_open(plan: &PlanView) -> Failure {
     error.with("request_id", plan.request_id.as_str()).into()
 }
 
-/// Why nobody can answer: a plan's answer is the lead's word, and no process of ours leads the team.
+/// The error for a team that no pitcrew process leads: the lead must sign the answer to a plan, so
+/// nobody can answer.
 async fn nobody_signs(team: &Team) -> Result<Failure, Failure> {
     let config = team.config().await?;
     let running = Running::of(team, &config).await?;

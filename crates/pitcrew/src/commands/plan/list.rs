@@ -1,4 +1,4 @@
-//! `pitcrew plan list`.
+//! `pitcrew plan list`: lists the plans of teammates.
 
 use pitcrew_team::{PlanState, PlanView};
 use serde::Serialize;
@@ -8,13 +8,13 @@ use crate::failure::Failure;
 use crate::output::{self, first_line, printable};
 use crate::selection::TeamChoice;
 
-/// The widest beginning of a plan in the table.
+/// The most characters of a plan that the table shows.
 const PLAN_CHARS: usize = 50;
 
 /// List the plans that wait for an answer
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// Also those that are answered, or that nobody waits for any more
+    /// Also list plans that are answered or no longer wait for an answer
     #[arg(long)]
     all: bool,
     #[command(flatten)]

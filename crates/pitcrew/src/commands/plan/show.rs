@@ -1,4 +1,4 @@
-//! `pitcrew plan show`.
+//! `pitcrew plan show`: shows one plan.
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_team::PlanView;
@@ -10,12 +10,12 @@ use crate::failure::Failure;
 use crate::output::printable;
 use crate::selection::TeamChoice;
 
-/// Show a plan as it was handed in
+/// Show a plan as the teammate submitted it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   pitcrew plan show bob    the one that waits, else the latest")]
 pub(crate) struct Show {
-    /// Whose, or the id of its request
+    /// The member whose plan is shown, or the id of the plan's request
     #[arg(value_name = "MEMBER|REQUEST", add = ArgValueCompleter::new(completing::plans))]
     which: String,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `pitcrew task claim`.
+//! `pitcrew task claim`: makes a member the owner of a task.
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_team::{Actor, TaskView};
@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::selection::TeamChoice;
 use crate::settle;
 
-/// Make a member the owner of a task and set it in progress; of any number of claims one wins
+/// Make a member the owner of a task and set it in progress; if several claim it at once, one
+/// succeeds
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew task claim --as bob        the first task that is free and has no open blockers

@@ -1,4 +1,4 @@
-//! `pitcrew task create`.
+//! `pitcrew task create`: adds a task.
 
 use pitcrew_protocol::TaskCreateInput;
 use pitcrew_team::{Actor, TaskView};
@@ -14,14 +14,14 @@ use crate::selection::TeamChoice;
     after_help = "Example:\n  pitcrew task create \"Fix the parser\" \"Tests in tests/parser.rs fail\""
 )]
 pub(crate) struct Create {
-    /// A short imperative title
+    /// The title of the task, short and imperative
     subject: String,
-    /// What is to be done [default: the title]
+    /// The description of the work [default: the title]
     description: Option<String>,
-    /// The title while it is being done, such as "Fixing the parser"
+    /// The title shown while the task is in progress, such as "Fixing the parser"
     #[arg(long, value_name = "TEXT")]
     active_form: Option<String>,
-    /// A free field, where VALUE is JSON or plain text; may be given several times
+    /// A metadata field, where VALUE is JSON or plain text; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = super::metadata_entry)]
     metadata: Vec<(String, Value)>,
     #[command(flatten)]

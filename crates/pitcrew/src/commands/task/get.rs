@@ -1,4 +1,4 @@
-//! `pitcrew task get`.
+//! `pitcrew task get`: shows one task.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! `pitcrew task list`.
+//! `pitcrew task list`: lists the tasks of a team.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{self, first_line};
 use crate::selection::TeamChoice;
 
-/// The widest subject in the table, so that a row fits a common terminal.
+/// The most characters of a subject in the table, so that a row fits a common terminal.
 const SUBJECT_CHARS: usize = 60;
 
 /// List the team's tasks
@@ -28,7 +28,8 @@ pub(crate) struct List {
     /// Only the tasks of this member
     #[arg(long, value_name = "AGENT", add = ArgValueCompleter::new(completing::members))]
     owner: Option<String>,
-    /// Only the tasks whose metadata has this value; VALUE is JSON or plain text, and several must all hold
+    /// Only the tasks whose metadata has this value; VALUE is JSON or plain text, and if given
+    /// several times, all must match
     #[arg(long, value_name = "KEY=VALUE", value_parser = super::metadata_entry)]
     metadata: Vec<(String, Value)>,
     #[command(flatten)]
@@ -65,13 +66,14 @@ impl List {
     }
 }
 
-/// Whether a value is the one that was typed: `1` and `true` may have been stored as texts.
+/// Whether a stored value equals a typed one. Values such as `1` and `true` may have been stored as
+/// strings.
 fn is_same(value: &Value, typed: &Value) -> bool {
     let text = typed.to_string();
     value == typed || value.as_str() == Some(text.as_str())
 }
 
-/// The tasks as a table.
+/// Formats the tasks as a table.
 pub(crate) fn table(listed: &TaskListView) -> String {
     if listed.tasks.is_empty() {
         return "no tasks".to_owned();

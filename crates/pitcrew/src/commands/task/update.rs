@@ -1,4 +1,4 @@
-//! `pitcrew task update`.
+//! `pitcrew task update`: changes a task.
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode, StatusChange, TaskUpdateInput};
@@ -12,7 +12,7 @@ use crate::output;
 use crate::selection::TeamChoice;
 use crate::settle;
 
-/// Change a task: its status, owner, blockers, texts or free fields
+/// Change a task: its status, owner, blockers, texts or metadata
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew task update 3 --status completed
@@ -22,10 +22,10 @@ use crate::settle;
 pub(crate) struct Update {
     /// The task's number
     id: String,
-    /// pending, in_progress, completed, or deleted to remove it
+    /// The new status: pending, in_progress, completed, or deleted to remove the task
     #[arg(long, value_parser = status, add = ArgValueCompleter::new(completing::statuses))]
     status: Option<StatusChange>,
-    /// Who is to do it; told at once
+    /// The new owner, who is notified at once
     #[arg(long, value_name = "AGENT", add = ArgValueCompleter::new(completing::members))]
     owner: Option<String>,
     /// A new title
@@ -34,19 +34,20 @@ pub(crate) struct Update {
     /// A new description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// A new title while it is being done
+    /// A new title to show while the task is in progress
     #[arg(long, value_name = "TEXT")]
     active_form: Option<String>,
-    /// A task that must be completed first; may be given several times
+    /// A task that must be completed before this one; may be given several times
     #[arg(long, value_name = "ID")]
     blocked_by: Vec<String>,
     /// A task that has to wait for this one; may be given several times
     #[arg(long, value_name = "ID")]
     blocks: Vec<String>,
-    /// A free field, where VALUE is JSON or plain text, and null removes it; may be given several times
+    /// A metadata field, where VALUE is JSON or plain text, and null removes the field; may be
+    /// given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = super::metadata_entry)]
     metadata: Vec<(String, Value)>,
-    /// With --status in_progress: although tasks that it waits for are not completed
+    /// With --status in_progress: start the task even if its blockers are not completed
     #[arg(long, requires = "status")]
     force: bool,
     #[command(flatten)]
@@ -73,6 +74,7 @@ impl Update {
             true => team.force_task(&Actor::User, input).await?,
             false => team.update_task(&Actor::User, input).await.map_err(refused)?,
         };
+        // In a team of a session only the session's lead can sign the assignment message.
         if gives && team.config().await?.is_session_dialect() {
             output::remark(
                 "the owner is not told: in a session's team only its lead may sign that; `pitcrew send` can tell it",
@@ -91,7 +93,7 @@ impl Update {
     }
 }
 
-/// A task that is blocked is the user's to start all the same.
+/// Adds a hint to the error for a blocked task, because the user may start it all the same.
 fn refused(error: ApiError) -> Failure {
     let is_blocked =
         error.code == ErrorCode::InvalidStatus && error.details.contains_key("blocked_by");

@@ -1,4 +1,4 @@
-//! `pitcrew team create`.
+//! `pitcrew team create`: creates a team.
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::TeamCreateInput;
@@ -9,22 +9,22 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::run_options;
 
-/// What stands for the model of a lead that nobody has started yet.
+/// The model in the config of a lead that was never started.
 const INHERITED: &str = "inherit";
 
-/// Make a team with a lead and an empty task list
+/// Create a team with a lead and an empty task list
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pitcrew team create backend --description \"fix the build\"")]
 pub(crate) struct Create {
-    /// Its name; lower case letters, digits and dashes make the plainest folder
+    /// The team's name; with lower case letters, digits and dashes the folder has the same name
     name: String,
-    /// What it is for
+    /// The purpose of the team
     #[arg(long, short, value_name = "TEXT")]
     description: Option<String>,
-    /// The role of its lead
+    /// The agent type of the team's lead
     #[arg(long, value_name = "TYPE")]
     agent_type: Option<String>,
-    /// The model its lead runs on, for those who read the config
+    /// The model of the team's lead, recorded in the config for its readers
     #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
     model: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `pitcrew team delete`.
+//! `pitcrew team delete`: deletes a team.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,13 +20,14 @@ use crate::hosting::recorded::recorded_panes;
 use crate::output::{self, printable, shell_word};
 use crate::selection::{self, NamedTeam, Purpose};
 
-/// How long what still runs has to heed TERM before it is killed.
+/// The time a process has to end after SIGTERM before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(3);
 
 /// Delete a team whose teammates are all gone; its journal and conversations go to the archive
 ///
-/// With --force a team that nobody runs is deleted whatever is left of it: teammates that still run are stopped, only the
-/// very processes and panes that were started for them, and half of a team is cleared away too.
+/// With --force, a team that no process runs is deleted in any state. Teammates that still run are
+/// stopped, but only the processes and panes that were started for them. A damaged or incomplete
+/// team folder is removed too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew team delete backend
@@ -34,17 +35,19 @@ const TERM_GRACE: Duration = Duration::from_secs(3);
 pub(crate) struct Delete {
     #[command(flatten)]
     team: NamedTeam,
-    /// Stop what still runs for its teammates, release their tasks, and delete it even when its files are damaged
+    /// Stop teammates that still run, release their tasks, and delete the team even if its files
+    /// are damaged
     #[arg(long)]
     force: bool,
 }
 
-/// The answer, with what was kept.
+/// The answer of `pitcrew team delete`, with the worktrees that were kept.
 #[derive(Debug, Serialize)]
 struct Deleted {
     #[serde(flatten)]
     answer: TeamDeleted,
-    /// The worktrees that hold something of their own; not in the API's form of the answer when there are none.
+    /// The worktrees that hold work of their own and were kept. Left out of the answer when there
+    /// are none, since the API's answer has no such field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept_worktrees: Vec<KeptWorktree>,
 }
@@ -53,7 +56,7 @@ struct Deleted {
 struct KeptWorktree {
     member: AgentName,
     path: PathBuf,
-    /// Why.
+    /// Why the worktree was kept.
     reason: String,
 }
 
@@ -95,7 +98,7 @@ impl Delete {
             .hint(format!("`pitcrew team delete {team} --force` deletes it after a crash")))
     }
 
-    /// Whether another client leads the team, which nothing here can end.
+    /// Whether another client leads the team, so that pitcrew cannot end it.
     async fn is_led_elsewhere(&self, context: &Context) -> bool {
         let looked = async {
             let team = selection::open(context, Some(self.team.name()), Purpose::Change).await?;
@@ -123,7 +126,8 @@ impl Delete {
         let opened = teams.open(self.team.name()).await;
         let (team, is_whole) = match &opened {
             Ok(team) => (team.clone(), true),
-            // A team whose config can be read is another one, whose name falls on the same folder.
+            // A readable config means that the folder belongs to a different team whose name maps
+            // to the same folder.
             Err(error) if teams.config_in(&TeamDir::of(self.team.name())).await.is_ok() => {
                 return Err(error.clone().into());
             }
@@ -131,13 +135,15 @@ impl Delete {
         };
         if is_whole {
             let config = team.config().await?;
-            // Whoever holds the lease is told below, as far as it can be used.
+            // A lease that cannot be read is handled in `stop_all` below.
             let running = Running::of(&team, &config)
                 .await
                 .unwrap_or_else(|_| Running::without_lease(&config));
             refuse(&team, &running)?;
             refuse_living(&team, &config, &running).await?;
         }
+        // Without a readable config the members are not known, so the folder is removed as a whole
+        // further below.
         if stop_all(context, &team).await? && is_whole {
             let mut kept_worktrees = Vec::new();
             for member in team.config().await?.teammates() {
@@ -159,7 +165,8 @@ impl Delete {
     }
 }
 
-/// Removes the worktree of a member that is gone, when nothing would be lost; else says what was kept, and why.
+/// Removes the worktree of a removed member if no work would be lost. Otherwise returns the kept
+/// worktree and the reason.
 async fn clear_worktree(
     context: &Context,
     member: &Member,
@@ -172,7 +179,8 @@ async fn clear_worktree(
     let settings = context.usable_settings();
     let folder = Worktrees::folder_below(&context.root);
     let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
-    // Git removes no worktree from within, and this command may be called anywhere.
+    // Git does not remove a worktree from inside that worktree, and this command may be called
+    // anywhere.
     let worktrees = worktrees.in_repository_of(path.clone()).in_main_checkout().await;
     let finished = match worktrees.open(&path).await {
         Ok(worktree) => worktrees.finish(&worktree).await,
@@ -186,7 +194,7 @@ async fn clear_worktree(
     Ok(Some(KeptWorktree { member: member.name.clone(), path, reason }))
 }
 
-/// Refuses a team that a session of another client leads.
+/// Refuses to delete a team that a session of another client leads.
 async fn refuse_session(team: &Team) -> Result<(), Failure> {
     refuse(team, &Running::of(team, team.config().await?.as_ref()).await?)
 }
@@ -200,8 +208,8 @@ fn refuse(team: &Team, running: &Running) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses the team of a dead session while a teammate of it lives: nothing of ours has started that, so nothing of ours ends it,
-/// and it would go on without its team.
+/// Refuses to delete the team of a dead session while one of its teammates runs. pitcrew did not
+/// start that teammate, so it does not end it, and the teammate would continue without its team.
 async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> Result<(), Failure> {
     if !matches!(running, Running::Stale { .. }) {
         return Ok(());
@@ -228,12 +236,14 @@ async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> R
     )))
 }
 
-/// Stops all that runs for a team that nobody runs; whether there is a team to speak of.
+/// Stops all processes of a team that no process leads. Returns false if the team does not exist or
+/// its records cannot be read.
 async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
     let holder = match team.lease_holder(&LeaseName::Run).await {
         Ok(holder) => holder,
         Err(StoreError::NoTeam { .. }) => return Ok(false),
-        // Nobody holds what is no file, and nothing of ours is to be found behind a link.
+        // No process can hold a lease that is not a regular file, and pitcrew started nothing for a
+        // team folder that is a link.
         Err(StoreError::Corrupt { .. } | StoreError::NoFolder { .. }) => None,
         Err(error) => return Err(Failure::internal(error)),
     };
@@ -246,9 +256,11 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
         let hint =
             format!("`pitcrew shutdown {} --force` ends it", shell_word(team.name().as_str()));
         let failure = Failure::new(FailureKind::Conflict, said);
+        // An agent must not learn how to end the run that it belongs to.
         return Err(if is_agents(process) { failure } else { failure.hint(hint) });
     }
-    // A record that cannot be read will not tell later either what else runs; it goes to the archive as it is.
+    // A record that cannot be read now will not become readable, so it goes to the archive as it
+    // is.
     let Ok(stopped) = Orphans::of(team, recorded_panes(context)).stop(TERM_GRACE).await else {
         return Ok(false);
     };

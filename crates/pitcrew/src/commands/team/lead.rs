@@ -1,4 +1,5 @@
-//! `pitcrew team lead`: who leads a team, and taking over from a lead that is dead.
+//! `pitcrew team lead`: shows the process that leads a team, and takes over from a lead that is
+//! dead.
 
 use clap_complete::engine::ArgValueCompleter;
 use jiff::Timestamp;
@@ -19,41 +20,43 @@ use crate::selection::{self, Purpose};
 
 /// Show who leads a team, or take over from a lead that is dead
 ///
-/// With --take-over the team goes on from where its lead died: under the lead's own conversation, or with --as under that of
-/// a member, which leaves the team as a member and leads it from then on. Nobody takes over from a lead that lives.
+/// With --take-over the team continues from where its lead died. It continues with the lead's own
+/// conversation, or with --as with that of a member, who then is the lead and no longer a teammate.
+/// A lead that is alive cannot be replaced.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew team lead backend
   pitcrew team lead backend --take-over
   pitcrew team lead backend --take-over --as reviewer \"finish the review, then stop\"")]
 pub(crate) struct Lead {
-    /// The team [default: the one that runs here, else the one that waits here]
+    /// The team [default: the one that runs in this repository, else the one that was stopped here]
     #[arg(add = ArgValueCompleter::new(completing::teams))]
     team: Option<String>,
-    /// A new instruction for the lead; the only word when a flag names the team
+    /// A new instruction for the lead; the only positional argument if --team names the team
     #[arg(requires = "take_over")]
     goal: Option<String>,
-    /// The team, in place of the word
+    /// The team, instead of the positional argument
     #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM",
         add = ArgValueCompleter::new(completing::teams))]
     by_flag: Option<String>,
-    /// Go on with the team, whose lead must be dead
+    /// Take over the team and run it; its lead must be dead
     #[arg(long)]
     take_over: bool,
-    /// The member whose conversation goes on as the lead's [default: the lead's own]
+    /// The member whose conversation becomes the lead's [default: the lead's own]
     #[arg(long = "as", value_name = "MEMBER", requires = "take_over", add = ArgValueCompleter::new(completing::members))]
     member: Option<String>,
     #[command(flatten)]
     how: RunArgs,
 }
 
-/// The answer.
+/// The answer of `pitcrew team lead`.
 #[derive(Debug, Serialize)]
 struct Led {
     team: String,
-    /// The process that leads the team, or the last one that did; null when none of ours ever did.
+    /// The pitcrew process that leads the team, or the last one that did; null if there never was
+    /// one.
     lead: Option<Leading>,
-    /// Who runs the team now, as far as it can be known.
+    /// The process or client that runs the team now, if that can be known.
     run_by: Running,
 }
 
@@ -63,7 +66,7 @@ struct Leading {
     pid: u32,
     alive: bool,
     since: Option<String>,
-    /// Whether its frames are signed.
+    /// Whether the lead signs its frames.
     signed: bool,
 }
 
@@ -71,6 +74,7 @@ impl Lead {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let (team, goal) = match (self.by_flag, self.team, self.goal) {
             (None, word, goal) => (word, goal),
+            // If `--team` names the team, the only positional argument is the new instruction.
             (Some(team), goal, None) if goal.is_none() || self.take_over => (Some(team), goal),
             (Some(team), _, _) => {
                 return Err(Failure::usage(format!(

@@ -1,4 +1,4 @@
-//! `pitcrew team list`.
+//! `pitcrew team list`: lists the teams below the root, or those in the archive.
 
 use jiff::Timestamp;
 use pitcrew_protocol::TaskStatus;
@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, first_line};
 
-/// The widest description in the table.
+/// The most characters of a description in the table.
 const DESCRIPTION_CHARS: usize = 50;
 
 /// List all teams below the root
@@ -21,12 +21,12 @@ const DESCRIPTION_CHARS: usize = 50;
   pitcrew team list
   pitcrew team list --archived      teams that came to their end, with the ids that resume them")]
 pub(crate) struct List {
-    /// List the teams of the archive instead
+    /// List the archived teams instead
     #[arg(long)]
     archived: bool,
 }
 
-/// The answer for the archive.
+/// The answer of `pitcrew team list --archived`.
 #[derive(Debug, Serialize)]
 struct ListedArchive {
     archives: Vec<ArchiveRow>,
@@ -35,15 +35,15 @@ struct ListedArchive {
 
 #[derive(Debug, Serialize)]
 struct ArchiveRow {
-    /// The archive; resumes the team also when its name is taken.
+    /// The id of the archive. `--resume` accepts it, also when the team's name is taken.
     id: String,
-    /// Null when its config cannot be read.
+    /// The team's name; null when its config cannot be read.
     team: Option<String>,
     description: Option<String>,
     archived_at_ms: Option<i64>,
     tasks: usize,
     tasks_completed: usize,
-    /// Why its config cannot be read.
+    /// Why the team's config cannot be read.
     problem: Option<String>,
 }
 
@@ -57,9 +57,9 @@ struct Listed {
 struct Row {
     #[serde(flatten)]
     team: TeamSummary,
-    /// Who runs it; null for a team that cannot be read.
+    /// Who runs the team; null for a team that cannot be read.
     running: Option<Running>,
-    /// Where its members run; null for a team that cannot be read.
+    /// Where the team's members run; null for a team that cannot be read.
     runs: Option<Vec<MemberStatus>>,
 }
 
@@ -82,7 +82,8 @@ impl List {
     }
 }
 
-/// Who runs it, and where; nothing when it cannot be read, or ends just now.
+/// Who runs the team, and where its members run. Returns `None` if the team cannot be read or is
+/// deleted meanwhile.
 async fn running(teams: &Teams, listed: &TeamSummary) -> Option<(Running, Vec<MemberStatus>)> {
     let team = teams.open(listed.folder.as_str()).await.ok()?;
     let config = team.config().await.ok()?;
@@ -114,13 +115,14 @@ fn table(teams: &[Row]) -> String {
     output::table(["TEAM", "MEMBERS", "RUN BY", "MADE", "ABOUT"], &rows)
 }
 
-/// Why a team cannot be used. The path of its folder is left out, which would take all of the room.
+/// Why a team cannot be used, without the path of its folder, which would fill the whole cell.
 fn problem(team: &TeamSummary) -> Option<String> {
     let problem = team.problem.as_deref()?;
     let folder = team.team_file_path.parent();
     let folder =
         folder.map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
     let Some(folder) = folder else { return Some(problem.to_owned()) };
+    // First shorten paths of files in the folder, then mentions of the folder itself.
     Some(problem.replace(&format!("{folder}/"), "").replace(&folder, "it"))
 }
 

@@ -1,4 +1,4 @@
-//! `pitcrew team show`.
+//! `pitcrew team show`: shows one team, also an archived one.
 
 use std::path::PathBuf;
 
@@ -22,29 +22,32 @@ use crate::selection::{self, Chosen};
 
 /// Show a team: its members and where they run, its tasks, and who runs it
 ///
-/// A team whose run is completed is in the archive, and is shown from there by its name or the archive's.
+/// A team whose run is completed is in the archive. It is shown if you give its name or the id of
+/// its archive.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// The team [default: the one that runs here, else the one that waits here, else the last one of the archive]
+    /// The team [default: the one that runs in this repository, else the one that was stopped here,
+    /// else the last archived one]
     #[arg(add = ArgValueCompleter::new(completing::resumable_teams))]
     team: Option<String>,
-    /// The team, in place of the word
+    /// The team, instead of the positional argument
     #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM", conflicts_with = "team",
         add = ArgValueCompleter::new(completing::resumable_teams))]
     by_flag: Option<String>,
 }
 
-/// The answer: the team's config as it is on disk, and what goes with it.
+/// The answer of `pitcrew team show`: the team's config as it is on disk, with its tasks and
+/// processes.
 #[derive(Debug, Serialize)]
 struct Shown {
     team: TeamConfig,
     team_file_path: PathBuf,
     tasks: TaskListView,
-    /// The process of ours that runs the team now.
+    /// The pitcrew process that runs the team now.
     run_by: Option<LeaseHolder>,
-    /// Who runs it, whoever leads it.
+    /// Who runs the team, pitcrew or another client.
     running: Running,
-    /// Where its members run, in their order.
+    /// Where each member runs, in the order of the members.
     runs: Vec<MemberStatus>,
 }
 
@@ -72,13 +75,13 @@ impl Show {
     }
 }
 
-/// The answer for a team of the archive.
+/// The answer of `pitcrew team show` for an archived team.
 #[derive(Debug, Serialize)]
 struct ShownArchived {
     team: TeamConfig,
     team_file_path: PathBuf,
     tasks: TaskListView,
-    /// Where it is in the archive, and since when.
+    /// The id of the archive, and the time at which the team was archived.
     archive: InArchive,
     #[serde(skip)]
     resume: String,
@@ -91,7 +94,8 @@ struct InArchive {
 }
 
 impl ShownArchived {
-    /// What is shown of it; it was asked for by `name`, which resumes it as well.
+    /// The answer for an archived team. `name` is the name the user gave, which also works with
+    /// `--resume`.
     fn of(archived: ArchivedTeam, paths: &Paths, name: Option<&str>) -> Self {
         Self {
             resume: name.unwrap_or(archived.config.name.as_str()).to_owned(),

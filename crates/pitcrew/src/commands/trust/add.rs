@@ -1,4 +1,4 @@
-//! `pitcrew trust add`.
+//! `pitcrew trust add`: trusts a project's files.
 
 use std::path::PathBuf;
 
@@ -16,26 +16,27 @@ use crate::trusting;
 
 /// Trust what a project's files would do, from now on until they would do more
 ///
-/// The list is shown, and on a terminal you are asked. Without a FOLDER it is the one you stand in. What counts are the files
-/// in that folder; a run in another folder of the same repository has a list of its own. `pitcrew trust show` only looks.
+/// The command lists what the files would do and, on a terminal, asks you. The default FOLDER is
+/// the working folder. Only the files in that folder count; a run in another folder of the same
+/// repository has a list of its own. `pitcrew trust show` shows the list and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew trust add
   pitcrew trust add ~/src/backend")]
 pub(crate) struct Add {
-    /// The project's folder
+    /// The folder of the project
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     folder: Option<PathBuf>,
-    /// Trust it without asking
+    /// Trust the project without asking
     #[arg(long, short)]
     yes: bool,
 }
 
 #[derive(Debug, Serialize)]
 struct Added {
-    /// The top folder of its repository.
+    /// The top folder of the project's repository.
     folder: PathBuf,
-    /// What it is trusted to do.
+    /// The effects of the project's files that are trusted, such as hooks.
     things: Vec<Item>,
     #[serde(skip)]
     list: String,
@@ -43,7 +44,8 @@ struct Added {
 
 impl Add {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        // Who sheds this mark still meets the kernel, which keeps the answers from commands of agents.
+        // A command that removes this variable is still stopped by the sandbox, which denies
+        // agents' commands access to the answers.
         if context.variable(TAG_VARIABLE).is_some() {
             return Err(Failure::new(
                 FailureKind::Denied,
@@ -66,7 +68,7 @@ impl Add {
     }
 }
 
-/// Whether the person at the terminal wants it, who sees the list.
+/// Whether the user at the terminal agrees, after seeing the list.
 fn is_wanted(context: &Context, project: &Project) -> Result<bool, Failure> {
     if !context.has_terminal() || context.output.form() == Form::Json {
         return Ok(false);

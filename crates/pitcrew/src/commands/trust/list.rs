@@ -1,4 +1,4 @@
-//! `pitcrew trust list`.
+//! `pitcrew trust list`: lists the stored answers.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::trusting;
 
-/// List what was answered about which repository, and whether it still holds
+/// List the answers for all repositories, and whether each still holds
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {}
 
@@ -24,9 +24,10 @@ struct Listed {
 struct Row {
     #[serde(flatten)]
     kept: FolderTrust,
-    /// How many things the answer was about.
+    /// The number of effects that the answer covers.
     things: usize,
-    /// Whether the answer covers all that the files in the top folder would do now; null when they cannot be read.
+    /// Whether the answer covers everything that the files in the top folder would do now; null
+    /// when they cannot be read.
     holds: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! `pitcrew trust remove`.
+//! `pitcrew trust remove`: removes the answer for a repository.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use crate::output::visible;
 
 /// Forget what was answered about a repository
 ///
-/// Nothing of its settings, hooks and agents counts then, and the next run on a terminal asks again. A run that is under way
-/// goes on as it began.
+/// The repository's settings, hooks and agents then have no effect, and the next run on a terminal
+/// asks again. A run that has started is not affected.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew trust remove
   pitcrew trust remove ~/src/backend")]
 pub(crate) struct Remove {
-    /// A folder of the repository, also one that is gone [default: where you stand]
+    /// A folder of the repository, which may no longer exist [default: the working folder]
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     folder: Option<PathBuf>,
 }
@@ -33,7 +33,8 @@ impl Remove {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let folder =
             self.folder.map_or_else(|| context.cwd.clone(), |folder| context.cwd.join(folder));
-        // What is gone, or was named as the list shows it, is looked up as it was written.
+        // A folder that no longer exists, or a path copied from `trust list`, has no repository to
+        // look up, so the path itself is tried.
         let names = [Repository::of(&folder).ok().map(|it| it.top), Some(folder)];
         for name in names.iter().flatten().filter_map(|path| path.to_str()) {
             let name = Path::new(name).components().as_path().to_string_lossy().into_owned();

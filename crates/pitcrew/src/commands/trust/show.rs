@@ -1,4 +1,4 @@
-//! `pitcrew trust show`.
+//! `pitcrew trust show`: shows what a project's files would do.
 
 use std::path::PathBuf;
 
@@ -13,26 +13,26 @@ use crate::trusting;
 
 /// Show what a project's files would do, and whether they are trusted; nothing is changed
 ///
-/// Without a FOLDER it is the one you stand in.
+/// The default FOLDER is the working folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew trust show
   pitcrew trust show ~/src/backend")]
 pub(crate) struct Show {
-    /// The project's folder
+    /// The folder of the project
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize)]
 struct Shown {
-    /// The top folder of its repository.
+    /// The top folder of the project's repository.
     folder: PathBuf,
-    /// How far its files count.
+    /// Whether the project's files are trusted.
     state: &'static str,
-    /// What they would do.
+    /// The effects that the project's files would have.
     things: Vec<Item>,
-    /// The settings that count in no case, by their files.
+    /// The settings that never take effect from a project, by file.
     never: Vec<Never>,
     #[serde(skip)]
     list: String,
@@ -64,7 +64,7 @@ impl Show {
     }
 }
 
-/// How far files count, for programs and for people.
+/// Whether files are trusted: a word for JSON, and a sentence for people.
 fn in_words(member_status: TrustState) -> (&'static str, &'static str) {
     match member_status {
         TrustState::UsersOwn => ("users_own", "is the root itself, and its files count"),

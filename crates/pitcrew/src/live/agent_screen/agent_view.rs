@@ -1,4 +1,4 @@
-//! What the view of one agent shows: lines that scroll by, and the foot that stays. Pure.
+//! The content of the display of one agent: lines that scroll up, and the footer. Does no I/O.
 
 use std::borrow::Cow;
 
@@ -17,19 +17,20 @@ use super::super::board::style;
 use super::super::panel::{Panel, panel};
 use crate::output::{FAINT, STRONG, first_line, printable};
 
-/// The most of a message that is shown, in lines; the whole of it is in the inbox.
+/// The most lines of a message that are shown. The whole message is in the inbox.
 const MAIL_LINES: usize = 8;
 
-/// The widest first line of a tool's result.
+/// The most characters of a tool result's first line.
 const RESULT_CHARS: usize = 120;
 
-/// The fewest rows for a question beside which the other lines of the foot are shown.
+/// The rows that a question must have at least. If fewer would be left, the other footer lines are
+/// hidden.
 const ROWS_FOR_QUESTION: usize = 12;
 
-/// The longest subject in the foot.
+/// The most characters of a task's subject in the footer.
 const SUBJECT_CHARS: usize = 40;
 
-/// One agent, as far as it was told.
+/// The state of one agent, as far as the events report it.
 #[derive(Debug)]
 pub(crate) struct AgentView {
     agent: AgentName,
@@ -38,23 +39,24 @@ pub(crate) struct AgentView {
     question: Option<Current>,
 }
 
-/// A line in one style.
+/// A line of text in one style.
 type Line = (Style, String);
 
-/// What stays below the lines.
+/// The footer, which stays below the scrolling lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
-    /// The lines, each in one style; they are cut where the terminal ends.
+    /// The lines of the footer, each in one style. They are cut at the width of the terminal.
     pub(crate) lines: Vec<Line>,
-    /// What stands before the line that is typed.
+    /// The prompt before the line that the user is typing.
     pub(crate) prompt: String,
-    /// What of the question is to be seen.
+    /// How the question is laid out on the screen.
     pub(crate) seen: ShownPages,
 }
 
 impl Footer {
-    /// These lines with the question below them, beside which a low terminal has no room for them; `prompt` stands before
-    /// what is typed when nothing is asked.
+    /// A footer with these lines and the question below them. On a terminal with few rows the lines
+    /// are left out while a question is shown. `prompt` is the input prompt when no question is
+    /// shown.
     pub(crate) fn of(
         mut lines: Vec<Line>,
         question: Option<&Current>,
@@ -64,7 +66,7 @@ impl Footer {
         let Some(question) = question else {
             return Self { lines, prompt: prompt.to_owned(), seen: ShownPages::default() };
         };
-        // The last row is for the answer.
+        // The last row is for the user's answer.
         let rows = size.rows.saturating_sub(1);
         if rows < lines.len() + ROWS_FOR_QUESTION {
             lines.clear();
@@ -81,7 +83,7 @@ impl AgentView {
         Self { agent, team, state, question: None }
     }
 
-    /// Takes an event in, and says what of it scrolls by.
+    /// Applies an event and returns the lines that it adds to the display.
     pub(crate) fn apply(&mut self, event: &RunEvent) -> Vec<String> {
         let remarks = follow(&mut self.state, event);
         match event {
@@ -93,7 +95,7 @@ impl AgentView {
                 let text = first_line(&in_a_line(&ended.text), RESULT_CHARS);
                 if text.is_empty() { Vec::new() } else { vec![format!("  {FAINT}{text}{FAINT:#}")] }
             }
-            // Its texts are shown instead.
+            // The texts of the messages are shown instead.
             RunEvent::MailDelivered { .. } => Vec::new(),
             RunEvent::Started(_)
             | RunEvent::AgentStarted(_)
@@ -120,7 +122,7 @@ impl AgentView {
         }
     }
 
-    /// Shows a message that entered the conversation.
+    /// The lines for a message that entered the agent's conversation.
     pub(crate) fn mail(&self, message: &MessageView) -> Vec<String> {
         let about = message.frame.map(|frame| format!(" [{frame}]")).unwrap_or_default();
         let mut lines = vec![format!("{STRONG}> {}{STRONG:#}{about}", printable(&message.from))];
@@ -137,7 +139,7 @@ impl AgentView {
         lines
     }
 
-    /// Takes note of the task the agent works on.
+    /// Records which task the agent works on.
     pub(crate) fn tasks(&mut self, tasks: &[Task]) {
         self.state = fold(std::mem::take(&mut self.state), &ViewEvent::Tasks(tasks));
     }
@@ -152,12 +154,12 @@ impl AgentView {
         self.question.as_ref()
     }
 
-    /// Shows a question until it is answered; nothing is asked when there is none.
+    /// Sets the question that is shown, or `None` to show no question.
     pub(crate) fn ask(&mut self, question: Option<Current>) {
         self.question = question;
     }
 
-    /// What stands below now on a terminal of that size; `mail` is how many messages wait.
+    /// The footer for a terminal of this size. `mail` is the number of unread messages.
     pub(crate) fn footer(&self, mail: usize, size: Size) -> Footer {
         let agent = self.state.agent(&self.agent);
         let colored = agent.and_then(|agent| agent.color).map_or(STRONG, style);
@@ -176,7 +178,8 @@ impl AgentView {
     }
 }
 
-/// The first line of a result; JSON, whose first line says nothing, is put into one.
+/// Joins the lines of a JSON result, because its first line alone says nothing. Other results are
+/// returned as they are.
 fn in_a_line(text: &str) -> Cow<'_, str> {
     let text = text.trim_start();
     match text.starts_with('{') {
@@ -185,7 +188,7 @@ fn in_a_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a model said, whole.
+/// The whole text of a model's answer, as lines.
 fn said(answered: &Answered) -> Vec<String> {
     let texts =
         answered.blocks.iter().filter_map(Block::as_text).filter(|text| !text.trim().is_empty());

@@ -1,46 +1,48 @@
-//! The line that is being typed, and what keys make of it. Pure.
+//! The line that the user is typing, and the effects of keys on it. Does no I/O.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use pitcrew_view::asking::Turn;
 
-/// The longest line, in characters; a message may be no longer by default.
+/// The longest line, in characters. It equals the default limit of a message.
 const MOST_CHARS: usize = 10_000;
 
-/// A line that is being typed.
+/// The line that the user is typing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     text: Vec<char>,
-    /// Where the next character goes, as an index into the text.
+    /// The cursor, as an index into the text.
     at: usize,
-    /// A message that was begun before a question came; it comes back when nothing is asked any more.
+    /// An unfinished message that a question interrupted. It comes back when no question is shown
+    /// any more.
     aside: Vec<char>,
 }
 
-/// What a key, or a paste, came to.
+/// The effect of a key or a paste.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
-    /// The line is as it was, or changed, and is not done.
+    /// The user is still editing the line.
     Editing,
-    /// A line is done.
+    /// The user finished a line.
     Line(String),
-    /// The turn is to be cut off.
+    /// Interrupts the agent's turn.
     Interrupt,
-    /// The agent is to end.
+    /// Ends the agent.
     End,
-    /// The job is to be stopped until its shell goes on with it.
+    /// Suspends the job until the shell resumes it.
     Suspend,
-    /// The pages of a question are to be turned.
+    /// Turns the pages of a question.
     Turn(Turn),
-    /// The terminal has another size.
+    /// The size of the terminal changed.
     Resized,
 }
 
 impl Entry {
-    /// Takes in what happened at the terminal.
+    /// Handles a terminal event and returns its effect.
     pub(crate) fn take(&mut self, event: Event) -> Typed {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
             Event::Paste(text) => {
+                // A line break in a pasted text must not send the line.
                 text.chars()
                     .map(|c| if c.is_control() { ' ' } else { c })
                     .for_each(|c| self.insert(c));
@@ -53,25 +55,27 @@ impl Entry {
         }
     }
 
-    /// The text, and how much of it stands before the cursor.
+    /// The text before the cursor and the text after it.
     pub(crate) fn parts(&self) -> (String, String) {
         let (before, after) = self.text.split_at(self.at.min(self.text.len()));
         (before.iter().collect(), after.iter().collect())
     }
 
-    /// Heeds that another question is shown from now on, or none: a message that was begun is no answer, and the other way
-    /// round.
+    /// Updates the line when another question, or none, is shown from now on. An unfinished message
+    /// is set aside while a question is shown, so that it is not sent as the answer; an unfinished
+    /// answer is discarded.
     pub(crate) fn question_changed(&mut self, was_asked: bool, is_asked: bool) {
         match (was_asked, is_asked) {
             (false, true) => self.aside = std::mem::take(&mut self.text),
             (true, false) => self.text = std::mem::take(&mut self.aside),
+            // An unfinished answer must not become the answer to the next question.
             (true, true) => self.text.clear(),
             (false, false) => {}
         }
         self.at = self.text.len();
     }
 
-    /// Puts a line back that was handed over, to be corrected.
+    /// Puts a rejected line back into the input, so that the user can correct it.
     pub(crate) fn put_back(&mut self, line: &str) {
         self.text = line.chars().collect();
         self.at = self.text.len();
@@ -98,7 +102,8 @@ impl Entry {
             KeyCode::Enter => return self.done(),
             KeyCode::PageDown => return Typed::Turn(Turn::On),
             KeyCode::PageUp => return Typed::Turn(Turn::Back),
-            // Keys of the terminal that a line has no use for; the enum is crossterm's.
+            // Keys without a meaning for the line. crossterm's enum may grow, so this arm is a
+            // wildcard.
             _ => {}
         }
         Typed::Editing
@@ -116,7 +121,8 @@ impl Entry {
             }
             KeyCode::Char('k') => self.text.truncate(self.at),
             KeyCode::Char('w') => self.cut_word(),
-            // Keys of the terminal that a line has no use for; the enum is crossterm's.
+            // Keys without a meaning for the line. crossterm's enum may grow, so this arm is a
+            // wildcard.
             _ => {}
         }
         Typed::Editing

@@ -1,8 +1,9 @@
-//! One agent on a terminal of its own: what it does scrolls by, and a foot below shows how it stands and takes what is
-//! typed.
+//! The display of one agent on a terminal of its own: its activity scrolls up, and a footer shows
+//! its state and the user's input.
 //!
-//! [`agent_view`] turns events into lines and the foot, [`entry`] is the line being typed; both are pure. [`terminal`] draws, and
-//! [`mod@watch`] is the loop in which events, keys, signals and questions meet.
+//! [`agent_view`] turns events into lines and the footer, and [`entry`] is the input line; both do
+//! no I/O. [`terminal`] draws, and [`mod@watch`] is the event loop for events, keys, signals and
+//! questions.
 
 mod agent_view;
 mod entry;

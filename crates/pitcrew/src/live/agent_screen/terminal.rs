@@ -1,4 +1,5 @@
-//! Drawing: lines go into the terminal's own history, and the foot is put below them again.
+//! Draws on the terminal: lines go into the terminal's own scrollback, and the footer is drawn
+//! again below them.
 
 use std::io::{self, Write};
 
@@ -12,33 +13,33 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::agent_view::Footer;
 
-/// The columns and rows of a terminal that does not tell.
+/// The columns and rows that are assumed when the terminal does not report its size.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
-/// A terminal with a foot. Dropping it makes it an ordinary one again.
+/// A terminal with a footer. Dropping it restores the terminal.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     has_color: bool,
-    /// Whether its keys come one by one.
+    /// Whether the terminal is in raw mode and its keys are read one by one.
     has_keys: bool,
     shown: Option<Laid>,
 }
 
-/// A foot and the line that is typed, as they stand on a terminal of some width.
+/// A footer and the input line, laid out for a terminal of some width.
 #[derive(Debug, PartialEq, Eq)]
 struct Laid {
     columns: usize,
     rows: Vec<(Style, String)>,
     input: String,
-    /// The column of the cursor, which stands in the last row.
+    /// The column of the cursor, which is in the last row.
     column: usize,
 }
 
 impl Terminal {
-    /// Takes the terminal over.
+    /// Switches the terminal to raw mode, so that keys are read one by one.
     ///
     /// # Errors
-    /// When it cannot be read key by key.
+    /// When raw mode is not available.
     pub(crate) fn enter() -> io::Result<Self> {
         enable_raw_mode()?;
         let mut terminal = Self::without_keys();
@@ -47,14 +48,14 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Shows a foot on a terminal and leaves its keys alone: nothing is asked there.
+    /// A terminal with a footer whose keys are not read, so that no question can be answered there.
     pub(crate) fn without_keys() -> Self {
         let has_color = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
         Self { has_color, has_keys: false, shown: None }
     }
 
-    /// Puts lines above the foot, and draws the foot with the line that is typed. What stands there already is not drawn
-    /// again.
+    /// Writes lines above the footer, and draws the footer with the input line. Skips the drawing
+    /// if nothing changed.
     ///
     /// # Errors
     /// When the terminal is gone.
@@ -65,6 +66,7 @@ impl Terminal {
         typed: &(String, String),
     ) -> io::Result<()> {
         let laid = Laid::out(footer, typed, size().unwrap_or(USUAL_SIZE));
+        // Drawing the same footer again would only make it flicker.
         if lines.is_empty() && self.shown.as_ref() == Some(&laid) {
             return Ok(());
         }
@@ -83,31 +85,32 @@ impl Terminal {
         self.write(&out)
     }
 
-    /// Whether its keys come one by one.
+    /// Whether the terminal is in raw mode and its keys are read one by one.
     pub(crate) fn has_keys(&self) -> bool {
         self.has_keys
     }
 
-    /// The room for a foot.
+    /// The columns and rows that a footer may use.
     pub(crate) fn room() -> Size {
         let (columns, rows) = size().unwrap_or(USUAL_SIZE);
-        // A row that fills the last column would move the cursor on.
+        // The last column stays empty, because a full row would move the cursor to the next one.
         Size { columns: usize::from(columns).saturating_sub(1), rows: usize::from(rows) }
     }
 
-    /// Gives the terminal back to the shell, as Ctrl-Z does, and takes it again when the shell goes on with the job.
+    /// Suspends the job as Ctrl-Z does. When the shell resumes it, switches the terminal back to
+    /// raw mode.
     ///
     /// # Errors
     /// When the terminal is gone.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
         self.clear()?;
         disable_raw_mode()?;
-        // The whole job stops here, and goes on here.
+        // The whole job stops in this call, and continues after it.
         rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
         enable_raw_mode()
     }
 
-    /// Takes the foot off the terminal; the lines stay.
+    /// Removes the footer from the terminal. The lines above it stay.
     fn clear(&mut self) -> io::Result<()> {
         let mut out = String::new();
         self.to_first_row(usize::from(size().unwrap_or(USUAL_SIZE).0), &mut out)?;
@@ -115,8 +118,9 @@ impl Terminal {
         self.write(&out)
     }
 
-    /// Goes to where the foot begins, on a terminal that has so many columns now, and takes off what stands from there: row by
-    /// row, because tmux keeps what is cleared from the very top of a screen in its history.
+    /// Moves the cursor to the first row of the footer, on a terminal that has this number of
+    /// columns now, and clears the footer. It clears row by row, because tmux keeps a screen that
+    /// is cleared from its very top in its history.
     fn to_first_row(&self, columns: usize, out: &mut String) -> io::Result<()> {
         ansi(MoveToColumn(0), out)?;
         ansi(Clear(ClearType::FromCursorDown), out)?;
@@ -132,7 +136,7 @@ impl Terminal {
         if self.has_color {
             err.write_all(text.as_bytes())?;
         } else {
-            // Styles are left out; the moves of the cursor are not.
+            // Removes the style sequences and keeps the cursor movements.
             err.write_all(unstyled(text).as_bytes())?;
         }
         err.flush()
@@ -140,7 +144,8 @@ impl Terminal {
 }
 
 impl Laid {
-    /// Lays a foot out. On a terminal that is too low for all of it the last rows are shown: there stands what is asked.
+    /// Lays out a footer. If the terminal has too few rows, only the last rows are shown, because
+    /// the question is there.
     fn out(footer: &Footer, typed: &(String, String), (columns, rows): (u16, u16)) -> Self {
         let columns = usize::from(columns).max(2);
         let left_out = footer.lines.len().saturating_sub(usize::from(rows.saturating_sub(1)));
@@ -154,8 +159,8 @@ impl Laid {
         }
     }
 
-    /// How many rows there are above the cursor's on a terminal that has so many columns now: one that became narrower
-    /// broke what was too long for it.
+    /// The number of rows above the cursor's row on a terminal that has this number of columns now.
+    /// A terminal that became narrower has wrapped the rows that were too long.
     fn above_cursor(&self, columns: usize) -> usize {
         let columns = columns.max(1);
         let rows = self.rows.iter().map(|(_, row)| row.width().div_ceil(columns).max(1));
@@ -165,7 +170,7 @@ impl Laid {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing undone.
+        // Errors are ignored: a terminal that is gone needs no restoring.
         let _ = self.clear();
         if !self.has_keys {
             return;
@@ -180,7 +185,7 @@ fn ansi(command: impl Command, out: &mut String) -> io::Result<()> {
     command.write_ansi(out).map_err(io::Error::other)
 }
 
-/// The text without the sequences that set a style, which end with `m`.
+/// The text without its style sequences, which end with `m`.
 fn unstyled(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -198,7 +203,7 @@ fn unstyled(text: &str) -> String {
     out
 }
 
-/// As much of a text as fits into that many columns.
+/// The start of a text that fits into this number of columns.
 fn cut(text: &str, columns: usize) -> String {
     let mut used = 0;
     let fits = |c: &char| {
@@ -208,7 +213,8 @@ fn cut(text: &str, columns: usize) -> String {
     text.chars().take_while(fits).collect()
 }
 
-/// The row of the line that is typed, and the column of the cursor in it. Of a long line the part around the cursor is shown.
+/// The row of the input line, and the column of the cursor in it. Of a long line, the part around
+/// the cursor is shown.
 fn input_row(prompt: &str, (before, after): &(String, String), columns: usize) -> (String, usize) {
     let room = columns.saturating_sub(prompt.chars().count());
     let mut used = 0;
@@ -216,6 +222,7 @@ fn input_row(prompt: &str, (before, after): &(String, String), columns: usize) -
         used += c.width().unwrap_or(0);
         used < room
     };
+    // Take the text before the cursor from its end, so that the cursor stays visible.
     let mut shown: Vec<char> = before.chars().rev().take_while(fits).collect();
     shown.reverse();
     let column =

@@ -1,4 +1,5 @@
-//! The loop of the view: events of the agent, keys, signals, questions and changes of the team meet here.
+//! The event loop of the display of one agent. It handles events of the agent, keys, signals,
+//! questions and changes of the team.
 
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ use super::terminal::Terminal;
 use crate::failure::Failure;
 use crate::output::{self, FAINT, printable};
 
-/// Everything that can wake the loop.
+/// The inputs of the event loop.
 enum Wake {
     Event(Box<RunEvent>),
     Over,
@@ -32,7 +33,7 @@ enum Wake {
     Remark(String),
 }
 
-/// The view, and what it works on.
+/// The state of the event loop.
 struct AgentScreen {
     team: Team,
     agent: AgentName,
@@ -40,18 +41,19 @@ struct AgentScreen {
     entry: Entry,
     terminal: Terminal,
     questions: Questions,
-    /// What of the question is to be seen.
+    /// How the question is laid out on the screen.
     seen: ShownPages,
-    /// Messages that wait in the inbox.
+    /// The number of unread messages in the agent's inbox.
     unread: usize,
     signal: Option<EndSignal>,
 }
 
-/// Shows one agent until it ends. What is typed is sent to it as the user's message, or answers its question; Esc cuts its
-/// turn off; the first Ctrl-C lets it end in order, the second at once.
+/// Shows one agent until it ends. A typed line is the user's message to the agent, or the answer to
+/// its question. Esc interrupts the agent's turn. The first Ctrl-C ends the agent cleanly, the
+/// second ends it at once.
 ///
 /// # Errors
-/// When the terminal cannot be read key by key, or is gone.
+/// When single-key input is not available, or the terminal is gone.
 pub(crate) async fn watch(
     mut handle: RunHandle,
     team: Team,
@@ -116,7 +118,7 @@ pub(crate) async fn watch(
     Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: None })
 }
 
-/// The next change of the team; none any more once it is gone.
+/// Waits for the next change of the team. Waits forever once the team no longer exists.
 async fn next(changes: &mut Watch) -> Change {
     match changes.next().await {
         Some(change) => change,
@@ -129,7 +131,7 @@ impl AgentScreen {
         let mut footer = self.agent_view.footer(self.unread, Terminal::room());
         let part = self.questions.current().map_or(Section::Ends, |question| question.part);
         if let Some(part) = footer.seen.kept(&self.seen, part) {
-            // After a resize the page with the same text.
+            // After a resize, show the page with the same text as before.
             self.questions.show(part);
             self.agent_view.ask(self.questions.current());
             footer = self.agent_view.footer(self.unread, Terminal::room());
@@ -142,6 +144,7 @@ impl AgentScreen {
     async fn happened(&mut self, event: &RunEvent) -> Vec<String> {
         let mut lines = self.agent_view.apply(event);
         if let RunEvent::MailDelivered { ids, .. } = event {
+            // The event has only the ids of the messages, so their texts are read from the inbox.
             let mail = self.team.mail(&self.agent).await.unwrap_or_default();
             let delivered =
                 mail.into_iter().filter(|mail| ids.contains(&mail.id)).map(MessageView::from);
@@ -150,12 +153,12 @@ impl AgentScreen {
         lines
     }
 
-    /// Whether something that is shown changed.
+    /// Whether a change affects the display.
     fn shows(&self, change: &Change) -> bool {
         match change {
             Change::Inbox(inbox) => *inbox == self.agent.inbox_file(),
             Change::Tasks | Change::Unsure => true,
-            // The run itself warns of what nobody tells.
+            // The run itself warns when the team cannot be watched.
             Change::Config
             | Change::Journal
             | Change::Lease(_)
@@ -164,8 +167,8 @@ impl AgentScreen {
         }
     }
 
-    /// Looks at the team's files: how much mail waits, and what the agent works on. What cannot be read now is read with
-    /// the next change.
+    /// Reads the number of unread messages and the agent's task from the team's files. After an
+    /// error, the next change tries again.
     async fn look(&mut self) {
         if let Ok(unread) = self.team.unread(&self.agent).await {
             self.unread = unread.len();
@@ -175,7 +178,7 @@ impl AgentScreen {
         }
     }
 
-    /// Shows the question that is now to be answered.
+    /// Shows the question that is to be answered next.
     fn ask(&mut self) -> Vec<String> {
         let current = self.questions.current();
         let shown = self.agent_view.question();
@@ -190,7 +193,8 @@ impl AgentScreen {
         match self.entry.take(key) {
             Typed::Editing | Typed::Resized => Vec::new(),
             Typed::Suspend => {
-                // A pane has no shell that could go on with it.
+                // Suspending does nothing here, because a pane has no shell that could resume the
+                // process.
                 Vec::new()
             }
             Typed::Interrupt => {
@@ -213,7 +217,7 @@ impl AgentScreen {
         }
     }
 
-    /// Sends what the user typed. It is shown when it enters the conversation.
+    /// Sends the user's line to the agent. The line is shown when it enters the conversation.
     async fn send(&self, content: String) -> Vec<String> {
         let recipient = self.agent.to_string();
         let message =

@@ -1,22 +1,23 @@
-//! Questions on a terminal: long ones in pages, several at a time, and what their answers do.
+//! Questions on a terminal: long ones in pages, several at a time, and the effects of their
+//! answers.
 
 use super::*;
 
-/// A command of more than 5,000 characters, whose end is not harmless.
+/// A command of more than 5,000 characters with a harmful end.
 fn long_command() -> String {
     let steps: String =
         (0..180).map(|number| format!("echo {number:03} is a harmless step; ")).collect();
     format!("{steps}touch the-dangerous-end")
 }
 
-/// Two steps of an agent that runs the long command and says what became of it.
+/// Two steps of an agent: it runs the long command, and then reports the result.
 fn long_steps() -> String {
     let call = json!([{"name": "Bash", "input": {"command": long_command()}}]);
     format!("    - tools: {call}\n    - text: It is over.")
 }
 
-/// Turns all the pages of a question, and says what stands on them beside the notes; blanks are left out, since the end of
-/// a row has none on a screen.
+/// Goes through all pages of a question, and returns their text without the notes. Blanks are
+/// removed, because a screen does not keep those at the end of a row.
 #[track_caller]
 fn all_pages(seat: &TerminalSession) -> String {
     let number = Regex::new(r"page (\d+) of (\d+)").unwrap();
@@ -40,7 +41,8 @@ fn all_pages(seat: &TerminalSession) -> String {
     text
 }
 
-/// Opens the binary where it asks for the long command, looks through the question, and says no with a reason.
+/// Starts the binary with an agent that asks permission for the long command, reads the whole
+/// question, and denies it with a reason.
 #[track_caller]
 fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &str) {
     let Some(seat) = TerminalSession::with_bob(steps) else { return };
@@ -60,7 +62,7 @@ fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &st
     assert_eq!(all, long_command().split_whitespace().collect::<String>());
     seat.types("n the end is evil");
     seat.shows_text("It is over.");
-    // The lead's team is in the archive when it is through.
+    // The lead's team is archived when the run has ended.
     let transcript = match agent {
         "team-lead" => "teams/work/pitcrew/transcripts/team-lead.ndjson".to_owned(),
         name => format!("teams/crew/pitcrew/transcripts/{name}.ndjson"),

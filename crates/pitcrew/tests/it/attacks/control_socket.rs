@@ -1,5 +1,6 @@
-//! Who is let in at the lead's control socket, where the run itself was started behind a filter of system calls: a container's,
-//! or a launcher's. A tool has more filters than the host then too, and the user as many.
+//! Which processes the lead's control socket accepts when the run itself was started behind a
+//! system call filter, for example by a container or a launcher. Then a tool still has more filters
+//! than the host, but the user's own processes have as many as the host.
 
 use std::fs;
 
@@ -12,7 +13,8 @@ use crate::lead::SHED;
 use crate::patience::until;
 use crate::running::Running;
 
-/// A lead whose tools try to give themselves a mode, each by another way, and that then works on.
+/// A lead whose tools each try another way to change their own permission mode. The lead then works
+/// on.
 fn script(ground: &Ground) -> Value {
     let work = ground.at("work");
     let attempts = SHED.iter().enumerate().map(|(at, shed)| {

@@ -1,4 +1,5 @@
-//! What the attacks are after: a home, a root with a team, files beside the working folder, listeners, and a process.
+//! The targets of the attacks: a home, a root with a team, files beside the working folder,
+//! listeners, and a process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +14,13 @@ use serde_json::json;
 
 use super::host::Host;
 
-/// What is in every file that nobody may read.
+/// The text in every file that no attack may read.
 pub(super) const CANARY: &str = "CANARY-7391";
 
-/// Files with a canary, below the ground.
+/// Files that contain [`CANARY`], as paths below the ground.
 const SECRETS: [&str; 4] = ["outside/secret", "home/.ssh/id_rsa", "home/notes", "work/denied/key"];
 
-/// Files that nobody may change, below the ground.
+/// Files that no attack may change, as paths below the ground.
 const KEPT: [(&str, &str); 10] = [
     ("home/.bashrc", "true"),
     ("home/.gitconfig", "[user]\nname = a\nemail = a@b\n[init]\ndefaultBranch = main\n"),
@@ -36,7 +37,7 @@ const KEPT: [(&str, &str); 10] = [
     ("work/.claude/settings.json", "{}"),
 ];
 
-/// What of a working folder stays as it is while agents may work in it.
+/// Paths in the working folder that stay unchanged even where agents may write in it.
 const PROTECTED: [&str; 7] = [
     ".git/config",
     ".git/hooks",
@@ -47,7 +48,7 @@ const PROTECTED: [&str; 7] = [
     "denied",
 ];
 
-/// What of the root a run writes itself.
+/// Paths in the root that a run itself writes.
 const OF_THE_RUN: [&str; 10] = [
     "teams/attacked",
     "tasks/attacked",
@@ -58,25 +59,26 @@ const OF_THE_RUN: [&str; 10] = [
     "pitcrew/lifecycle.lock",
     "pitcrew/worktrees",
     "pitcrew/quarantine",
-    // The team is completed when its agent has said its last word.
+    // The run archives the team when its agent has ended.
     "pitcrew/archive",
 ];
 
-/// Mode, owner, times, links and content. Times of folders are left out: temporary files come and go in them.
+/// Mode, owner, times, links and content of a file. Times of folders are left out, because
+/// temporary files come and go in them.
 pub(super) type State = (u32, u32, i64, u64, Vec<u8>);
 
-/// What of the ground is compared.
+/// Which part of the ground must stay unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bounds {
-    /// Nothing of it changes.
+    /// Nothing may change.
     Nothing,
-    /// The working folder changes, but for what decides rights or runs by itself.
+    /// The working folder may change, except for files that grant permissions or run by themselves.
     WorkingFolder,
-    /// Everything changes but the content of the team's and the user's files.
+    /// Everything may change, except for the content of the team's and the user's files.
     AllButRoot,
 }
 
-/// The files of a host's user, and who else is there.
+/// The files of a host's user, and the listeners and the process that attacks try to reach.
 pub(super) struct Ground {
     base: tempfile::TempDir,
     tcp: TcpListener,
@@ -163,17 +165,17 @@ impl Ground {
         self.base.path().join(path)
     }
 
-    /// The files that nobody may read.
+    /// The paths of the files that no attack may read.
     pub(super) fn secrets(&self) -> Vec<PathBuf> {
         SECRETS.iter().map(|path| self.at(path)).collect()
     }
 
-    /// The binary, about to run here with what the attacks are told.
+    /// A command that runs the binary on this ground, with the variables that the attacks use.
     pub(super) fn run(&self, host: &Host) -> Command {
         self.program(host, host.pitcrew())
     }
 
-    /// The same of another program.
+    /// A command that runs `program` on this ground, with the variables that the attacks use.
     pub(super) fn program(&self, host: &Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Self::variables(host.command(program), self.base.path());
         for (name, path) in [
@@ -192,7 +194,7 @@ impl Ground {
         command
     }
 
-    /// Who was reached since it was last asked.
+    /// The listeners that were reached since the last call.
     pub(super) fn reached(&self) -> Vec<&'static str> {
         let came = [
             ("TCP", self.tcp.accept().is_ok()),
@@ -204,18 +206,18 @@ impl Ground {
         came.into_iter().filter(|(_, came)| *came).map(|(name, _)| name).collect()
     }
 
-    /// What became of the process outside; nothing if it is as it was.
+    /// The changed state of the process outside, or nothing if it is unchanged.
     pub(super) fn harmed(&self) -> Option<String> {
         let niceness = |stat: &str| {
             stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned)
         };
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.other.id())).unwrap();
-        // It was started as nice as we are.
+        // The process was started with the niceness of this test process.
         let ours = fs::read_to_string("/proc/self/stat").unwrap();
         (!stat.contains(") S") || niceness(&stat) != niceness(&ours)).then_some(stat)
     }
 
-    /// What background commands wrote, which agents read.
+    /// The output of background commands, which agents can read.
     pub(super) fn outputs(&self) -> String {
         let agents = ["team-lead", "bob"]
             .map(|name| self.at("home/.claude/pitcrew/shells/attacked").join(name));
@@ -227,7 +229,7 @@ impl Ground {
             .collect()
     }
 
-    /// All that must stay.
+    /// The state of every file that must stay unchanged.
     pub(super) fn kept(&self, bounds: Bounds) -> BTreeMap<PathBuf, State> {
         let mut found = BTreeMap::new();
         let root = self.at("home/.claude");
@@ -256,7 +258,7 @@ impl Ground {
             }
             let content = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
             let state = match (bounds, metadata.is_dir()) {
-                // Modes and times of files are not among what *free* keeps.
+                // The profile *free* protects the content of files, but not their modes and times.
                 (Bounds::AllButRoot, _) => (0, 0, 0, 0, content),
                 (_, true) => (metadata.mode(), metadata.uid(), 0, 0, content),
                 (_, false) => {

@@ -1,8 +1,8 @@
-//! Where the attacks are played: as which user, on a machine that offers which means.
+//! The host of the attacks: as which user they run, and on a machine with which sandbox mechanisms.
 //!
-//! A machine with fewer means is simulated around the binary, which knows nothing of it: Landlock is answered with `ENOSYS`
-//! by a filter of system calls (`examples/without_landlock.rs`), and bubblewrap is covered by a device in mounts of the
-//! run's own.
+//! A machine with fewer mechanisms is simulated around the binary, which does not know about it. A
+//! system call filter answers Landlock with `ENOSYS` (`examples/without_landlock.rs`). A device is
+//! mounted over bubblewrap, in a mount namespace of the run's own.
 
 use std::fmt;
 use std::fs;
@@ -12,31 +12,33 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The number of a user that no system gives away.
+/// A user id that no system assigns.
 const OTHER: u32 = 54_321;
 
-/// Covers bubblewrap wherever the binary looks for it, and becomes the program that is named next.
+/// Mounts a device over bubblewrap wherever the binary looks for it, and then executes the program
+/// named after it.
 const COVER: &str = "for folder in /usr/bin /usr/local/bin /bin /run/current-system/sw/bin; do
     if [ -f $folder/bwrap ]; then mount --bind /dev/null $folder/bwrap || exit 125; fi
 done
 exec \"$@\"";
 
-/// Who runs the binary.
+/// The user that runs the binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum User {
     Root,
-    /// One without rights: of a number of its own where root runs the tests, else whoever runs them.
+    /// A user without privileges: [`OTHER`] where root runs the tests, else the user that runs
+    /// them.
     Other,
 }
 
-/// What the simulated machine offers.
+/// The sandbox mechanisms that the simulated machine offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mechanism {
     pub(super) landlock: bool,
     pub(super) bubblewrap: bool,
 }
 
-/// What `doctor` says of a profile.
+/// The report of `doctor` on each sandbox profile.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) read: String,
@@ -44,7 +46,7 @@ pub(super) struct Held {
     pub(super) free: String,
 }
 
-/// A user on a machine, with a folder that holds the programs.
+/// A user on a simulated machine, with a folder that holds the programs.
 pub(super) struct Host {
     dir: tempfile::TempDir,
     pub(super) user: User,
@@ -68,12 +70,12 @@ impl fmt::Display for Host {
 }
 
 impl Host {
-    /// A host, or the reason why it cannot be simulated here.
+    /// Makes a host, or returns the reason why it cannot be simulated here.
     pub(super) fn new(user: User, means: Mechanism) -> Result<Self, String> {
         if user == User::Root && !is_root() {
             return Err("not run as root".to_owned());
         }
-        // Short, for sockets.
+        // A short path, because the paths of sockets are limited in length.
         let host = Self { dir: tempfile::tempdir_in("/tmp").unwrap(), user, means };
         fs::set_permissions(host.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let example =
@@ -88,17 +90,17 @@ impl Host {
         Ok(host)
     }
 
-    /// The folder of this host.
+    /// The folder that belongs to this host.
     pub(super) fn folder(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The binary, where the user can run it.
+    /// The path of the binary in a folder from which the user can run it.
     pub(super) fn pitcrew(&self) -> PathBuf {
         self.dir.path().join("pitcrew")
     }
 
-    /// A program that will run as the user, on the machine as it is simulated, with an empty environment.
+    /// A program that will run as the user, on the simulated machine, with an empty environment.
     pub(super) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut before: Vec<String> = Vec::new();
         let mut say = |words: &[&str]| before.extend(words.iter().map(|word| (*word).to_owned()));
@@ -138,7 +140,7 @@ impl Host {
         command
     }
 
-    /// Gives the user a folder with all that is in it.
+    /// Makes the user the owner of a folder and of everything in it.
     pub(super) fn give(&self, folder: &Path) {
         if self.user == User::Root || !is_root() {
             return;
@@ -155,7 +157,7 @@ impl Host {
         }
     }
 
-    /// What the binary says holds here.
+    /// The report of the binary on which profiles hold on this host.
     pub(super) fn held(&self) -> Held {
         let home = tempfile::tempdir_in(self.folder()).unwrap();
         self.give(home.path());

@@ -1,4 +1,5 @@
-//! The attacks, as calls of tools: the shell texts of `crates/runtime/tests/attacks.txt`, and calls of the file tools.
+//! The attacks as tool calls: the shell commands of `crates/runtime/tests/attacks.txt`, and calls
+//! of the file tools.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,21 +8,21 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// How long one attack may take.
+/// Time limit of one attack, in milliseconds.
 const MILLISECONDS: u64 = 4_000;
 
-/// One call of a tool.
+/// An attack: one call of a tool.
 #[derive(Debug, Clone)]
 pub(super) struct Attack {
     pub(super) tool: &'static str,
     pub(super) input: Value,
 }
 
-/// How many of the attacks are played.
+/// Which share of the attacks is run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extent {
     Whole,
-    /// One of so many, chosen by a seed.
+    /// One in `of` attacks, chosen by a seed.
     Part {
         of: u64,
         seed: u64,
@@ -29,7 +30,7 @@ pub(super) enum Extent {
 }
 
 impl Extent {
-    /// What `PITCREW_ATTACKS` says: `all`, or the seed of a part.
+    /// Reads `PITCREW_ATTACKS`: `all`, or the seed of a part.
     pub(super) fn chosen() -> Self {
         match std::env::var("PITCREW_ATTACKS").ok().as_deref() {
             Some("all") => Self::Whole,
@@ -41,7 +42,8 @@ impl Extent {
         }
     }
 
-    /// What of all attacks is played: by number, since their texts hold paths that are others each time.
+    /// Chooses the attacks to run. The choice is by number, because the texts contain paths that
+    /// differ in each run.
     pub(super) fn of(self, attacks: Vec<Attack>) -> Vec<Attack> {
         let Self::Part { of, seed } = self else { return attacks };
         let is_chosen = |number: usize| {
@@ -58,7 +60,7 @@ impl Extent {
     }
 }
 
-/// The lines of each section.
+/// The attacks of each section, by the section's name.
 pub(super) fn sections() -> BTreeMap<String, Vec<String>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/tests/attacks.txt");
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -77,7 +79,7 @@ pub(super) fn sections() -> BTreeMap<String, Vec<String>> {
 }
 
 impl Attack {
-    /// A shell text; `before` runs first, in the same shell.
+    /// An attack by a shell command. `before` runs first, in the same shell.
     pub(super) fn shell(before: &str, line: &str) -> Self {
         Self {
             tool: "Bash",
@@ -85,7 +87,7 @@ impl Attack {
         }
     }
 
-    /// The same in the background, and outside of the sandbox, if that is granted.
+    /// Two variants of this attack: in the background, and outside the sandbox if that is allowed.
     pub(super) fn odder(self) -> [Self; 2] {
         ["run_in_background", "dangerouslyDisableSandbox"].map(|field| {
             let mut odd = self.clone();
@@ -94,7 +96,7 @@ impl Attack {
         })
     }
 
-    /// Every shell text of a section that changes a file, or reads one.
+    /// Every shell command of a section, with `target` as the file that it changes or reads.
     pub(super) fn of_section(section: &str, target: &Path, before: &str) -> Vec<Self> {
         let target = target.to_str().unwrap();
         let lines = sections().remove(section).unwrap();
@@ -104,7 +106,7 @@ impl Attack {
             .collect()
     }
 
-    /// What the tools for files would do to one that nobody may change.
+    /// Calls of the file tools that try to change a protected file.
     pub(super) fn writing_by_tools(target: &Path) -> Vec<Self> {
         let odd = format!(
             "{}/./{}",
@@ -123,7 +125,7 @@ impl Attack {
         ]
     }
 
-    /// What the tools for files would show of one that nobody may read.
+    /// Calls of the file tools that try to read a secret file.
     pub(super) fn reading_by_tools(secret: &Path) -> Vec<Self> {
         let (path, folder) = (secret.to_str().unwrap(), secret.parent().unwrap().to_str().unwrap());
         let content = json!({"pattern": ".", "path": path, "output_mode": "content"});
@@ -138,7 +140,7 @@ impl Attack {
         ]
     }
 
-    /// Its text, for people.
+    /// The attack as text for the test's output.
     pub(super) fn text(&self) -> String {
         self.input["command"]
             .as_str()

@@ -1,12 +1,15 @@
-//! The attack suite: every attack of `crates/runtime/tests/attacks.txt`, made by a scripted model through the real binary, as
-//! root and as another user, on machines that offer Landlock, bubblewrap, both or neither.
+//! The attack suite: a scripted model makes every attack of `crates/runtime/tests/attacks.txt`
+//! through the real binary. It runs as root and as another user, on machines that offer Landlock,
+//! bubblewrap, both or neither.
 //!
-//! Each way of working is judged by what it then offers: trees of files are compared before and after, listeners count
-//! connections, and what nobody may read holds a canary that must not be in any result. A part chosen by a seed is always
-//! played; `PITCREW_ATTACKS=all` plays the whole, another number another part. What cannot be played here is said loudly.
+//! Each way of working is judged by its own promises. Trees of files are compared before and after,
+//! listeners count connections, and every secret file holds a canary that no result may contain. A
+//! part chosen by a seed always runs. `PITCREW_ATTACKS=all` runs all attacks, another number
+//! another part. An attack that cannot run here is reported as skipped.
 //!
-//! That the kernel holds a command whatever the reader of shell text took it for is tested beneath, where each attack is
-//! started in *read* as if it had been taken for reading (`sandbox_attacks` of the crate `pitcrew-runtime`).
+//! The kernel must hold a command whatever the parser of shell text took it for. The tests
+//! `sandbox_attacks` of the crate `pitcrew-runtime` cover that: they start each attack in *read* as
+//! if the parser had judged it to be reading.
 
 mod control_socket;
 mod ground;
@@ -27,17 +30,17 @@ const LANDLOCK: Mechanism = Mechanism { landlock: true, bubblewrap: false };
 const BUBBLEWRAP: Mechanism = Mechanism { landlock: false, bubblewrap: true };
 const NEITHER: Mechanism = Mechanism { landlock: false, bubblewrap: false };
 
-/// What asks somebody outside who is no pitcrew's: nothing is promised about that in *free*, and it is not to be played on
-/// the machine of whoever runs the tests.
+/// Words of attacks that ask a program of the machine, outside pitcrew, to act. The profile *free*
+/// promises nothing about these, and they must not run on the tester's own machine.
 const OF_THE_MACHINE: [&str; 7] =
     ["crontab", "at now", "systemd-run", "mount", "kill", "sudo", "pkexec"];
 
-/// Says loudly what is not played here.
+/// Prints clearly that something was not tested here, and why.
 fn skipped(what: &str, why: &str) {
     eprintln!("\n!!! SKIPPED: {what}: {why}. Nothing was proved about it on this machine. !!!\n");
 }
 
-/// A host, if it can be simulated here, and offers what it should.
+/// Makes a host, if it can be simulated here and offers the expected mechanisms.
 fn host(user: User, means: Mechanism) -> Option<Host> {
     let host = match Host::new(user, means) {
         Ok(host) => host,
@@ -51,7 +54,7 @@ fn host(user: User, means: Mechanism) -> Option<Host> {
     let Mechanism { landlock, bubblewrap } = means;
     let found = (is_offered(&held.read), is_offered(&held.work), is_offered(&held.free));
     let expected = (landlock, landlock && bubblewrap, landlock || bubblewrap);
-    // What is covered is gone; a machine may lack more.
+    // A covered mechanism must be missing. A machine may lack more than that.
     assert!(
         found.0 <= expected.0 && found.1 <= expected.1 && found.2 <= expected.2,
         "{host}: {held:?}"
@@ -63,10 +66,10 @@ fn host(user: User, means: Mechanism) -> Option<Host> {
     Some(host)
 }
 
-/// What an attack needs in the working folder, where others may have been successful.
+/// Recreates the file `own` in the working folder, in case an earlier attack removed it.
 const AGAIN: &str = "[ -e own ] || echo own > own; ";
 
-/// The attacks that are made in a way of working.
+/// The attacks for one way of working.
 fn attacks(ground: &Ground, way: Way) -> Vec<Attack> {
     match way {
         Way::Default | Way::Plan => bounded(ground, &["outside/secret", SETTINGS, "work/kept"], ""),
@@ -88,11 +91,11 @@ fn attacks(ground: &Ground, way: Way) -> Vec<Attack> {
     }
 }
 
-/// The user's settings, below the ground.
+/// The path of the user's settings, below the ground.
 const SETTINGS: &str = "home/.claude/settings.json";
 
-/// What bounded commands try: to write, to read, to connect, to signal. Of the attacks on a file, two files beside each other share
-/// them.
+/// The attacks on restricted commands: write, read, connect and signal. Two neighbouring target
+/// files share the attacks of a section: each gets every second one.
 fn bounded(ground: &Ground, targets: &[&str], before: &str) -> Vec<Attack> {
     let mut attacks = Vec::new();
     for (nth, target) in targets.iter().map(|target| ground.at(target)).enumerate() {
@@ -120,7 +123,7 @@ fn bounded(ground: &Ground, targets: &[&str], before: &str) -> Vec<Attack> {
     attacks
 }
 
-/// What free commands try: to write.
+/// The attacks on unrestricted commands: they only write.
 fn free(ground: &Ground, targets: &[&str]) -> Vec<Attack> {
     let mut attacks = Vec::new();
     for target in targets.iter().map(|target| ground.at(target)) {
@@ -131,7 +134,8 @@ fn free(ground: &Ground, targets: &[&str]) -> Vec<Attack> {
     attacks
 }
 
-/// Plays a way of working and says what came of it; what got through is a fault.
+/// Runs the attacks for a way of working and reports the result. The test fails if any attack
+/// succeeds.
 fn play_way(host: &Host, way: Way) -> Played {
     let extent = Extent::chosen();
     let chosen = |ground: &Ground| extent.of(attacks(ground, way));

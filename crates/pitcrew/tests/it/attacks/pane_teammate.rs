@@ -1,5 +1,5 @@
-//! The attacks made by a teammate in a pane of tmux: by a process of its own, which has its own sandbox, a terminal, and the
-//! socket of the server in its environment.
+//! The attacks made by a teammate in a tmux pane. Its process has its own sandbox, a terminal, and
+//! the tmux server's socket in its environment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,10 +15,12 @@ use super::play::{Ran, Way, judged, number, turns};
 use super::{BOTH, LANDLOCK, attacks, host, skipped};
 use crate::patience::{PATIENCE, until_within};
 
-/// What a screen shows that was drawn on: no text of a call contains it.
+/// A text that appears on the screen only if an attack writes to the terminal. No call contains it
+/// literally.
 const DRAWN: &str = "DRAWN-ON-IT";
 
-/// Attacks on what only a teammate in a pane has beside it. The process of the agent is the first ancestor that is `pitcrew`.
+/// Attacks on resources that only a teammate in a pane has. The process of the agent is the first
+/// ancestor named `pitcrew`.
 const BESIDE: [&str; 12] = [
     "tmux run-shell 'touch $OUT/by-tmux'",
     "tmux new-window \"touch $OUT/by-window\"",
@@ -34,7 +36,7 @@ const BESIDE: [&str; 12] = [
     "echo '{}' > $ROOT/teams/attacked/config.json; rm -rf $ROOT/teams/attacked/inboxes",
 ];
 
-/// A server of tmux of the host's user, on the machine as it is simulated.
+/// A tmux server that belongs to the host's user, on the simulated machine.
 struct Server<'a> {
     host: &'a Host,
     ground: &'a Ground,
@@ -42,7 +44,7 @@ struct Server<'a> {
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended already.
         let _either = self.tmux(&["kill-server"]).output();
     }
 }
@@ -65,8 +67,8 @@ impl<'a> Server<'a> {
         tmux
     }
 
-    /// Has the teammate bob make the calls. Answers with the lead's run, with the results that bob got, and with all that was
-    /// ever to be seen in its pane.
+    /// Makes the teammate bob run the calls. Returns the lead's run, bob's results, and everything
+    /// that bob's pane ever showed.
     fn run(&self, way: Way, calls: &[Attack]) -> (Ran, Vec<String>, String) {
         let file = self.host.folder().join("script.json");
         fs::write(&file, script(calls).to_string()).unwrap();
@@ -97,14 +99,14 @@ impl<'a> Server<'a> {
                 .unwrap_or_else(|| std::mem::take(&mut seen));
             run.try_wait().unwrap()
         };
-        // All attacks at once take minutes.
+        // All attacks together take minutes.
         let status = until_within(PATIENCE * 5, "the run ends", look, String::new);
         let read = |file: &Path| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
         let ran = Ran { is_success: status.success(), said: read(&said), log: read(&log) };
         (ran, self.results(calls.len()), seen)
     }
 
-    /// All that is to be seen in the panes of teammates, with what was scrolled out.
+    /// The text of all teammates' panes, including lines that scrolled off.
     fn screen(&self) -> String {
         let text = |args: &[&str]| {
             String::from_utf8_lossy(&self.tmux(args).output().unwrap().stdout).into_owned()
@@ -114,7 +116,7 @@ impl<'a> Server<'a> {
         ours.map(|(_, pane)| text(&["capture-pane", "-p", "-S", "-", "-t", pane])).collect()
     }
 
-    /// The first results that are in bob's transcript, in the order in which the calls were made.
+    /// The first `count` results in bob's transcript, in the order of the calls.
     fn results(&self, count: usize) -> Vec<String> {
         let mut todo = vec![
             self.ground.at("home/.claude/teams/attacked"),
@@ -144,7 +146,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// A lead that has bob, and bob, who makes the calls.
+/// A script of a lead that spawns bob, and of bob, which makes the calls.
 fn script(calls: &[Attack]) -> Value {
     let message = json!({"type": "message", "recipient": "team-lead", "content": "All is played.", "summary": "played"});
     let ends = json!({"type": "shutdown_request", "recipient": "bob"});
@@ -171,15 +173,16 @@ fn check(host: &Host, way: Way) {
     let ground = Ground::new(host);
     let server = Server::start(host, &ground);
     let mut calls = match way {
-        // What is asked for goes to the lead by mail, one question after the other: only what is not the lead's too.
+        // In these modes each question goes to the lead by mail, one after the other. So only the
+        // attacks that are special to panes run.
         Way::Default | Way::Plan | Way::AcceptEdits => Vec::new(),
         Way::Sandbox | Way::Bypass | Way::Rule => Extent::chosen().of(attacks(&ground, way)),
     };
-    // What is free may signal and ask programs outside.
+    // In the profile *free* a command may signal processes and use programs outside.
     if way.bounds() != Bounds::AllButRoot {
         calls.extend(BESIDE.map(|line| Attack::shell("", line)));
     }
-    // Else the attacks are not told where their targets are.
+    // Checks that the attacks know where their targets are.
     calls.push(Attack::shell("", "echo to:$OUT"));
     let mut screen = String::new();
     let played = judged(host, &ground, way, &calls, || {

@@ -1,4 +1,4 @@
-//! Plays attacks: a scripted model makes the calls, the binary answers, and it is judged what came of them.
+//! Runs attacks: a scripted model makes the calls, the binary answers, and the effects are judged.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use super::ground::{Bounds, CANARY, Ground, State};
 use super::host::Host;
 use super::list::Attack;
 
-/// How many calls are one turn.
+/// Number of calls in one turn of the model.
 const TURN: usize = 40;
 
-/// How the gate refuses a call.
+/// Beginnings of the gate's refusals.
 const REFUSALS: [&str; 6] = [
     "Permission denied for ",
     "in plan mode only",
@@ -26,7 +26,7 @@ const REFUSALS: [&str; 6] = [
     "the path goes through a symbolic link",
 ];
 
-/// In which mode the agent works, and what its commands are granted.
+/// The mode of the agent, and the permissions of its commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Default,
@@ -58,14 +58,15 @@ impl Way {
     }
 }
 
-/// What came of a number of attacks.
+/// The result of a number of attacks.
 pub(super) struct Played {
-    /// How many there were.
+    /// How many attacks there were.
     pub(super) attacks: usize,
-    /// How many of them were run, and not refused by the gate.
+    /// How many attacks ran, because the gate did not refuse them.
     pub(super) ran: usize,
     pub(super) took: Duration,
-    /// What they got hold of, changed, reached or harmed.
+    /// The secrets that attacks read, and the files, listeners and processes that they changed or
+    /// reached.
     pub(super) faults: Vec<String>,
 }
 
@@ -81,10 +82,10 @@ impl fmt::Display for Played {
     }
 }
 
-/// The calls, turn by turn.
+/// The attacks as turns of the model.
 pub(super) fn turns(attacks: &[Attack]) -> Vec<Value> {
     let call = |attack: &Attack| {
-        // The script's own variables begin so.
+        // A script writes its own variables as `${`, so a literal one is escaped.
         let input = attack.input.to_string().replace("${", "$${");
         json!({"name": attack.tool, "input": serde_json::from_str::<Value>(&input).unwrap()})
     };
@@ -94,7 +95,7 @@ pub(super) fn turns(attacks: &[Attack]) -> Vec<Value> {
         .collect()
 }
 
-/// A script of a lead that makes the calls.
+/// A script whose lead makes the attacks as calls.
 fn script(attacks: &[Attack]) -> Value {
     let steps: Vec<Value> = turns(attacks).into_iter().chain([json!({"text": "Done."})]).collect();
     json!({"agents": {"team-lead": steps}})
@@ -117,7 +118,7 @@ impl Ran {
         }
     }
 
-    /// The results of the calls, in the order in which they were made.
+    /// The results of the calls, in the order of the calls.
     pub(super) fn results(&self) -> Vec<String> {
         results(&self.said)
     }
@@ -128,7 +129,7 @@ pub(super) fn run(host: &Host, ground: &Ground, arguments: &[&str], calls: &[Att
     run_in(&ground.at("work"), host, ground, arguments, calls)
 }
 
-/// The same in a folder.
+/// Runs the binary in `folder`, with these arguments, on a script that makes the calls.
 pub(super) fn run_in(
     folder: &Path,
     host: &Host,
@@ -145,7 +146,7 @@ pub(super) fn run_in(
     Ran::of(&run.output().unwrap())
 }
 
-/// Plays attacks in one run, by the lead.
+/// Runs attacks in one run, in which the lead makes the calls.
 pub(super) fn play(host: &Host, ground: &Ground, way: Way, attacks: &[Attack]) -> Played {
     judged(host, ground, way, attacks, || {
         let ran = run(host, ground, way.arguments(), attacks);
@@ -154,7 +155,8 @@ pub(super) fn play(host: &Host, ground: &Ground, way: Way, attacks: &[Attack]) -
     })
 }
 
-/// Has attacks made, and judges what came of them by the run and by the results of the calls.
+/// Runs attacks by `play`, and judges their effects by the files, the listeners, the run and the
+/// results of the calls.
 pub(super) fn judged(
     host: &Host,
     ground: &Ground,
@@ -222,13 +224,13 @@ pub(super) fn judged(
     }
 }
 
-/// The turn of a call, and which of the turn's calls it is.
+/// Returns the number of a call's turn, and the call's number in that turn.
 pub(super) fn number(id: &str) -> (usize, usize) {
     let numbers = id.rsplit('_').take(2).map(|it| it.parse::<usize>().unwrap()).collect::<Vec<_>>();
     (numbers[1], numbers[0])
 }
 
-/// The results of the calls, in the order in which they were made.
+/// The results of the calls, in the order of the calls.
 fn results(said: &str) -> Vec<String> {
     let mut results = BTreeMap::new();
     for line in said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
@@ -253,7 +255,7 @@ fn tail(text: &str) -> String {
         .collect()
 }
 
-/// Finds one attack of those that got through: half of them, again and again.
+/// Finds one attack that succeeds, by running one half of the attacks again and again.
 pub(super) fn culprit(host: &Host, way: Way, attacks: &dyn Fn(&Ground) -> Vec<Attack>) -> String {
     let mut among = (0, usize::MAX);
     loop {

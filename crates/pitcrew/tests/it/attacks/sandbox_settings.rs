@@ -1,4 +1,4 @@
-//! `--sandbox` where it cannot hold, and what the user's settings add to it.
+//! `--sandbox` on machines that cannot enforce it, and the user's settings that extend it.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,8 @@ use super::list::Attack;
 use super::play::run;
 use super::{BOTH, BUBBLEWRAP, LANDLOCK, NEITHER, host};
 
-/// The results of commands, in a run with these arguments; or why it did not start.
+/// Returns the results of commands in a run with these arguments, or the reason why the run did not
+/// start.
 fn results(
     host: &Host,
     ground: &Ground,
@@ -23,7 +24,7 @@ fn results(
     if ran.is_success { Ok(ran.results()) } else { Err(ran.log) }
 }
 
-/// Adds to the user's settings.
+/// Writes sandbox settings into the user's settings file.
 fn set(ground: &Ground, sandbox: Value) {
     fs::write(ground.at("home/.claude/settings.json"), json!({ "sandbox": sandbox }).to_string())
         .unwrap();
@@ -148,7 +149,7 @@ fn the_network_of_the_machine_is_shared_only_when_the_settings_say_so() {
         set(&ground, json!({"network": true}));
         let said = results(&host, &ground, &["--sandbox"], &commands).unwrap();
         assert_eq!(ground.reached(), ["TCP"], "{host}: {said:?}");
-        // Programs that listen at a socket of the machine are no network.
+        // The setting `network` gives no access to local sockets of other programs.
         assert!(run(&host, &ground, &["--sandbox"], &connects).is_success && connects.len() > 20);
         let reached: Vec<&str> =
             ground.reached().into_iter().filter(|who| !matches!(*who, "TCP" | "UDP")).collect();

@@ -1,4 +1,5 @@
-//! A command in the background swaps a folder of the project for a link and back, while the tools for files are called on it.
+//! A background command swaps a folder of the project for a link and back, again and again, while
+//! the file tools are called on that folder.
 
 use std::fs;
 
@@ -10,13 +11,15 @@ use super::list::Attack;
 use super::play::{Way, play, run};
 use super::{BOTH, host};
 
-/// Calls of each tool.
+/// Number of calls of each tool.
 const ROUNDS: usize = 40;
 
-/// What the folder is swapped for, below the ground: a key, what git runs, what may not be read, and the root itself.
+/// Targets of the link, below the ground: a folder with a key, git's hooks, a folder that must not
+/// be read, and the root itself.
 const TARGETS: [&str; 4] = ["home/.ssh", "work/.git/hooks", "work/denied", "home/.claude"];
 
-/// Swaps the folder `d` for a link to `$1` until it is told to stop. A tool may make the folder anew meanwhile.
+/// Swaps the folder `d` for a link to `$1` until it is stopped. A tool may recreate the folder
+/// meanwhile.
 const SWAP: &str = "
 mkdir d
 for name in id_rsa key pre-commit settings.json; do echo inside > d/$name; done
@@ -27,7 +30,8 @@ while [ ! -e stop ]; do
 done 2> /dev/null
 ";
 
-/// Starts to swap, and goes on once the folder has been swapped. The target is not named in a command, which might be denied.
+/// Starts the swapping, and continues once the folder has been swapped. The command does not
+/// contain the target's name, because the gate might deny it.
 fn swapping(ground: &Ground, target: &str) -> [Attack; 2] {
     let script = SWAP.replace("$1", ground.at(target).to_str().unwrap());
     fs::write(ground.at("work/swap.sh"), script).unwrap();
@@ -35,7 +39,7 @@ fn swapping(ground: &Ground, target: &str) -> [Attack; 2] {
     [starts, Attack::shell("", "until [ -e swapped ]; do :; done")]
 }
 
-/// Calls on the folder and on files in it, new ones and those that the target has.
+/// Calls on the folder and on files in it: new files, and files that the target contains.
 fn calls(ground: &Ground, nth: usize) -> Vec<Attack> {
     let at = |name: &str| ground.at("work/d").join(name).display().to_string();
     let name = ["id_rsa", "key", "pre-commit", "settings.json"][nth % 4];
@@ -77,7 +81,7 @@ fn check(host: &Host, target: &str) {
         .filter(|entry| is_written(&entry.as_ref().unwrap().file_name().to_string_lossy()))
         .count();
     eprintln!("{host}, {target}: {played}, {written} of {ROUNDS} new files are in the project");
-    // Else nothing was tested.
+    // Without swaps and without successful calls the test would prove nothing.
     assert!(
         ground.at("work/swapped").exists() && written > 0 && played.ran > ROUNDS,
         "{host}, {target}: {played}"
@@ -101,7 +105,7 @@ fn nobody_is_asked_about_a_path_with_a_link_in_it() {
         tool: "Write",
         input: json!({"file_path": ground.at(path).display().to_string(), "content": "x"}),
     };
-    // Whoever is asked allows it.
+    // With `--yes` every question is answered with yes.
     let ran = run(&host, &ground, &["--yes"], &[write("work/link/new"), write("outside/other")]);
     let said = ran.results();
     let real = ground.at("outside/new").display().to_string();

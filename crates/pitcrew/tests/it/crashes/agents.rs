@@ -1,4 +1,4 @@
-//! A team that crashes: its script, who dies when, and its end.
+//! A team that crashes: its script, the choice of the next crash, and its end.
 
 use std::cell::Cell;
 use std::fs;
@@ -15,10 +15,11 @@ use crate::processes::processes_in;
 use crate::terminal::{Terminal, kill};
 use crate::test_env::Ran;
 
-/// The most entries of the journal between one crash and the next.
+/// The maximum number of journal entries between two crashes.
 const ENTRIES_MOST: usize = 25;
 
-/// What members do, by the first part of their names. Keepers and writers have a worktree, and writers leave something in it.
+/// The members' scripts, by the first part of their names. Keepers and writers have a worktree, and
+/// writers leave a file in it.
 const MEMBERS: &str = r#"
   talker-*:
     - repeat:
@@ -52,11 +53,11 @@ const MEMBERS: &str = r#"
         turns: [{delay_ms: 120, tools: [{name: Read, input: {file_path: draft.txt}}]}]
 "#;
 
-/// A team that runs, and what of it has crashed.
+/// A running team, and a record of its crashed processes.
 pub(super) struct Crew {
     pub(super) terminal: Terminal,
     lead: Child,
-    /// The process of the user's that is none of our business.
+    /// A process that belongs to the user and that pitcrew must not touch.
     foreign: Child,
     chance: Chance,
     pub(super) dead: Vec<Dead>,
@@ -65,7 +66,7 @@ pub(super) struct Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for child in [&mut self.lead, &mut self.foreign] {
-            // Both may be gone, and what else is left of a failed test goes too.
+            // Both processes may be gone already. The remains of a failed test are removed too.
             let _gone = child.kill();
             let _reaped = child.wait();
         }
@@ -77,13 +78,13 @@ impl Drop for Crew {
 }
 
 impl Crew {
-    /// A team with four members in panes and two in the lead's process, each of which that dies has a successor; none where
-    /// tmux is not installed.
+    /// Starts a team with four members in panes and two in the lead's process. Each member that
+    /// dies gets a successor. Returns nothing where tmux is not installed.
     pub(super) fn start(chance: Chance, crashes: usize) -> Option<Self> {
         let terminal = Terminal::new()?;
         let (room, plenty) = (&terminal.room, r#"{"count": 100000, "seconds": 60}"#);
         let rates = format!(r#""callRate": {plenty}, "spawnRate": {plenty}, "taskRate": {plenty}"#);
-        // The longer the crashes take, the more tasks there are.
+        // Slow crashes leave time for more tasks, so the limits are high.
         let limits = format!(r#"{{"tasks": 100000, {rates}}}"#);
         fs::write(
             room.root().join("settings.json"),
@@ -125,7 +126,8 @@ impl Crew {
         self.foreign.try_wait().unwrap().is_none()
     }
 
-    /// Waits for a random moment, and kills somebody: mostly a teammate, at times two, or the lead, or a teammate with it.
+    /// Waits for a random moment, and kills a process: mostly a teammate, sometimes two, or the
+    /// lead, or the lead together with a teammate.
     pub(super) fn crash(&mut self) {
         let (now, entries) = (self.terminal.journal().len(), self.chance.below(ENTRIES_MOST));
         self.until("the team goes on", || match self.terminal.journal().len() - now {
@@ -159,7 +161,7 @@ impl Crew {
         self.dead.push(Dead::now(Some(name), process));
     }
 
-    /// Kills the lead, and lets the next one go on.
+    /// Kills the lead, and starts another one that resumes the team.
     fn kill_lead(&mut self) {
         let process = self.lead();
         eprintln!("{}. the lead dies ({process})", self.crashes() + 1);
@@ -173,7 +175,8 @@ impl Crew {
         );
     }
 
-    /// Ends the run in one of the ways there are; then nobody is left, and of the worktrees those that hold something.
+    /// Ends the run in one of three ways. Checks that no process is left afterwards, and of the
+    /// worktrees only those that contain work.
     pub(super) fn end(mut self) {
         let pid = self.lead.id();
         match self.chance.below(3) {
@@ -195,7 +198,8 @@ impl Crew {
         assert!(self.foreign(), "a process that is none of ours was killed");
     }
 
-    /// Waits until `look` finds what it looks for; what it says in its stead is told when that takes too long.
+    /// Waits until `look` succeeds. If that takes too long, the failure shows the last error of
+    /// `look`.
     #[track_caller]
     pub(super) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
         let why = Cell::new(String::new());
@@ -203,7 +207,7 @@ impl Crew {
         patience::until(what, look, || format!("{}\n{}", why.take(), self.last_words()))
     }
 
-    /// What the leads logged last, and the end of the journal.
+    /// The last log lines of the leads, and the end of the journal.
     fn last_words(&self) -> String {
         let room = &self.terminal.room;
         let logs = fs::read_dir(room.temporary()).unwrap().flatten().map(|entry| entry.path());
@@ -222,7 +226,8 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(25)..].join("\n")
 }
 
-/// Starts a process that leads the team; what it says goes into a file, as nobody reads it meanwhile.
+/// Starts a process that leads the team. Its output goes to a file, because the test does not read
+/// it while it runs.
 fn lead(terminal: &Terminal, args: &[&str], number: usize) -> Child {
     let log =
         fs::File::create(terminal.room.temporary().join(format!("lead-{number}.log"))).unwrap();
@@ -230,13 +235,13 @@ fn lead(terminal: &Terminal, args: &[&str], number: usize) -> Child {
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
 
-/// A lead that has a team, and gives everybody who dies a successor.
+/// A script of a lead that has a team, and gives each dead teammate a successor.
 fn script(crashes: usize) -> String {
     const SUCCESSORS: [&str; 5] = ["talker", "keeper", "asker", "writer", "tasker"];
     let first = ["keeper-0l", "tasker-1l", "talker-2", "asker-3", "tasker-4", "keeper-5"]
         .map(str::to_owned);
     let mut lead = format!("    - tools:\n{}", first.map(|name| spawn(&name)).concat());
-    // Two may die in one crash.
+    // One crash may kill two teammates.
     for (lost, role) in (1..=2 * crashes).zip(SUCCESSORS.iter().cycle()) {
         let next = spawn(&format!("{role}-{}", lost + 5));
         lead += &format!(
@@ -247,7 +252,7 @@ fn script(crashes: usize) -> String {
     format!("agents:\n  team-lead:\n{lead}{MEMBERS}")
 }
 
-/// The call that spawns a member: one whose name ends with `l` in the lead's process.
+/// The call that spawns a member. A member whose name ends with `l` runs in the lead's process.
 fn spawn(name: &str) -> String {
     let place = if name.ends_with('l') { "backend: in-process, " } else { "" };
     let has_worktree =

@@ -1,5 +1,5 @@
-//! What may be left of somebody who crashed: processes, panes, locks, leases, worktrees, tasks, records; and whether the
-//! lead knows.
+//! Checks for remains of crashed processes: processes, panes, locks, leases, worktrees, tasks and
+//! records. They also check that the lead knows of each end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,9 +17,9 @@ use crate::supervision::block_on;
 use crate::terminal::Terminal;
 use crate::test_env::TestEnv;
 
-/// Somebody who crashed.
+/// A process that crashed: a teammate's, or the lead's.
 pub(super) struct Dead {
-    /// A teammate's name; the lead's process has none.
+    /// The teammate's name, or none for the lead's process.
     name: Option<String>,
     process: ProcessIdentity,
     at: SystemTime,
@@ -31,7 +31,7 @@ impl Dead {
     }
 }
 
-/// What somebody found, or why it is not as it should be.
+/// The result of a check: success, or the reason for the failure.
 type Look = Result<(), String>;
 
 fn is_so(holds: bool, why: impl FnOnce() -> String) -> Look {
@@ -39,14 +39,16 @@ fn is_so(holds: bool, why: impl FnOnce() -> String) -> Look {
 }
 
 impl Crew {
-    /// Nothing is left of those who crashed since it was checked last, and what is none of ours is there.
+    /// Checks that nothing is left of the processes that crashed since the last check, and that the
+    /// user's own process still runs.
     #[track_caller]
     pub(super) fn check_what_is_left(&mut self, since: usize) {
         self.until("nothing is left of the dead", || self.nothing_is_left_of(&self.dead[since..]));
         assert!(self.foreign(), "a process that is none of ours was killed");
     }
 
-    /// The panes, the processes, the records, the leases, the worktrees and the config say the same of everybody.
+    /// Checks that the panes, processes, records, leases, worktrees and the config agree on every
+    /// member.
     #[track_caller]
     pub(super) fn check_agreement(&mut self) {
         self.until("all agree", || {
@@ -93,7 +95,7 @@ impl Crew {
         })
     }
 
-    /// What the config says of each teammate.
+    /// The config's entry of each teammate, by name.
     fn members(&self) -> BTreeMap<String, Value> {
         let config = self.terminal.config().unwrap_or_default();
         let members = config["members"].as_array().cloned().unwrap_or_default();
@@ -107,7 +109,8 @@ impl Crew {
         self.terminal.panes().into_iter().filter(|pane| pane.ends_with(&tag)).collect()
     }
 
-    /// Whether the lead's conversation tells of a teammate's end, or that it did not come up.
+    /// Whether the lead's conversation reports that a teammate has ended, or that it was not
+    /// started.
     fn has_been_told_of(&self, name: &str) -> bool {
         let transcript = self.terminal.team().join("pitcrew/transcripts/team-lead.ndjson");
         let transcript = fs::read_to_string(transcript).unwrap_or_default();
@@ -125,7 +128,8 @@ impl Crew {
     fn nobody_dead_owns_a_task(&self) -> Look {
         let members = self.members();
         let tasks = files(&self.terminal.room.root().join("tasks/work"));
-        // What a write that a crash cut off has left beside them is no task.
+        // A write that was cut off by a crash leaves a temporary file beside the tasks. Only
+        // `.json` files are tasks.
         for path in
             tasks.iter().filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         {
@@ -142,7 +146,8 @@ impl Crew {
         Ok(())
     }
 
-    /// Every member has one process of its kind, one pane and one record, and nobody else has any.
+    /// Checks that every member has exactly one process of its kind, one pane and one record, and
+    /// that no other process has any.
     fn each_member_is_there_once(&self) -> Look {
         let (members, processes, started) =
             (self.members(), self.terminal.named_teammates(), self.terminal.started());
@@ -184,7 +189,8 @@ impl Crew {
         Ok(())
     }
 
-    /// Every worktree and branch of ours is a member's, or holds something that would be lost.
+    /// Checks that every worktree and branch of ours belongs to a member, or holds work that would
+    /// be lost.
     fn worktrees_have_owners_or_work(&self) -> Look {
         let room = &self.terminal.room;
         let owned: BTreeSet<PathBuf> = self
@@ -225,7 +231,8 @@ impl Crew {
         })
     }
 
-    /// After the end: the server has the user's pane, and in the room runs nothing but that.
+    /// Checks, after the end, that the server has only the user's pane, and that no other process
+    /// runs in the test environment.
     pub(super) fn nobody_is_left(&self) -> Look {
         let panes = self.terminal.panes();
         is_so(panes == [self.terminal.theirs.clone()], || format!("panes {panes:?}"))?;
@@ -242,7 +249,7 @@ impl Crew {
 }
 
 impl Terminal {
-    /// The processes of teammates with their names.
+    /// The processes of teammates, with the teammates' names.
     pub(super) fn named_teammates(&self) -> Vec<(String, ProcessIdentity)> {
         let named = |pid: u32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -254,7 +261,7 @@ impl Terminal {
     }
 }
 
-/// The locks below a folder, and since when they are held.
+/// The locks below a folder, each with the time since when it is held.
 fn locks(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
     let mut found = Vec::new();
     for path in files(folder) {
@@ -271,7 +278,7 @@ fn locks(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
     found
 }
 
-/// What is in a folder; nothing when it is not there.
+/// The paths in a folder. None if the folder does not exist.
 fn files(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }

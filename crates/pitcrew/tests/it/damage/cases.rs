@@ -1,4 +1,4 @@
-//! Damaged files and folders: torn, odd, locked, half written.
+//! Damaged files and folders: torn, of an unexpected kind, locked, or half written.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,13 +9,13 @@ use super::{Damage, Expect};
 
 const CREW: &str = "root/teams/crew";
 
-/// Makes the bytes of a torn file of what was there.
+/// Makes the bytes of a torn file from the file's text.
 type Torn = fn(&str) -> Vec<u8>;
 
-/// Puts something else at the path of a file.
+/// Puts something of another kind at the path of a file.
 type Odd = fn(&Scene, &str);
 
-/// What a file can hold instead of what it should; how it is called, and how it is made of what was there.
+/// Ways to damage a file's content: a description, and the function that makes the bytes.
 const TORN: [(&str, Torn); 6] = [
     ("is empty", |_| Vec::new()),
     ("is cut", |was| was.as_bytes()[..was.len() / 2].to_vec()),
@@ -25,7 +25,7 @@ const TORN: [(&str, Torn); 6] = [
     ("holds a number", |_| b"7".to_vec()),
 ];
 
-/// What can stand where a file should.
+/// Things of another kind that can be where a file should be.
 const ODD: [(&str, Odd); 5] = [
     ("is an empty folder", |scene, path| {
         scene.remove(path);
@@ -44,7 +44,7 @@ const ODD: [(&str, Odd); 5] = [
             .unwrap()
             .set_len(1 << 30)
             .unwrap();
-        // Nobody wants to compare that.
+        // The file is too large to compare.
         scene.no_loss(path);
     }),
 ];
@@ -70,14 +70,15 @@ fn torn() -> Vec<Damage> {
         ];
         for (what, path, expect) in files {
             let expect = match (what, how) {
-                // It is whole, and is passed over.
+                // The file is valid JSON but no task, so it is reported and skipped.
                 ("a task", "holds a number") => Expect::Named("no_task"),
                 _ => expect,
             };
             all.push(Damage::new(format!("{what} {how}"), expect, move |scene| {
                 let bytes = torn(&scene.read(&path));
                 scene.write(&path, bytes);
-                // What changed just now may be half of a client's write.
+                // A recently changed file may be half of another client's write, so `doctor` does
+                // not report it. The test makes the file look old.
                 scene.age(&path);
                 paths(&[&path, "root/tasks/crew/.highwatermark"])
             }));
@@ -257,7 +258,8 @@ fn unfinished() -> Vec<Damage> {
             let place = scene.at("root/pitcrew/archive/crew-20261120T134500Z-12345678");
             std::fs::create_dir_all(&place).unwrap();
             std::fs::rename(scene.at(CREW), place.join("team")).unwrap();
-            // They are kept with their team, and not with what a repair took away.
+            // The tasks move into the archive of their team, and not to the files that a repair
+            // removed.
             scene.no_loss("root/tasks/crew");
             paths(&["root/tasks/crew"])
         },
@@ -265,7 +267,7 @@ fn unfinished() -> Vec<Damage> {
     all
 }
 
-/// What can be where a folder of the root should.
+/// Things of another kind that can be where a folder of the root should be.
 fn roots() -> Vec<Damage> {
     let mut all = Vec::new();
     for (folder, expect) in [

@@ -1,9 +1,10 @@
-//! Links, and things of other people where ours could be: named at most, and never touched.
+//! Links, and other people's files at places where files of pitcrew could be. `doctor` may name
+//! them, but never changes them.
 
 use super::scene::{ID, Scene, paths};
 use super::{Damage, Expect};
 
-/// A project with names like leftovers of ours.
+/// Makes a project whose file names look like leftovers of pitcrew.
 fn project(scene: &Scene, place: &str) {
     for (name, text) in [
         ("Cargo.lock", "version = 4"),
@@ -182,7 +183,7 @@ fn folders() -> Vec<Damage> {
     ]
 }
 
-/// Names in a team that nobody of us writes.
+/// File names in a team's folders that pitcrew never writes.
 fn names() -> Vec<Damage> {
     let mut all = Vec::new();
     for path in [
@@ -202,7 +203,7 @@ fn names() -> Vec<Damage> {
         all.push(Damage::new(format!("somebody's {path}"), Expect::Untouched, move |scene| {
             scene.write(path, "{ mine");
             scene.age(path);
-            // A folder of that name is no team either.
+            // A folder of that name is not a team either.
             if path.contains(".new-project") {
                 scene.remove("root/teams/.new-project");
             }

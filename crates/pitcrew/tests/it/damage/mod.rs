@@ -1,5 +1,6 @@
-//! Every kind of damage that `doctor` knows, made to a root of its own each: it is found, mended or named, and nothing that
-//! is healthy or somebody else's changes. The trees before and after are compared: contents, modes and links.
+//! Each kind of damage that `doctor` knows, made in a separate root. `doctor` finds it and repairs
+//! or names it, and changes nothing that is healthy or foreign. The test compares the trees before
+//! and after: contents, modes and links.
 
 mod cases;
 mod foreign;
@@ -16,26 +17,27 @@ use serde_json::Value;
 
 use scene::{Entry, Scene, Tree};
 
-/// So many roots are looked at at once: most of the time a process starts.
+/// Number of roots that are checked at the same time. Most of the time of a check is the start of a
+/// process.
 const AT_ONCE: usize = 4;
 
-/// What the doctor makes of a damage.
+/// The expected reaction of `doctor` to a damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expect {
-    /// It is found as this kind, and a repair mends it.
+    /// `doctor` reports it as this kind, and a repair fixes it.
     Mended(&'static str),
-    /// It is found as this kind, and left to a person as it is.
+    /// `doctor` reports it as this kind, and leaves it unchanged for a person to decide.
     Named(&'static str),
-    /// It is nobody's business.
+    /// `doctor` says nothing about it and does not touch it.
     Untouched,
 }
 
 type Make = Box<dyn Fn(&Scene) -> Vec<PathBuf> + Send + Sync>;
 
-/// A kind of damage.
+/// One kind of damage, and what `doctor` should do about it.
 pub(super) struct Damage {
     pub(super) name: String,
-    /// Makes it, and says which files and folders a repair may change or take away.
+    /// Makes the damage, and returns the files and folders that a repair may change or remove.
     pub(super) make: Make,
     pub(super) expect: Expect,
 }
@@ -124,7 +126,8 @@ fn finds(report: &Value, kind: &str, code: i32) -> Result<(), String> {
     })
 }
 
-/// Nothing but what may change did, and nothing came but what a repair writes: the archive, the journal, counters.
+/// Checks that only paths in `may_change` changed, and that the only new files are those that a
+/// repair writes: the archive, the journal and counters.
 fn unchanged(before: &Tree, after: &Tree, may_change: &[PathBuf]) -> Result<(), String> {
     let is_expected = |path: &PathBuf| {
         may_change.iter().any(|it| path.starts_with(it))
@@ -142,7 +145,7 @@ fn unchanged(before: &Tree, after: &Tree, may_change: &[PathBuf]) -> Result<(), 
     is(before == after, || format!("changed: {}", differences(&before, &after)))
 }
 
-/// All that was taken away is in the archive, as it was.
+/// Checks that everything that was removed is in the archive, unchanged.
 fn kept(before: &Tree, after: &Tree, scene: &Scene) -> Result<(), String> {
     let in_archive: BTreeMap<PathBuf, &Entry> = after
         .iter()

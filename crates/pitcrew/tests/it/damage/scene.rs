@@ -1,4 +1,4 @@
-//! A root with a team that is well, and with things beside it that are none of ours.
+//! A root with a healthy team, and with foreign files beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::test_env::{TestEnv, copy};
 
-/// An id as our temporary files have it.
+/// An id in the form that pitcrew uses in the names of temporary files.
 pub(super) const ID: &str = "0123456789abcdef0123456789abcdef";
 
-/// What is at a path.
+/// The file, folder or link at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     mode: u32,
@@ -46,16 +46,16 @@ impl std::fmt::Debug for Is {
     }
 }
 
-/// All that is below a folder, by path from there.
+/// Everything below a folder, by relative path.
 pub(super) type Tree = BTreeMap<PathBuf, Entry>;
 
-/// A root of its own for one damage.
+/// A separate root for one damage.
 pub(crate) struct Scene {
     pub(super) room: TestEnv,
     no_loss: Mutex<BTreeSet<PathBuf>>,
 }
 
-/// What every scene begins with, made once.
+/// The initial content of every scene, made once.
 static TEMPLATE: LazyLock<TestEnv> = LazyLock::new(|| {
     let room = TestEnv::with_crew();
     room.ok(&["send", "bob", "the first"]);
@@ -84,7 +84,7 @@ static TEMPLATE: LazyLock<TestEnv> = LazyLock::new(|| {
     room
 });
 
-/// What is healthy and not ours, at every place: none of it may ever change.
+/// Healthy foreign files at every place. None of them may ever change.
 const FOREIGN: [(&str, &str); 16] = [
     ("root/teams/README.md", "mine"),
     ("root/teams/crew/Cargo.lock", "version = 4"),
@@ -117,7 +117,7 @@ impl Scene {
         scene
     }
 
-    /// The path of something in the scene.
+    /// The full path of `path` in the scene.
     pub(super) fn at(&self, path: &str) -> PathBuf {
         self.room.work().parent().unwrap().join(path)
     }
@@ -131,7 +131,7 @@ impl Scene {
         fs::write(self.at(path), bytes).unwrap();
     }
 
-    /// Changes a file of JSON.
+    /// Changes a JSON file.
     pub(super) fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut value: Value = serde_json::from_str(&self.read(path)).unwrap();
         change(&mut value);
@@ -150,14 +150,14 @@ impl Scene {
         }
     }
 
-    /// Puts a link in place of what is there.
+    /// Replaces the file or folder at `path` by a link.
     pub(super) fn link(&self, path: &str, target: &str) {
         self.remove(path);
         fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
         symlink(self.at(target), self.at(path)).unwrap();
     }
 
-    /// Makes something look two minutes old.
+    /// Makes a file or folder look two minutes old.
     pub(super) fn age(&self, path: &str) {
         self.date(path, SystemTime::now() - Duration::from_secs(120));
     }
@@ -166,7 +166,7 @@ impl Scene {
         fs::File::open(self.at(path)).unwrap().set_modified(time).unwrap();
     }
 
-    /// What is there holds nothing that could be lost.
+    /// Declares that the file or folder contains nothing that could be lost.
     pub(super) fn no_loss(&self, path: &str) {
         self.no_loss.lock().unwrap().insert(PathBuf::from(path));
     }
@@ -175,7 +175,7 @@ impl Scene {
         self.no_loss.lock().unwrap().iter().any(|it| path.starts_with(it))
     }
 
-    /// Runs the doctor; its exit code and its report.
+    /// Runs `doctor` and returns its exit code and its report.
     pub(super) fn doctor(&self, args: &[&str]) -> (i32, Value) {
         let all: Vec<&str> = ["--json", "doctor"].into_iter().chain(args.iter().copied()).collect();
         let ran = self.room.run(&all);
@@ -184,18 +184,18 @@ impl Scene {
         (ran.code, report)
     }
 
-    /// When each file and folder of the scene changed last, and which file it is.
+    /// The modification time and inode of each file and folder of the scene.
     pub(super) fn stamps(&self) -> BTreeMap<PathBuf, (i64, i64, u64)> {
         let stamp = |path: &PathBuf| {
             let meta = fs::symlink_metadata(self.at("").join(path)).unwrap();
             (meta.mtime(), meta.mtime_nsec(), meta.ino())
         };
-        // In the folder for temporary files a look tries what the sandbox holds.
+        // `doctor` tries out the sandbox in the temporary folder, so that folder changes.
         let paths = self.tree().into_keys().filter(|path| path.as_path() != Path::new("tmp"));
         paths.map(|path| (path.clone(), stamp(&path))).collect()
     }
 
-    /// All that is in the scene, not followed.
+    /// Everything in the scene. Links are not followed.
     pub(super) fn tree(&self) -> Tree {
         let top = self.at("");
         let mut tree = Tree::new();
@@ -224,7 +224,7 @@ impl Scene {
     }
 }
 
-/// Paths from their texts.
+/// Converts texts to paths.
 pub(super) fn paths(paths: &[&str]) -> Vec<PathBuf> {
     paths.iter().map(PathBuf::from).collect()
 }

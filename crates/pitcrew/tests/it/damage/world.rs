@@ -1,4 +1,4 @@
-//! Members, tasks, mail, processes, settings and worktrees that do not fit together.
+//! Members, tasks, messages, processes, settings and worktrees that contradict each other.
 
 use std::process::Command;
 
@@ -229,7 +229,7 @@ fn git(scene: &Scene, words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {output:?}");
 }
 
-/// A worktree below the root that no member has, as a run makes it.
+/// Makes a worktree below the root that belongs to no member, in the form that a run makes.
 fn worktree(scene: &Scene) -> &'static str {
     git(scene, &["init", "--quiet", "--initial-branch=main"]);
     scene.write("work/.gitignore", "ignored\n");
@@ -261,7 +261,7 @@ fn worktrees() -> Vec<Damage> {
         Damage::new(name, Expect::Named("orphaned_worktree"), move |scene| {
             let path = worktree(scene);
             damage(scene, path);
-            // Taking a turn makes a lock file in the repository.
+            // A command that locks the repository leaves this lock file there.
             scene.write("work/.git/pitcrew-worktrees.lock", "");
             Vec::new()
         })

@@ -1,4 +1,5 @@
-//! A teammate whose program is the client makes model calls of its own: they are counted, and the run's limits hold for it.
+//! A teammate that is the reference client makes its own model calls. The run counts them, and its
+//! limits apply to them.
 
 use std::fs;
 
@@ -8,13 +9,14 @@ use super::script::{Script, calls, says};
 use super::sockets::spawn;
 use super::stage::{Client, Stage};
 
-/// The model calls that a teammate may make.
+/// The number of model calls that a teammate may make.
 const MOST: u64 = 4;
 
-/// How many it would make.
+/// The number of model calls that it would make without a limit.
 const WANTED: usize = 40;
 
-/// Runs a teammate that would make far more model calls than the run allows. Answers with what the run says of it in the end.
+/// Runs a teammate that would make far more model calls than the run allows. Returns the run's
+/// final document.
 fn bounded(stage: &Stage, first: &str, limit: &str) -> Value {
     let run = format!(
         "pitcrew run {first} --model anthropic/claude-sonnet-4-5-20250929 --teammate-mode tmux --teammate-program claude \
@@ -61,7 +63,7 @@ fn is_bounded(client: Client) {
     );
 }
 
-/// What all have cost.
+/// The sum of the costs of all members.
 fn total(told: &Value) -> f64 {
     told["members"]
         .as_array()

@@ -1,4 +1,4 @@
-//! What the client writes today is what was recorded.
+//! The files that today's client writes have the recorded form.
 
 use serde_json::json;
 

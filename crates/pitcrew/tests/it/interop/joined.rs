@@ -1,4 +1,4 @@
-//! The client leads, and a teammate of ours joins it.
+//! The reference client leads, and a teammate run by pitcrew joins it.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,8 @@ use super::stage::{Client, Pane, Stage};
 const JOIN: [&str; 7] =
     ["pitcrew", "join", "probe", "--as", "joiner", "--append-system-prompt", "ROLE:joiner"];
 
-/// A lead that makes a team with two tasks, and gives the first to whoever says that it joined.
+/// A lead that creates a team with two tasks, and assigns the first to the member that reports that
+/// it has joined.
 fn lead(turns: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let mut all = vec![
         calls("TeamCreate", json!({"team_name": "probe", "description": "joined by ours"})),
@@ -33,7 +34,7 @@ fn answers_shutdown(approve: bool, content: &str) -> Value {
     once_told("shutdown_request", calls("SendMessage", answer))
 }
 
-/// The client leads, and ours has joined.
+/// Starts the client as lead, and waits until pitcrew's teammate has joined.
 fn begun(stage: &Stage) -> (Pane, Pane) {
     let lead = stage.client_leads();
     stage.shown(&lead, "the team is made");
@@ -91,14 +92,16 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     let Some(stage) = Stage::set(Client::Recorded, &whole_stay()) else { return };
     let (lead, joiner) = begun(&stage);
 
-    // It is a member as the client writes one, and what it says first is in the lead's conversation.
+    // The new member's entry has the client's form, and its first message is in the lead's
+    // conversation.
     let member = stage.entry("joiner");
     assert_eq!((&member["agentId"], &member["color"]), (&json!("joiner@probe"), &json!("blue")));
     stage.told("lead", "<teammate-message teammate_id=\"joiner\" color=\"blue\" summary=\"joined\">\nI have joined");
 
     check_permissions(&stage, &lead);
 
-    // What it was given and what it took are done, and reported.
+    // Both tasks are completed and reported: the one assigned to the member, and the one it claimed
+    // itself.
     stage.told("lead", "B is done");
     for id in ["1", "2"] {
         let task = stage.task(id);
@@ -116,7 +119,8 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     };
     stage.until("joiner's idleness", is_idle);
 
-    // It answers the shutdown request, is gone from the screen and the team, and the lead can delete that.
+    // The member answers the shutdown request, leaves the screen and the team, and the lead can
+    // delete the team.
     let approved = stage.frame("team-lead", "shutdown_approved", 1);
     assert_eq!(approved["requestId"], stage.frame("joiner", "shutdown_request", 1)["requestId"]);
     stage.until("joiner gone", || {
@@ -130,7 +134,8 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
 
 /// One command is allowed at the lead's terminal, and one is not.
 fn check_permissions(stage: &Stage, lead: &Pane) {
-    // What it asks stands on its lead's screen, and counts as answered there.
+    // The lead's screen shows the member's permission requests, and the answers there reach the
+    // member.
     stage.shown(lead, "Bash command · @joiner");
     let responses = || stage.frames("joiner", "permission_response");
     let first =
@@ -187,7 +192,8 @@ fn a_joined_teammate_that_is_busy_stays_and_one_that_is_killed_keeps_its_place()
     assert!(stage.panes().contains(&joiner));
     stage.entry("joiner");
 
-    // Killed, it is started again under its name, goes on in its conversation, and keeps its task.
+    // After a kill the member is started again under its name, continues its conversation, and
+    // keeps its task.
     stage.kill(&joiner);
     let again = stage.pane(&JOIN);
     let sent = stage.pitcrew(&["send", "joiner", "go on"]);

@@ -1,11 +1,11 @@
-//! Ours leads, and its teammates are the client, in panes.
+//! pitcrew leads, and its teammates are the reference client, in panes.
 
 use serde_json::{Value, json};
 
 use super::script::{Script, a_second_later, calls, once_told, says, sends};
 use super::stage::{Client, Pane, Stage};
 
-/// Runs a team whose teammates are the client, and says how that ended before the pane goes.
+/// Runs a team whose teammates are the client, and prints the exit code before the pane closes.
 const RUN: &str = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
      --teammate-mode tmux --teammate-program claude --allow 'Bash(touch allowed.txt)'; echo \"ended with $?\"; read _";
 
@@ -32,7 +32,7 @@ fn agrees_to_shut_down() -> Value {
     once_told("shutdown_request", calls("SendMessage", answer))
 }
 
-/// The pane that the config names for a member.
+/// Waits for a member's pane in the config, and returns it.
 fn pane_of(stage: &Stage, name: &str) -> Pane {
     stage.until(&format!("the pane of {name}"), || {
         let member = stage.member(name)?;
@@ -42,7 +42,7 @@ fn pane_of(stage: &Stage, name: &str) -> Pane {
     })
 }
 
-/// Waits until a teammate is gone from the screen and from the team, and the run has ended well.
+/// Waits until a teammate has left the screen and the team, and the run has succeeded.
 fn ended(stage: &Stage, lead: &Pane, teammate: &Pane) {
     stage.until("the teammate's pane gone", || (!stage.panes().contains(teammate)).then_some(()));
     stage.shown(lead, "ended with 0");
@@ -89,12 +89,13 @@ fn works_and_shuts_down(client: Client) {
     let lead = run(&stage);
     let worker = pane_of(&stage, "worker");
 
-    // The prompt and the mail come from the inbox that we write.
+    // The client reads its prompt and its messages from the inbox that pitcrew writes.
     stage.told("worker", "<teammate-message teammate_id=\"team-lead\"");
     stage.told("worker", "ROLE:worker go");
     stage.told("worker", "#1 [pending] Do A");
 
-    // One permission is given by a rule, one by the user at the lead's terminal, and one is not.
+    // A rule allows the first request, the user allows the second at the lead's terminal, and the
+    // user denies the third.
     stage.until("the command that a rule allows", || {
         stage.work().join("allowed.txt").exists().then_some(())
     });
@@ -106,7 +107,8 @@ fn works_and_shuts_down(client: Client) {
     });
     stage.enter(&lead, "n");
     if client == Client::Recorded {
-        // Today's client takes what it has read out of its inbox.
+        // Today's client removes messages that it has read from its inbox, so the answers cannot be
+        // read there.
         let answers = [1, 2, 3]
             .map(|nth| stage.frame("worker", "permission_response", nth)["subtype"].clone());
         assert_eq!(answers, [json!("success"), json!("success"), json!("error")]);
@@ -114,7 +116,7 @@ fn works_and_shuts_down(client: Client) {
     stage.told("worker", "the user said no");
     assert!(!stage.work().join("denied.txt").exists());
 
-    // What it did stands in the files, on its screen, and in its lead's conversation.
+    // The result is in the task files, on the client's screen, and in the lead's conversation.
     stage.told("lead", "A is done");
     let task = stage.task("1");
     assert_eq!(
@@ -227,7 +229,8 @@ fn deny_rules_of_the_run_bind_todays_client_whatever_its_own_mode_would_be() {
     is_bound_by_deny_rules(Client::Today);
 }
 
-/// With its default model, today's client that is not told its mode runs commands unasked.
+/// Today's client, with its default model and without a mode on its command line, runs commands
+/// without asking.
 fn is_bound_by_deny_rules(client: Client) {
     let mut spawn = spawns("worker", "default");
     spawn["blocks"][0]["input"]["model"] = "anthropic/claude-opus-5-5".into();

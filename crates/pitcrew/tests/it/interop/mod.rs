@@ -1,7 +1,9 @@
-//! pitcrew beside the reference client itself: sealed from the network, with a scripted model behind it (`interop/`).
+//! pitcrew together with the reference client itself, without network access and with a scripted
+//! model behind it (`interop/`).
 //!
-//! Each test asserts on the files, on the screens and on what the models were asked. They need node, npm, python3, tmux, ip
-//! and namespaces; without these they say so and pass over, but in CI they fail.
+//! Each test checks the files, the screens and the requests to the models. The tests need node,
+//! npm, python3, tmux, ip and namespaces. Without these they print a message and skip, but in CI
+//! they fail.
 
 mod bounded;
 mod client_writes;

@@ -1,5 +1,6 @@
-//! A run whose teammate is the client, in plan mode, is stopped while its plan waits for an answer, and resumed: it goes on in plan
-//! mode, asks again, and carries its plan out when that is approved.
+//! A run whose teammate is the client, in plan mode, is stopped while its plan waits for an answer,
+//! and is resumed. The client continues in plan mode, asks again, and carries out its plan after
+//! the approval.
 
 use serde_json::{Value, json};
 
@@ -29,7 +30,8 @@ fn script() -> Script {
         calls("ExitPlanMode", json!({})),
         writes("PLANFILE", "# Plan\nfirst idea"),
         calls("ExitPlanMode", json!({})),
-        // After the resume: a file beside the plan is not its to write, also in a process that goes on.
+        // After the resume the client must not write any file except the plan, even in a process
+        // that continues.
         once_told("Your process was ended", writes("SECRETFILE", "written in plan mode")),
         writes("PLANFILE", "# Plan\nsecond idea"),
         calls("ExitPlanMode", json!({})),

@@ -1,4 +1,5 @@
-//! A run whose teammate is the client is stopped and resumed: what becomes of the client's conversation, and of its mail.
+//! A run whose teammate is the client is stopped and resumed. The tests check the client's
+//! conversation and its messages.
 
 use std::fs;
 
@@ -8,23 +9,24 @@ use super::script::{Script, calls, says};
 use super::sockets::{go, is_at, send, spawn, waits_for};
 use super::stage::{Client, Pane, Stage, TEAM};
 
-/// What the teammate was told and called before the run was stopped.
+/// A text in the teammate's conversation from before the stop.
 const BEFORE: &str = "the-first-word-it-said";
 
-/// What the client had taken when its process was ended, in the order in which it was sent.
+/// The messages that the client had read when its process ended, in the order of sending.
 const TAKEN: [&str; 3] = ["one-word.", "the-task.", "two-word."];
 
-/// What the run may do unasked.
+/// The commands that the run allows without a question.
 #[derive(Clone, Copy)]
 enum Allowed {
-    /// Every command: the teammate is in the middle of one.
+    /// Every command. The teammate is in the middle of one.
     Bash,
-    /// No command that waits: the client has a question open.
+    /// Only `echo`. A command that waits is asked about, so the client has an open question.
     Echo,
 }
 
-/// Runs a teammate until it is in the middle of a turn, has it take mail, stops the run, and resumes it. `between` changes
-/// what lies there in between. Answers with the pane of the resumed run and the number of requests before it.
+/// Runs a teammate until it is in the middle of a turn, makes it read messages, stops the run, and
+/// resumes it. `between` changes files between the two runs. Returns the pane of the resumed run
+/// and the number of requests before it.
 fn stopped_and_resumed(
     client: Client,
     allowed: Allowed,
@@ -70,7 +72,8 @@ fn stopped_and_resumed(
     let before = stage.requests("worker").len();
     stage.press(&first, "C-c");
     stage.shown(&first, "ended with 130");
-    // It was ended where it was: it goes on with its conversation, and its model need not answer anything first.
+    // The client is killed in the middle of its turn, without a shutdown request that its model
+    // would have to answer. So it resumes its conversation there.
     let asked = fs::read_to_string(stage.root().join("teams/probe/pitcrew/requests.json"))
         .unwrap_or_default();
     assert!(!asked.contains("shutdown-"), "{asked}");
@@ -80,7 +83,7 @@ fn stopped_and_resumed(
     Some((stage, second, before))
 }
 
-/// What of the teammate's mail is in its conversation, in order.
+/// The teammate's messages that are in its conversation, in order.
 fn in_conversation(stage: &Stage) -> Vec<&'static str> {
     let Some(last) = stage.requests("worker").pop() else { return Vec::new() };
     let conversation = last.conversation();
@@ -105,7 +108,7 @@ fn goes_on(client: Client, allowed: Allowed) {
     stage.until("what it had taken in its conversation", || {
         (in_conversation(&stage).len() >= TAKEN.len()).then_some(())
     });
-    // Whatever came twice is there by the next turn.
+    // A message that is delivered twice would be in the conversation by the next turn.
     send(&stage, "worker", "and-then");
     stage.told("worker", "and-then");
     assert_eq!(in_conversation(&stage), TAKEN);

@@ -1,4 +1,5 @@
-//! Mail of ours through the message socket of today's client, in the middle of a turn; and without one.
+//! Messages from pitcrew to today's client in the middle of a turn: through the client's message
+//! socket, and without a socket.
 
 use std::fs;
 
@@ -10,7 +11,7 @@ use super::stage::{Client, Stage, TEAM};
 /// The text that is sent while the receiver is in a turn.
 const WORD: &str = "look-at-the-parser-first";
 
-/// A command that goes on when the test lets it.
+/// A command that waits until the test lets it continue.
 pub(super) fn waits_for(file: &str) -> Value {
     calls(
         "Bash",
@@ -37,14 +38,14 @@ pub(super) fn go(stage: &Stage, file: &str) {
     fs::write(stage.work().join(file), "").unwrap();
 }
 
-/// Sends a word to `to`; says where it stands.
+/// Sends a text to `to`, and returns the message's state.
 pub(super) fn send(stage: &Stage, to: &str, text: &str) -> Value {
     let sent = stage.pitcrew(&["--json", "send", "--team", &stage.team(), to, text]);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     serde_json::from_str::<Value>(&sent.stdout).unwrap()["receipts"][0]["state"].clone()
 }
 
-/// A teammate of ours is in a turn of three commands when it gets a word.
+/// A pitcrew teammate receives a message while it is in a turn of three commands.
 fn teammate_in_a_turn(client: Client, settings: Value) -> Option<(Stage, Value)> {
     let script = Script::default()
         .role("lead", [spawn(), once_told("all is over", says("all is done"))])
@@ -70,13 +71,14 @@ fn teammate_in_a_turn(client: Client, settings: Value) -> Option<(Stage, Value)>
     Some((stage, state))
 }
 
-/// The word was told once, and within the turn or not.
+/// Checks that the model received the message exactly once, and whether that was within the turn.
 fn was_told_once(stage: &Stage, role: &str, is_within_a_turn: bool) {
     stage.told(role, WORD);
     let asked = stage.requests(role);
     let first = asked.iter().find(|request| request.says(WORD)).unwrap();
     assert_eq!(first.is_within_a_turn(), is_within_a_turn);
-    // Another word comes through the inbox, so that the first would have been told again by then.
+    // A second message through the inbox. If the first were delivered again, it would be there by
+    // then.
     send(stage, role_name(role), "and-then");
     stage.told(role, "and-then");
     assert_eq!(stage.requests(role).last().unwrap().counts(WORD), 1);
@@ -111,7 +113,7 @@ fn mail_reaches_a_client_without_a_socket_after_its_turn_once() {
     was_told_once(&stage, "worker", false);
 }
 
-/// The words in the order in which the last request has them, each as often as it is there.
+/// The words in the order of the last request, each as often as it occurs there.
 fn order_of(stage: &Stage, role: &str, words: &[String]) -> Vec<String> {
     let conversation = stage.requests(role).last().unwrap().conversation();
     let mut found: Vec<(usize, String)> = words
@@ -129,7 +131,7 @@ fn order_of(stage: &Stage, role: &str, words: &[String]) -> Vec<String> {
 
 #[test]
 fn no_message_through_the_socket_of_todays_client_overtakes_mail_that_lies_in_its_inbox() {
-    // Each turn takes a second, so that there is one in which each message comes.
+    // Each turn takes a second, so that each message arrives during a turn.
     let turns = (0..30).map(|nth| a_second_later(says(&format!("turn {nth} is over"))));
     let script = Script::default()
         .role("lead", std::iter::once(spawn()).chain((0..60).map(|_| says("I wait"))))
@@ -147,7 +149,7 @@ fn no_message_through_the_socket_of_todays_client_overtakes_mail_that_lies_in_it
     for nth in 0..3 {
         assert_eq!(say(&mut words, format!("early-{nth}")), "acknowledged");
     }
-    // A frame goes through the inbox, which the client gives to its model after the turn.
+    // A frame goes through the inbox. The client gives it to its model after the turn.
     let made = stage.pitcrew(&["task", "create", "--team", TEAM, "the-task.", "to be done"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let given = stage.pitcrew(&["task", "update", "--team", TEAM, "1", "--owner", "worker"]);
@@ -194,7 +196,8 @@ fn the_sender_learns_of_what_went_through_the_socket_of_a_client_that_ended_befo
 fn mail_reaches_a_session_s_lead_in_the_middle_of_a_turn_once() {
     let script = Script::default()
         .role("lead", [spawn(), waits_for("first"), waits_for("second"), says("over")])
-        // A notice of its own in the lead's inbox would be older mail.
+        // The worker never goes idle. Otherwise its idle notice would be an older message in the
+        // lead's inbox.
         .role("worker", [waits_for("never"), says("nothing to do")]);
     let Some(stage) = Stage::set(Client::Today, &script) else { return };
     let settings = json!({"permissions": {"allow": ["Bash"]}});
@@ -214,7 +217,7 @@ fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
     let agrees =
         json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
     let mut agrees = once_told("shutdown_request", calls("SendMessage", agrees));
-    // Time for a message while the model answers.
+    // The pause gives time for a message while the model answers.
     agrees["pause"] = 10.into();
     let script = Script::default()
         .role("lead", std::iter::once(spawn()).chain((0..20).map(|_| says("It is done."))))
@@ -224,7 +227,8 @@ fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
                --teammate-mode tmux --teammate-program claude; echo \"ended with $?\"; read _";
     let lead = stage.pane(&["sh", "-c", run]);
     stage.told("worker", "shutdown_request");
-    // The socket is used in a turn only, and behind what the conversation has.
+    // pitcrew uses the socket only during a turn, and only after earlier mail has reached the
+    // conversation.
     stage.until("the client at work", || {
         (stage.member("worker")?["isActive"] == true).then_some(())
     });

@@ -1,5 +1,5 @@
-//! The sealed place in which a scenario plays: a tmux server, the client and our own binary on its PATH, the model server;
-//! and how to look at all of it from outside.
+//! The isolated environment of a scenario: a tmux server, the client and the pitcrew binary on its
+//! PATH, and the model server. Its methods observe all of them from outside.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -13,20 +13,20 @@ use super::script::Script;
 use crate::patience;
 use crate::test_env::Ran;
 
-/// The team every scenario is about.
+/// The team of every scenario.
 pub(crate) const TEAM: &str = "probe";
 
-/// How long anything may take here. The client at times drops a message of its own, for which nobody need wait long before the
-/// next try.
+/// Time limit of any wait. The client sometimes loses a message of its own, and then the test
+/// should not wait long before the next try.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a key may be without effect before it is pressed again.
+/// Time to wait for the effect of a key before it is pressed again.
 const PRESS_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// What `sealed.sh` ends with where there are no namespaces.
+/// The exit code of `sealed.sh` on a machine without namespaces.
 const NO_NAMESPACES: i32 = 3;
 
-/// What must be there, with the argument it answers to.
+/// The programs that the tests need, each with an argument that makes it print its version.
 const NEEDED: [(&str, &str); 6] = [
     ("node", "--version"),
     ("npm", "--version"),
@@ -36,16 +36,17 @@ const NEEDED: [(&str, &str); 6] = [
     ("unshare", "-V"),
 ];
 
-/// Which version of the client plays.
+/// The version of the reference client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
-    /// 2.1.39, which speaks the named dialect.
+    /// Version 2.1.39, which uses the named dialect.
     Recorded,
-    /// 2.1.330, which speaks the session dialect.
+    /// Version 2.1.330, which uses the session dialect.
     Today,
 }
 
-/// A sealed place. All that runs in it ends when this is dropped: it is in one process namespace.
+/// An isolated environment. All its processes are in one process namespace and end when this is
+/// dropped.
 pub(crate) struct Stage {
     sealed: Child,
     dir: tempfile::TempDir,
@@ -57,19 +58,20 @@ pub(crate) struct Stage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pane(pub(crate) String);
 
-/// One request that a model got.
+/// One request that a model received.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     body: Value,
 }
 
 impl Stage {
-    /// Sets the stage; `None`, said loudly, where something that is needed is missing.
+    /// Starts the environment. Returns `None`, with a message, if a needed program is missing.
     pub(crate) fn set(client: Client, script: &Script) -> Option<Self> {
         Self::set_in(client, script, |_| ())
     }
 
-    /// The same, with something in the working folder. In the script, SECRETFILE is the file `secrets/key.txt` there.
+    /// Starts the environment with prepared files in the working folder. In the script, SECRETFILE
+    /// is the file `secrets/key.txt` there.
     pub(crate) fn set_in(
         client: Client,
         script: &Script,
@@ -126,17 +128,17 @@ impl Stage {
         self.dir.path().join("out")
     }
 
-    /// The root, ours and the client's.
+    /// The root that pitcrew and the client share.
     pub(crate) fn root(&self) -> PathBuf {
         self.out().join("home/.claude")
     }
 
-    /// The folder everything starts in.
+    /// The folder in which all programs start.
     pub(crate) fn work(&self) -> PathBuf {
         self.out().join("work")
     }
 
-    /// Starts a command in a window of its own; when it ends, the pane is gone.
+    /// Starts a command in its own window. The pane closes when the command ends.
     pub(crate) fn pane(&self, argv: &[&str]) -> Pane {
         let work = self.work();
         let is_first = !self.tmux(&["has-session", "-t", "main"]).status.success();
@@ -148,7 +150,7 @@ impl Stage {
         let mut command = place.to_vec();
         command.extend(["-d", "-P", "-F", "#{pane_id}", "-c", work.to_str().unwrap(), "--"]);
         command.extend(argv);
-        // tmux takes a single word for a shell's.
+        // tmux passes a single argument to a shell, so a second, empty one is added.
         if argv.len() == 1 {
             command.push("");
             let at = command.len() - 2;
@@ -159,7 +161,7 @@ impl Stage {
         Pane(String::from_utf8(started.stdout).unwrap().trim().to_owned())
     }
 
-    /// Kills what runs in a pane, and the pane with it.
+    /// Kills the process in a pane, and closes the pane.
     pub(crate) fn kill(&self, pane: &Pane) {
         let pid = self.tmux(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"]);
         let pid = String::from_utf8(pid.stdout).unwrap();
@@ -168,13 +170,13 @@ impl Stage {
         self.until("the killed pane gone", || (!self.panes().contains(pane)).then_some(()));
     }
 
-    /// All panes there are.
+    /// All panes of the tmux server.
     pub(crate) fn panes(&self) -> Vec<Pane> {
         let listed = self.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]);
         String::from_utf8(listed.stdout).unwrap().lines().map(|id| Pane(id.to_owned())).collect()
     }
 
-    /// What a pane shows; nothing when it is gone.
+    /// The text that a pane shows. Empty if the pane is gone.
     pub(crate) fn screen(&self, pane: &Pane) -> String {
         String::from_utf8(self.tmux(&["capture-pane", "-p", "-t", &pane.0]).stdout).unwrap()
     }
@@ -189,8 +191,9 @@ impl Stage {
         assert!(self.tmux(&["send-keys", "-t", &pane.0, key]).status.success(), "{pane:?} is gone");
     }
 
-    /// Answers a question that a pane shows, by a key. The client passes over keys for a moment after it has put a question,
-    /// so the key is pressed again while the question stands there and nothing is `done`.
+    /// Answers a question in a pane with a key. The client ignores keys for a moment after it shows
+    /// a question. So the key is pressed again while the question is visible and `done` returns
+    /// nothing.
     pub(crate) fn answer<T>(
         &self,
         pane: &Pane,
@@ -211,7 +214,7 @@ impl Stage {
         })
     }
 
-    /// Types a line into a prompt, and Enter once it stands there.
+    /// Types a line into a prompt, and presses Enter once the line is visible.
     pub(crate) fn enter(&self, pane: &Pane, line: &str) {
         assert!(
             self.tmux(&["send-keys", "-l", "-t", &pane.0, line]).status.success(),
@@ -221,16 +224,18 @@ impl Stage {
         self.press(pane, "Enter");
     }
 
-    /// Starts the client as lead, and tells it to begin.
+    /// Starts the client as lead and types its first prompt.
     pub(crate) fn client_leads(&self) -> Pane {
         self.client_leads_with(&[])
     }
 
-    /// The same, with variables of its own.
+    /// Starts the client as lead, with additional environment variables, and types its first
+    /// prompt.
     pub(crate) fn client_leads_with(&self, env: &[(&str, &str)]) -> Pane {
         let (argv, prompt): (&[&str], _) = match self.client {
             Client::Recorded => (&["claude", "--teammate-mode", "tmux"], "? for shortcuts"),
-            // Other models are offered the task tools only when these are named.
+            // The client offers its task tools to other models only on request, so the model is
+            // named.
             Client::Today => (
                 &["claude", "--teammate-mode", "tmux", "--model", "claude-sonnet-4-5-20250929"],
                 "❯",
@@ -247,7 +252,7 @@ impl Stage {
         lead
     }
 
-    /// The folder of the team: ours, or that of the session that the client leads.
+    /// The folder of the team: [`TEAM`], or the folder of the session that the client leads.
     pub(crate) fn team(&self) -> String {
         let teams = fs::read_dir(self.root().join("teams")).into_iter().flatten().flatten();
         let names = teams.map(|entry| entry.file_name().into_string().unwrap());
@@ -257,7 +262,7 @@ impl Stage {
             .unwrap_or_else(|| TEAM.to_owned())
     }
 
-    /// Runs our binary inside, to its end.
+    /// Runs the pitcrew binary inside the environment, to its end.
     pub(crate) fn pitcrew(&self, args: &[&str]) -> Ran {
         let file = |kind| self.dir.path().join(format!("ran.{kind}"));
         let words = args.iter().map(|arg| quoted(arg)).collect::<Vec<_>>().join(" ");
@@ -280,17 +285,17 @@ impl Stage {
         }
     }
 
-    /// The team's config, when it can be read just now: the client writes it in place.
+    /// The team's config, or nothing if it cannot be read now. The client writes it in place.
     pub(crate) fn config(&self) -> Option<Value> {
         json_in(&self.root().join("teams").join(self.team()).join("config.json"))
     }
 
-    /// A member as the config has it.
+    /// A member's entry in the config, if there is one.
     pub(crate) fn member(&self, name: &str) -> Option<Value> {
         self.config()?["members"].as_array()?.iter().find(|member| member["name"] == name).cloned()
     }
 
-    /// A member as the config has it, which is there.
+    /// Waits for a member's entry in the config, and returns it.
     pub(crate) fn entry(&self, name: &str) -> Value {
         self.until(&format!("{name} in the config"), || self.member(name))
     }
@@ -311,7 +316,7 @@ impl Stage {
         json_in(&path).and_then(|messages| messages.as_array().cloned()).unwrap_or_default()
     }
 
-    /// What a member of ours has taken out of its inbox, as lines.
+    /// The messages that a pitcrew member removed from its inbox and kept, one per line.
     pub(crate) fn kept(&self, name: &str) -> Vec<String> {
         let path = self
             .root()
@@ -322,8 +327,8 @@ impl Stage {
         fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// Copies the team's files as they are to a folder below the one that `PITCREW_RECORD` names, when it is set, with
-    /// the paths of this machine made neutral.
+    /// Copies the team's current files to a folder below the one that `PITCREW_RECORD` names, if it
+    /// is set. Paths of this machine are replaced by neutral ones.
     pub(crate) fn record(&self, to: &str) {
         let Some(folder) = std::env::var_os("PITCREW_RECORD") else { return };
         let (team, out) = (self.team(), self.out().to_str().unwrap().to_owned());
@@ -352,20 +357,20 @@ impl Stage {
         frames.filter(|frame| frame["type"] == kind).collect()
     }
 
-    /// Waits for the `nth` frame of a kind in an inbox, from 1.
+    /// Waits for the `nth` frame of a kind in an inbox, counted from 1.
     pub(crate) fn frame(&self, inbox: &str, kind: &str, nth: usize) -> Value {
         self.until(&format!("{kind} {nth} in the inbox of {inbox}"), || {
             self.frames(inbox, kind).get(nth - 1).cloned()
         })
     }
 
-    /// A task, which is there: the client writes it in place.
+    /// Waits until a task can be read, and returns it. The client writes tasks in place.
     pub(crate) fn task(&self, id: &str) -> Value {
         let path = self.root().join("tasks").join(self.team()).join(format!("{id}.json"));
         self.until(&format!("task {id}"), || json_in(&path))
     }
 
-    /// What the model of a role was asked, in order, but for titles and suggestions.
+    /// The requests to the model of a role, in order, without those for titles and suggestions.
     pub(crate) fn requests(&self, role: &str) -> Vec<Request> {
         let lines = fs::read_to_string(self.out().join("requests.ndjson")).unwrap_or_default();
         let logged = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -374,12 +379,12 @@ impl Stage {
         asked.map(|mut logged| Request { body: logged["request"].take() }).collect()
     }
 
-    /// Whether the model of a role was ever told `text`.
+    /// Whether the model of a role ever received `text`.
     pub(crate) fn was_told(&self, role: &str, text: &str) -> bool {
         self.requests(role).iter().any(|request| request.says(text))
     }
 
-    /// Waits until the model of a role is told `text`.
+    /// Waits until the model of a role has received `text`.
     pub(crate) fn told(&self, role: &str, text: &str) {
         self.until(&format!("{text:?} told to {role}"), || self.was_told(role, text).then_some(()));
     }
@@ -391,12 +396,13 @@ impl Stage {
         });
     }
 
-    /// Waits for something. When it does not come, the test fails with all that can be seen.
+    /// Waits for a condition. If it is not met in time, the test fails and prints everything
+    /// observable.
     pub(crate) fn until<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> T {
         patience::until_within(PATIENCE, what, look, || self.scene())
     }
 
-    /// All that can be seen: every screen, and the team's files.
+    /// Everything observable: every screen, and the team's files.
     fn scene(&self) -> String {
         let mut scene = String::new();
         for pane in self.panes() {
@@ -406,7 +412,7 @@ impl Stage {
         }
         let below = |folder: &str| self.root().join(folder).join(self.team());
         for folder in [below("teams"), below("teams").join("inboxes"), below("tasks")] {
-            // What is being changed may be gone again.
+            // A file that is being replaced may be gone already.
             for path in
                 fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
             {
@@ -418,7 +424,8 @@ impl Stage {
         scene
     }
 
-    /// Asks the stage's tmux server; what it starts finds the sealed PATH, not ours.
+    /// Runs a tmux command on the server. The commands that it starts see the isolated PATH, not
+    /// the tester's.
     fn tmux(&self, args: &[&str]) -> Output {
         let system = std::env::var_os("PATH").unwrap_or_default();
         let mut folders = vec![self.out().join("bin"), our_folder()];
@@ -434,14 +441,14 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // The namespace, and with it everything inside, ends with this process.
+        // The namespace, and every process inside, ends with this process.
         self.sealed.kill().unwrap();
         self.sealed.wait().unwrap();
     }
 }
 
 impl Request {
-    /// Whether `text` is anywhere in what was said to the model since its last answer.
+    /// Whether `text` is in the messages to the model since its last answer.
     pub(crate) fn says(&self, text: &str) -> bool {
         let messages = self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let news = messages.iter().rev().take_while(|message| message["role"] != "assistant");
@@ -458,7 +465,7 @@ impl Request {
         self.body["messages"].to_string()
     }
 
-    /// Whether the request goes on in a turn: it brings the result of a call.
+    /// Whether the request continues a turn, which means that it contains the result of a call.
     pub(crate) fn is_within_a_turn(&self) -> bool {
         let last = self.body["messages"].as_array().and_then(|messages| messages.last());
         last.is_some_and(|last| last["content"].to_string().contains("tool_result"))
@@ -479,14 +486,14 @@ fn has_text(value: &Value, text: &str) -> bool {
     }
 }
 
-/// Says that a test is passed over; in CI that is a failure.
+/// Reports that a test is skipped. In CI that is a failure.
 fn skipped<T>(why: &str) -> Option<T> {
     assert!(std::env::var_os("CI").is_none(), "in CI the reference client must run: {why}");
     eprintln!("skipped: without the reference client, for {why}");
     None
 }
 
-/// A file, or the files of a folder; those whose names begin with a dot are left out.
+/// The file itself, or the files of a folder. Names that begin with a dot are left out.
 fn files_in(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_owned()];
@@ -520,7 +527,7 @@ fn json_in(path: &Path) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// A word for sh.
+/// Quotes a word for sh.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

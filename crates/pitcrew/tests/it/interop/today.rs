@@ -1,4 +1,5 @@
-//! Today's client leads a session: a teammate of ours joins it, or is started by it in place of a client of its own.
+//! Today's client leads a session. A pitcrew teammate joins it, or the client starts a pitcrew
+//! teammate in place of its own.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +17,7 @@ fn spawn(name: &str) -> Value {
     )
 }
 
-/// A session with a teammate of its own, so that its lead looks into its inbox.
+/// A session with a teammate of its own. Only with one does the lead read its inbox.
 fn lead(turns: impl IntoIterator<Item = Value>) -> Vec<Value> {
     [spawn("worker"), says("spawned")].into_iter().chain(turns).collect()
 }
@@ -67,7 +68,7 @@ fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is
 
     stage.record("claude-2.1.330/session-team");
 
-    // Its pane teammate is found by its process.
+    // pitcrew finds the session's pane teammate by its process.
     let shown = stage.pitcrew(&["--json", "team", "show", &team]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     let of = |name: &str| {

@@ -1,4 +1,5 @@
-//! The effects of permission requests: a question is asked, settled with everybody who was asked, and its grant applied.
+//! The effects of permission requests: a question is asked, settled with everybody who was asked,
+//! and its grant applied.
 
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ impl Driver {
                             Event::MailArrived(vec![*answer]),
                         ]);
                     }
-                    // Whoever runs the agent may ask somebody beside the lead.
+                    // The process that runs the agent may also ask a person there.
                     None => {
                         let folder = agent_context.context.cwd.clone();
                         self.tell_crew(ReportKind::Asks { call, question, folder }).await
@@ -63,8 +64,8 @@ impl Driver {
         }
     }
 
-    /// Asks the lead, and says under which request. After a crash that may be answered already: then the answer comes with it,
-    /// and one that is lost is asked for once more.
+    /// Asks the lead, and returns the request id. After a crash the request may be answered
+    /// already. Then the answer is returned with it, and a lost answer is requested once more.
     async fn ask_lead(
         &mut self,
         ask: PermissionAsk,
@@ -86,7 +87,8 @@ impl Driver {
         }
     }
 
-    /// Lets those know that were asked too: the lead by the ledger of requests, whoever else by the crew.
+    /// Informs everyone else who was asked: the lead through the ledger of requests, others through
+    /// the loop.
     pub(super) async fn settle(&mut self, settlement: Settlement) -> Outcome {
         let Settlement { call, request, by, refused } = settlement;
         if by == Answerer::Here
@@ -124,7 +126,7 @@ impl Driver {
     }
 }
 
-/// A call of ExitPlanMode with the plan in its input, for whoever is to read it.
+/// Adds the plan's text to a call of ExitPlanMode, so that the person asked can read it.
 async fn with_plan(agent_context: &AgentContext, mut call: ToolCall) -> ToolCall {
     if ToolTraits::of(&call.tool).effect == CallEffect::SubmitsPlan
         && let Ok(plan) =

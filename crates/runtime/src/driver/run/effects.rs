@@ -73,7 +73,7 @@ impl Driver {
 
     fn call_model(&mut self) -> Outcome {
         self.trouble = None;
-        // Every call of the turn before has its result.
+        // All calls of the previous turn have results, so no judged call is left to run.
         self.judged.clear();
         let messages = self.agent.conversation().share_messages();
         let mode = self.agent.mode();
@@ -104,7 +104,7 @@ impl Driver {
         if status == Status::Idle {
             self.was_kept_going = false;
         }
-        // An end is told with its reason, by the effect that brings it.
+        // The end is reported with its reason by the `End` effect.
         if status.is_over() {
             return Outcome::Done;
         }
@@ -114,14 +114,15 @@ impl Driver {
             .filter(|_| !matches!(status, Status::Active | Status::ShutdownRequested));
         self.tell_face(status, detail.clone()).await;
         let fault = self.agent.conversation().answer_fault();
-        // Who finds the mail of this turn marked read must find in the journal that the agent works.
+        // A lead that sees the mail of this turn marked as read must find in the journal that the
+        // agent works. So wait until that is noted.
         let begins = matches!(status, Status::Active | Status::ShutdownRequested)
             && self.agent_context.has_lead_elsewhere();
         let (sender, noted) = oneshot::channel();
         let announcement =
             Announcement { status, detail, fault, until_noted: begins.then_some(sender) };
         self.tell_crew(ReportKind::Announced(announcement)).await;
-        // It comes to an error: the sender is dropped, never used.
+        // This always returns an error: the sender is dropped and never used.
         let _noted = noted.await;
         Outcome::Done
     }
@@ -147,7 +148,7 @@ impl Driver {
         let senders = &mut self.senders;
         let (from, is_frame): (Vec<_>, Vec<_>) =
             ids.iter().map(|id| senders.remove(id).unwrap_or_default()).unzip();
-        // It is delivered, whether or not it can be marked.
+        // The mail counts as delivered even if it cannot be marked as read.
         let agent = self.agent_context.name.clone();
         self.agent_context
             .sink
@@ -158,7 +159,8 @@ impl Driver {
         Outcome::Done
     }
 
-    /// Reads the inbox. One that cannot be read now is read at the next boundary, or when it changes.
+    /// Reads the inbox. If that fails now, it is read again at the next boundary or at its next
+    /// change.
     async fn take_mail(&mut self) -> Event {
         let delivered = self.marks.pending();
         let Taken { mut mail, refused } =
@@ -240,7 +242,7 @@ impl Driver {
             IdleCause::Failed(reason) => (IdleReason::Failed, Some(reason)),
             IdleCause::BadAnswer(fault) => (IdleReason::Failed, Some(fault.in_words().to_owned())),
         };
-        // The next answer may be a good one: such a member can work.
+        // A bad answer does not stop the member from working. Its next answer may be good.
         self.trouble = failure.clone().filter(|_| !is_bad_answer);
         let notice = IdleNotice {
             reason,

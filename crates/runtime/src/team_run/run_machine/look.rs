@@ -48,7 +48,8 @@ pub(super) enum Wait {
 }
 
 impl MateSeen {
-    /// The first thing that the run waits for of this teammate. A client has `grace` to answer a request to shut down.
+    /// The first thing that the run waits for of this teammate. A client has `grace` to answer a
+    /// request to shut down.
     pub(super) fn waits(&self, grace: Duration) -> Option<Wait> {
         if self.has_unread {
             return Some(Wait::Mail(self.name.clone()));
@@ -69,14 +70,15 @@ impl MateSeen {
 }
 
 impl ClientSeen {
-    /// Whether it has been sent something since it last told that it is idle. It marks mail as read some time before it
-    /// says that it is at work, and tells of its idleness once more after all that it took.
+    /// Whether it has been sent something since it last told that it is idle. It marks mail as read
+    /// some time before it says that it is at work, and tells of its idleness once more after all
+    /// that it took.
     fn owes_notice(&self) -> bool {
         self.last_sent > self.last_notice
     }
 
-    /// How long it still has to answer its lead's request to shut down; none when it owes no answer. It takes the request,
-    /// and may then say that it is idle before it begins to answer.
+    /// How long it still has to answer its lead's request to shut down; none when it owes no
+    /// answer. It takes the request, and may then say that it is idle before it begins to answer.
     fn owes_goodbye(&self, grace: Duration) -> Option<Duration> {
         grace.checked_sub(self.asked_to_leave?).filter(|left| !left.is_zero())
     }
@@ -93,8 +95,9 @@ impl Wait {
         }
     }
 
-    /// The inbox whose next change may end the wait. Nothing else tells of it: a teammate marks mail that is no work for it
-    /// as read without a word to us, and a notice alone does not wake the lead.
+    /// The inbox whose next change may end the wait. Nothing else tells of it: a teammate marks
+    /// mail that is no work for it as read without a word to us, and a notice alone does not wake
+    /// the lead.
     pub(super) fn inbox(&self) -> Option<InboxFile> {
         match self {
             Self::Mail(name) => Some(name.inbox_file()),

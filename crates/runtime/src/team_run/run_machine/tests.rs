@@ -1,4 +1,4 @@
-//! The course as scripts: news, and the orders that each brings.
+//! Tests of the run's state machine: inputs, and the actions that each returns.
 
 use pitcrew_protocol::{TaskId, TaskStatus};
 
@@ -25,7 +25,7 @@ fn of_work(open: &OpenWork) -> Reminder {
     Reminder { open: open.clone(), ..Reminder::default() }
 }
 
-/// One task that nobody has.
+/// One task without an owner.
 fn open_task() -> OpenWork {
     let (id, subject) = (TaskId::from_number(1), "Do it".to_owned());
     OpenWork::of_tasks(&[TaskSummary { id, subject, status: TaskStatus::Pending, owner: None }])
@@ -43,7 +43,7 @@ impl Play {
         play
     }
 
-    /// The lead rests, looks, and has nothing to do; nobody has.
+    /// The lead goes idle, is woken and has nothing to do. Nobody else has work either.
     fn all_rest(&mut self) -> &mut Self {
         self.then(told("team-lead", Status::Idle), &[RunAction::LookAround])
             .all_quiet(&[RunAction::WakeLead])
@@ -64,7 +64,7 @@ impl Play {
         self.then(RunInput::Looked(vec![bob]), actions)
     }
 
-    /// The lead answers, with that fault or none, and rests.
+    /// The lead answers with that fault or none, and goes idle.
     fn answers(&mut self, fault: Option<AnswerFault>) -> &mut Self {
         self.then(told("team-lead", Status::Active), &[])
             .then(RunInput::LeadAnswered(fault), &[])

@@ -1,6 +1,6 @@
 //! Commands that try what *read* must not let them do, and the work that it must let them do.
 
-/// Changes that work where nothing holds a command, from the working folder; `$OUT` is a folder beside it.
+/// Changes from the working folder that succeed without a sandbox. `$OUT` is a folder beside it.
 pub(super) const CHANGES: &[&str] = &[
     "echo x > new",
     "echo x >> kept",
@@ -62,7 +62,7 @@ pub(super) const CHANGES: &[&str] = &[
     "python3 -c \"import shutil; shutil.copytree('sub', 'copied')\"",
 ];
 
-/// Tries that need rights of root, or that nothing comes of here where nothing holds a command.
+/// Attempts that need root, or that have no effect here even without a sandbox.
 pub(super) const TRIES: &[&str] = &[
     "chown 1:1 kept",
     "python3 -c \"import os; f = os.open('.', os.O_TMPFILE | os.O_RDWR); os.link(f'/proc/self/fd/{f}', 'new', follow_symlinks=True)\"",
@@ -96,8 +96,8 @@ pub(super) const TRIES: &[&str] = &[
     "keyctl add user k v @u && echo LEAK",
 ];
 
-/// What reads something kept, `$HOME_` being the user's home and `$OUT` a folder beside; each prints it where nothing holds a
-/// command.
+/// Commands that read a protected file and print it if there is no sandbox. `$HOME_` is the user's
+/// home, `$OUT` a folder beside the working folder.
 pub(crate) const READS: &[&str] = &[
     "cat $HOME_/.ssh/id_rsa",
     "cat $HOME_/notes",
@@ -136,8 +136,8 @@ pub(crate) const READS: &[&str] = &[
     "env | grep SECRET",
 ];
 
-/// Attempts to reach or harm others, in python: each prints LEAK when it got through. `unix` and `dgram` are sockets of this
-/// test, `port` its TCP port, `other` a process of it.
+/// Attempts in Python to reach or harm other processes. Each prints LEAK if it succeeds. `unix` and
+/// `dgram` are sockets of this test, `port` its TCP port, `other` one of its processes.
 pub(crate) const CONTACTS: &[&str] = &[
     "s = socket.socket(socket.AF_UNIX); s.connect(unix)",
     "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.sendto(b'x', dgram)",
@@ -202,7 +202,7 @@ def libc_call(*arguments):
         raise OSError(ctypes.get_errno(), 'refused')
 ";
 
-/// What a command in *read* must be able to do.
+/// Commands that must work in the profile *read*.
 pub(super) const WORK: &[&str] = &[
     "cat kept && ls -la && test -r sub/inner",
     "head -c 4 /dev/zero > /dev/null && head -c 4 /dev/urandom | wc -c",

@@ -1,5 +1,5 @@
-//! The ground on which commands in *read* are tried: a working folder, things beside it, a home with secrets, and a process of
-//! somebody else.
+//! The ground on which commands in *read* are tried: a working folder, things beside it, a home
+//! with secrets, and a process of somebody else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::tools_env::TestEnv;
 
-/// What lies in the home, and beside the working folder.
+/// The files in the home, and beside the working folder.
 const HOME_FILES: &[(&str, &str)] = &[
     ("home/.ssh/id_rsa", "SECRET"),
     ("home/notes", "SECRET"),
@@ -35,7 +35,7 @@ const HOME_FILES: &[(&str, &str)] = &[
     ("home/.asdf/plugins/p/.env", "SECRET"),
     ("home/.gitconfig", "[user]\nname = Known\nemail = k@x\n[credential]\nhelper = SECRET\n"),
     ("outside/secret", "SECRET"),
-    // A toolchain that a variable names, as `RUSTUP_HOME` does.
+    // The folder of a toolchain that a variable names, as `RUSTUP_HOME` does.
     ("moved/settings.toml", "default_toolchain = 'stable'"),
     ("moved/credentials.toml", "SECRET"),
     ("moved/config.toml", "[registry]\ntoken = 'SECRET'"),
@@ -44,7 +44,7 @@ const HOME_FILES: &[(&str, &str)] = &[
 /// Mode, owner, times, links and content.
 pub(crate) type FileState = (u32, u32, i64, i64, u64, Vec<u8>);
 
-/// A working folder with things beside it, and a home.
+/// A working folder with files beside it, and a home.
 pub(crate) struct Ground {
     pub(crate) setting: TestEnv,
     pub(crate) base: PathBuf,
@@ -59,7 +59,7 @@ impl Drop for Ground {
     }
 }
 
-/// The program that gives up its rights inside of bubblewrap: an example of this crate.
+/// The program that restricts itself inside bubblewrap. It is an example of this crate.
 pub(crate) fn inner() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let inner = deps.ancestors().nth(2).unwrap().join("examples/sandbox_exec");
@@ -80,7 +80,7 @@ fn write(file: &Path, text: &str) {
 }
 
 impl Ground {
-    /// The ground, where this machine holds *read*.
+    /// Makes the folders, or returns nothing where this machine cannot enforce *read*.
     pub(crate) fn new() -> Option<Self> {
         let ground = Self::with(Sandbox::new);
         if let Support::Missing { reason } = ground.sandbox.support(Profile::Read) {
@@ -138,7 +138,7 @@ impl Ground {
         self.setting.call("Bash", json!({ "command": command })).await.text
     }
 
-    /// All there is outside of the root: what it is, when it was changed, and what it holds.
+    /// Every file outside the root: its mode, owner, times, links and content.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, FileState> {
         let mut found = BTreeMap::new();
         let mut todo = vec![self.base.clone()];
@@ -206,7 +206,7 @@ fn make_work(setting: &TestEnv) {
     git(&cwd.join("repo"), &["init", "-q"]);
     git(&cwd.join("repo"), &["add", "f"]);
     git(&cwd.join("repo"), &["commit", "-q", "-m", "first"]);
-    // Its git folder lies outside of the working folder.
+    // The worktree's git folder is outside the working folder.
     git(&cwd.join("repo"), &["worktree", "add", "-q", "../tree"]);
 }
 

@@ -1,4 +1,5 @@
-//! A lead that comes back to teammates in processes of their own: those that live, that died, and that nobody needs any more.
+//! A lead that comes back to teammates in processes of their own: those that live, that died, and
+//! that nobody needs any more.
 
 use pitcrew_protocol::{
     AgentName, Member, PaneHost, ProcessRef, Program, SendMessageInput, TeamCreateInput,
@@ -26,12 +27,12 @@ pub(super) fn tag(setting: &TestRun, agent: Option<&str>) -> PaneTag {
     }
 }
 
-/// A team as a killed lead leaves it: its teammate lives in a pane.
+/// The team of a killed lead, with a teammate that still runs in a pane.
 pub(crate) async fn abandoned(setting: &TestRun, panes: &ProcessPanes) -> (Team, PaneId) {
     abandoned_with(setting, panes, sleeper(setting, "bob").argv).await
 }
 
-/// The same, with what runs in the pane.
+/// The team of a killed lead, with a teammate that runs `argv` in a pane.
 pub(crate) async fn abandoned_with(
     setting: &TestRun,
     panes: &ProcessPanes,
@@ -74,7 +75,7 @@ pub(crate) async fn abandoned_with(
     (team, started.id)
 }
 
-/// What bounds a member under the options of a resumed run.
+/// The digest of the restrictions on a member under the options of a resumed run.
 fn bounds_of(setting: &TestRun, member: &Member) -> String {
     let agent_options = setting.options(ONE).agent_options;
     let rules =
@@ -82,7 +83,7 @@ fn bounds_of(setting: &TestRun, member: &Member) -> String {
     member_bounds(&rules, agent_options.limits, member)
 }
 
-/// What an earlier lead started for an agent, with the tag by which it is known.
+/// A pane that an earlier lead started for an agent, with the tag that identifies it.
 pub(crate) fn sleeper(setting: &TestRun, agent: &str) -> NewPane {
     NewPane {
         argv: vec!["sleep".to_owned(), "1000".to_owned()],
@@ -168,7 +169,7 @@ async fn a_lead_that_comes_back_starts_who_died_again_under_the_same_name() {
         matches!(panes.state(&old).await, Ok(pitcrew_runtime::panes::PaneState::Gone)),
         "the old pane is left"
     );
-    // It has no memory of its first life, so it is told once more what to do.
+    // The new process has no memory of the earlier one, so it receives the prompt again.
     assert_eq!(bob.mail().await.message.text, "Do it.");
     bob.is_done().await;
     let lives = panes.processes();
@@ -178,7 +179,8 @@ async fn a_lead_that_comes_back_starts_who_died_again_under_the_same_name() {
     check_nothing_left(&setting, &panes, &lives).await;
 }
 
-/// The team of [`abandoned`], whose teammate agreed to shut down before its lead crashed; and its process.
+/// The team of [`abandoned`], whose teammate agreed to shut down before the lead crashed. Also
+/// returns the teammate's process.
 async fn abandoned_after_a_goodbye(
     setting: &TestRun,
     panes: &ProcessPanes,
@@ -227,7 +229,8 @@ async fn a_client_in_a_stopped_run_ends_where_it_is_without_being_asked_and_is_s
     bob.is_active(true).await;
     let first = panes.processes();
     handle.stopper().stop();
-    // It answers nothing: a run that waited for it would end with its grace.
+    // The process answers nothing. A run that waited for it would end only after the shutdown
+    // grace.
     let ran = in_time("the run has ended", finish(handle)).await;
     assert_eq!(ran.outcome.end, RunEnd::Interrupted);
     assert!(!first[0].is_alive());

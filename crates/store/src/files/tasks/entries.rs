@@ -12,14 +12,14 @@ use super::super::teams::parse;
 use super::super::update::Fault;
 use crate::StoreError;
 
-/// So many files are worth a thread of their own to read.
+/// Number of files that justifies one more thread for reading.
 const FILES_A_THREAD: usize = 512;
 
 /// One task file.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) stamp: Stamp,
-    /// Whether the next change of the file must show in its stamp.
+    /// Whether the next change of the file will certainly change its stamp.
     pub(super) is_settled: bool,
     pub(super) holds: Holds,
 }
@@ -27,15 +27,16 @@ pub(super) struct Entry {
 /// What a task file holds.
 #[derive(Debug)]
 pub(super) enum Holds {
-    /// A task that was just read, or one that others' dependencies changed: as its file has it.
+    /// A task exactly as in its file. Used if it was just read, or if the dependencies of other
+    /// tasks changed it in the table.
     Task(Box<Task>),
-    /// The task of that id in the current reading.
+    /// The same as the task with that id in the current table.
     Listed,
-    /// Something else, which keeps its id taken.
+    /// Other content. Its id stays in use.
     Other,
-    /// A task that somebody marked as deleted; no task, but its id stays taken.
+    /// A task that another program marked as deleted. It is not listed, but its id stays in use.
     Deleted,
-    /// Nothing that can be read, for this reason. Its id stays taken too.
+    /// Unreadable content, with the reason. Its id stays in use.
     Torn(String),
 }
 
@@ -49,7 +50,8 @@ impl Entry {
             Ok(task) if task.id.as_str() == stem => Holds::Task(Box::new(task)),
             Ok(_) => Holds::Other,
             Err(_) if is_marked_deleted(&snapshot.bytes, stem) => Holds::Deleted,
-            // Whole, but no task: somebody else's, or of a later version. A cut one is torn.
+            // Valid JSON but no task: a file of another program or of a later version. An
+            // incomplete file is damaged instead.
             Err(fault) => parse::<serde_json::Value>(&snapshot.bytes)
                 .map(|_| Holds::Other)
                 .map_err(|_| fault)?,
@@ -60,7 +62,7 @@ impl Entry {
         Ok(Self { stamp: snapshot.stamp, is_settled: snapshot.is_settled(), holds })
     }
 
-    /// A file that cannot be read; `None` when it is gone.
+    /// Returns the entry of an unreadable file, or `None` if the file is gone.
     pub(super) fn torn(path: &Path, reason: String) -> Result<Option<Self>, StoreError> {
         match fs::symlink_metadata(path) {
             Ok(meta) => {
@@ -73,7 +75,7 @@ impl Entry {
     }
 }
 
-/// The stems of all task files.
+/// Returns the names of all task files without `.json`.
 pub(super) fn list(folder: &Path) -> Result<Vec<String>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -90,10 +92,11 @@ pub(super) fn list(folder: &Path) -> Result<Vec<String>, StoreError> {
     Ok(stems)
 }
 
-/// Files that were read, gone ones as `None`; and those that were torn.
+/// The files that were read (`None` for a missing one), and the names of the damaged ones.
 pub(super) type ReadAll = (Vec<(String, Option<Entry>)>, Vec<String>);
 
-/// Reads the named files, but for those whose stamp is known, on as many threads as are worth it.
+/// Reads the named files, except those with a known stamp, on as many threads as the number of
+/// files justifies.
 pub(super) fn read_all(
     folder: &Path,
     stems: &[String],

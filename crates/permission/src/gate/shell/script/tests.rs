@@ -1,4 +1,4 @@
-//! What is seen in the text of a command.
+//! Tests of parsing: the parts and doubts that the parser finds in a command.
 
 use super::*;
 
