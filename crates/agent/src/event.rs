@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use pitcrew_model::{Response, Usage};
+use pitcrew_protocol::SandboxProfile;
 use pitcrew_protocol::{AgentName, CallEffect, MessageId, PermissionMode, Status, ToolSet};
 use serde_json::Value;
 
 use super::Mail;
 use crate::FileSeen;
 use crate::transcript::{AnswerFault, Grant, Step, ToolCall};
-use pitcrew_protocol::SandboxProfile;
 
 /// The fixed properties of an agent.
 #[derive(Clone, Debug)]

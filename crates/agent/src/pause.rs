@@ -1,9 +1,9 @@
 //! Interruptions: a turn that a person interrupts, an agent whose team has no lead, and an agent
 //! whose run is being stopped.
 
-use pitcrew_protocol::Status;
 use std::time::Duration;
 
+use pitcrew_protocol::Status;
 use serde_json::Value;
 
 use super::compact::Compacting;

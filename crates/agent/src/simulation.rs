@@ -11,13 +11,13 @@
 use std::collections::{HashMap, HashSet};
 
 use pitcrew_model::{Block, Response, Role as Speaker, StopReason, Usage};
+use pitcrew_protocol::SandboxProfile;
 use pitcrew_protocol::{AgentName, Frame, MessageId, PermissionMode, Status, ToolSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::transcript::{Conversation, Step, ToolCall};
-use pitcrew_protocol::SandboxProfile;
 
 const AGENTS: usize = 3;
 const STEPS: usize = 120;

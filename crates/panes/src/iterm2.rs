@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pitcrew_process::job::outlives_variable;
 use serde::Deserialize;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
@@ -23,7 +24,6 @@ use tokio::time::Instant;
 use super::launch::Launch;
 use super::pane::complaint;
 use super::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
-use pitcrew_process::job::outlives_variable;
 
 /// The required program and version, for the error message.
 const NEEDED: &str = "it2 0.2 (`pip install it2`) with iTerm2's Python API switched on";

@@ -3,16 +3,15 @@
 //! The backends create panes in their own way. The check of a request is here, once for all
 //! backends.
 
-use pitcrew_protocol::PaneHost;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
-
 use pitcrew_process::PaneTag;
+use pitcrew_protocol::PaneHost;
+use serde::{Deserialize, Serialize};
 
 /// A terminal that can show programs side by side.
 ///

@@ -1,11 +1,11 @@
 //! Moves the team of a completed run into the archive, and moves a resumed team back out of it.
 
 use jiff::Timestamp;
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{Task, TaskStatus};
-use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Begin, RunEnd, RunOutcome};
-use pitcrew_store::{ArchivedTeam, LeaseHolder, LeaseName};
 use pitcrew_team::Team;
+use pitcrew_team::store::{ArchivedTeam, LeaseHolder, LeaseName};
 
 use crate::context::Context;
 use crate::failure::Failure;

@@ -3,8 +3,8 @@
 //! the user which of them hold.
 
 use clap::ValueEnum as _;
+use pitcrew_permission::gate::allow_flag;
 use pitcrew_protocol::PermissionMode;
-use pitcrew_runtime::gate::allow_flag;
 use pitcrew_runtime::run::Begin;
 use pitcrew_team::RunBounds;
 use serde_json::{Map, Value, json};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use pitcrew_process::job::{Job, Stream};
 use pitcrew_protocol::RECORDED_VERSIONS;
 use pitcrew_runtime::hosting::ClientRemark;
-use pitcrew_runtime::process::{Job, Stream};
 use tokio::process::Command;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -12,16 +12,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pitcrew_protocol::Limits;
-use pitcrew_runtime::definitions::AgentFiles;
-use pitcrew_runtime::identity::Stopped;
-use pitcrew_runtime::sandbox::{
+use pitcrew_permission::settings::{Paths, Settings};
+use pitcrew_permission::trust::{LeftOut, Project, Trust};
+use pitcrew_process::identity::Stopped;
+use pitcrew_process::sandbox::{
     Machine, TOOLCHAIN_VARIABLES, Unfinished, Variable, put_aside_unfinished,
 };
-use pitcrew_runtime::settings::{Paths, Settings};
+use pitcrew_protocol::Limits;
+use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
-use pitcrew_runtime::trust::{LeftOut, Project, Trust};
-use pitcrew_store::{
+use pitcrew_team::store::{
     Backend, Durability, FileBackend, FileOptions, LockWait, LongRead, MemoryBackend, OnLongRead,
     OnPassedOver, OnUnrecorded, OnWait, PassedOver, StoreError,
 };

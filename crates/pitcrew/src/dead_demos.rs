@@ -6,9 +6,9 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::TeamDir;
-use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_store::{LeaseName, own_mode};
+use pitcrew_team::store::{LeaseName, own_mode};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 

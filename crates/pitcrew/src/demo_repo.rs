@@ -5,8 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pitcrew_runtime::process::{Job, Stream};
-use pitcrew_store::own_mode;
+use pitcrew_process::job::{Job, Stream};
+use pitcrew_team::store::own_mode;
 use serde::Serialize;
 use tokio::process::Command;
 use tokio::time::Instant;

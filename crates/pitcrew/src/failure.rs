@@ -8,9 +8,9 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use pitcrew_permission::settings::SettingsError;
 use pitcrew_protocol::{ApiError, ErrorCode};
-use pitcrew_runtime::settings::SettingsError;
-use pitcrew_store::StoreError;
+use pitcrew_team::store::StoreError;
 use pitcrew_view::ViewError;
 use pitcrew_view::lead::LeadError;
 use rustix::io::Errno;
@@ -519,7 +519,7 @@ mod tests {
     fn a_chain_is_printed_once_and_whole() {
         let io = std::io::Error::other("disk on fire");
         let error =
-            pitcrew_store::StoreError::Io { action: "write", path: "/x".into(), source: io };
+            pitcrew_team::store::StoreError::Io { action: "write", path: "/x".into(), source: io };
         let failure = Failure::internal(error);
         assert_eq!(failure.chain(), "cannot write /x: disk on fire");
         let document = failure.document();

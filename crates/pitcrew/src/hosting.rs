@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, PaneHost, Program};
-use pitcrew_runtime::hosting::{Hosting, TeammatePlace};
-use pitcrew_runtime::panes::{
+use pitcrew_panes::{
     ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions,
 };
-use pitcrew_runtime::settings::Settings;
-use pitcrew_runtime::trust::Trust;
+use pitcrew_permission::settings::Settings;
+use pitcrew_permission::trust::Trust;
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, PaneHost, Program};
+use pitcrew_runtime::hosting::{Hosting, TeammatePlace};
 use pitcrew_team::Team;
 use serde_json::{Map, Value};
 

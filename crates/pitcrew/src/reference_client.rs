@@ -5,10 +5,10 @@
 //! its lead only about calls that its own rules do not decide. So it gets every deny rule of the
 //! run. Source: `docs/interop.md`, "As our teammate".
 
+use pitcrew_permission::settings::{Permissions, SourcedRule};
 use pitcrew_protocol::tool_name::{
     BASH, SEND_MESSAGE, TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE,
 };
-use pitcrew_runtime::settings::{Permissions, SourcedRule};
 
 /// The client's team tools. For some models the client offers the task tools only if they are named
 /// in this flag.
@@ -56,7 +56,7 @@ fn with_absolute_path(rule: &SourcedRule) -> String {
 mod tests {
     use std::path::PathBuf;
 
-    use pitcrew_runtime::settings::Layer;
+    use pitcrew_permission::settings::Layer;
 
     use super::*;
 

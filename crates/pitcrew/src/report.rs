@@ -1,13 +1,13 @@
 //! The report at the end of a run, for people: the result of each agent, the things that were kept,
 //! and the exit code.
 
-use pitcrew_protocol::Status;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Zoned;
-use pitcrew_runtime::agent::Role;
-use pitcrew_runtime::gate::allow_flag;
+use pitcrew_agent::Role;
+use pitcrew_permission::gate::allow_flag;
+use pitcrew_protocol::Status;
 use pitcrew_runtime::run::{RunEnd, RunOutcome, Shortfall};
 use pitcrew_view::outcome::state_name;
 use pitcrew_view::wording::short;

@@ -9,13 +9,13 @@ use pitcrew_model::{
     Endpoints, Model, ModelError, ModelSpec, Pace, PriceTable, RetryPolicy, default_spec,
     ollama_models, open,
 };
+use pitcrew_permission::settings::Settings;
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, Member, PermissionMode, TeamDir};
-use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{
     AgentOptions, Asks, Begin, Entry, OpenModel, RunError, RunHandle, RunLimits, RunOptions,
     Runtime, SoloOptions,
 };
-use pitcrew_runtime::settings::Settings;
 use pitcrew_team::{LeadKeys, RunBounds, Team, Teams};
 use serde_json::{Map, Value};
 

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use clap_complete::engine::ArgValueCompleter;
+use pitcrew_permission::trust::Repository;
 use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, TeamConfig, TeamDir};
-use pitcrew_runtime::trust::Repository;
-use pitcrew_store::{ArchivedTeam, StoreError};
+use pitcrew_team::store::{ArchivedTeam, StoreError};
 use pitcrew_team::{Team, Teams, team_of};
 use pitcrew_view::running::Running;
 

@@ -6,10 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::question::{TrustQuestion, TrustedBefore};
-use pitcrew_runtime::trust::{
+use pitcrew_permission::trust::{
     Answer, LeftOut, Project, TRUSTED_ITEMS, Trust, TrustState, WhyLeftOut,
 };
+use pitcrew_runtime::question::{TrustQuestion, TrustedBefore};
 use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Loaded};

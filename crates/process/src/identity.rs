@@ -9,11 +9,10 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
+use pitcrew_protocol::ProcessRef;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
-
-use pitcrew_protocol::ProcessRef;
 
 use crate::job::ProcessGroup;
 

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use rustix::process::Signal;
+use tags::{OWNER_VARIABLE, carries, owner_tag};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::Instant;
@@ -28,7 +29,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::identity::{Entry, ProcessIdentity, Stopped};
 use crate::sandbox::Aftermath;
-use tags::{OWNER_VARIABLE, carries, owner_tag};
 
 pub use member::{left_by_member, stop_member_process};
 pub use tags::{TAG_VARIABLE, are_started_by_a_tool_of};

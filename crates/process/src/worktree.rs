@@ -14,11 +14,12 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::own_mode;
+use contents::{Contents, Place};
 use serde::{Deserialize, Serialize};
 
+use crate::own_mode;
 use crate::sandbox::Sandbox;
-use contents::{Contents, Place};
+
 pub use error::{KeepReason, WorktreeError};
 use git::Git;
 use repo_lock::{Making, Turn, lock};

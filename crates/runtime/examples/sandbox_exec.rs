@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let problem = pitcrew_runtime::sandbox::run_inside(std::env::args_os().skip(1));
+    let problem = pitcrew_process::sandbox::run_inside(std::env::args_os().skip(1));
     let _written =
         std::io::Write::write_all(&mut std::io::stderr(), format!("{problem}\n").as_bytes());
     ExitCode::FAILURE

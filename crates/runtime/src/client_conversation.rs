@@ -14,12 +14,11 @@
 
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::given_file::Given;
 use pitcrew_protocol::{Frame, attribute};
 use pitcrew_team::Mail;
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::given_file::Given;
 
 /// Maximum number of bytes read from the end of a conversation file. One day of work makes about
 /// ten megabytes.

@@ -18,6 +18,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pitcrew_process::given_file::Given;
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{
     AgentName, ApiError, LEAD_NAME, MessageId, Program, TeamConfig, attribute, chain,
 };
@@ -32,8 +34,6 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::client_conversation::{ClientConversation, enters_conversations};
-use crate::given_file::Given;
-use crate::identity::ProcessIdentity;
 
 /// The only version of the socket protocol that this module supports.
 const PROTOCOL: u64 = 1;

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pitcrew_model::Usage;
+use pitcrew_process::given_file::Given;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::client_conversation::file_of;
-use crate::given_file::Given;
 
 /// Maximum number of bytes read from a file in one step.
 const READ_MOST: u64 = 16 * 1024 * 1024;

@@ -16,6 +16,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use pitcrew_process::identity::ProcessIdentity;
+use pitcrew_process::job::started_by_a_tool;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -23,8 +25,6 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::identity::ProcessIdentity;
-use crate::process::started_by_a_tool;
 use crate::question::Digest;
 
 /// The file name of the socket.

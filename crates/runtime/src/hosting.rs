@@ -17,10 +17,10 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::definitions::{AgentFiles, definitions_digest};
-use crate::identity::ProcessIdentity;
-use crate::panes::Panes;
 use crate::run::RunLimits;
-use crate::settings::Settings;
+use pitcrew_panes::Panes;
+use pitcrew_permission::settings::Settings;
+use pitcrew_process::identity::ProcessIdentity;
 
 /// Time within which a new teammate must take its prompt, unless the settings give another. The
 /// reference client needs 4 seconds.

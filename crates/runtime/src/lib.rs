@@ -20,11 +20,3 @@ mod solo;
 pub mod supervision;
 mod team_run;
 mod team_tools;
-
-pub use pitcrew_agent::{self as agent, transcript};
-pub use pitcrew_panes as panes;
-pub use pitcrew_permission::{gate, settings, trust};
-pub use pitcrew_process::{
-    given_file, handle, identity, job as process, protected, sandbox, worktree,
-};
-pub use pitcrew_tools as tools;

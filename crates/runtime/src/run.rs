@@ -11,21 +11,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pitcrew_agent::Role;
 use pitcrew_model::{Model, ModelError, ModelSpec, PriceTable, Usage};
+use pitcrew_permission::settings::Settings;
+use pitcrew_process::sandbox::Machine;
 use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
 use pitcrew_team::{RunBounds, SpawnRecord, Teams};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::agent::Role;
 use crate::definitions::AgentFiles;
 use crate::events::RunEvent;
 use crate::hosting::Hosting;
 use crate::question::{Choice, Digest, PermissionQuestion};
-use crate::sandbox::Machine;
-use crate::settings::Settings;
 use crate::solo;
+
 pub use crate::solo::{Entry, SoloOptions};
 use crate::team_run;
 

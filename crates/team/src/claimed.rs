@@ -7,12 +7,12 @@
 
 use pitcrew_protocol::{AgentName, ApiError, Frame, MessageId, TeamConfig};
 use pitcrew_store::Event;
+use pitcrew_store::UnreadLimit;
 
 use crate::Team;
 use crate::delivery::{OutgoingMessage, Receipt};
 use crate::mail::Mail;
 use crate::ours::SpawnRecord;
-use pitcrew_store::UnreadLimit;
 
 impl Team {
     /// Claims one unread text message of `to`, so that the caller can deliver it by another way.

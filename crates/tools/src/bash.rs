@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pitcrew_process::job::{Ending, Job, Stream};
+use pitcrew_process::sandbox::{Appeared, Sandbox};
 use pitcrew_protocol::tool_name;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,8 +19,6 @@ use tokio::time::Instant;
 use super::input::{count, parse};
 use super::output::{HeadTail, share};
 use super::{Tool, ToolContext, ToolOutcome};
-use pitcrew_process::job::{Ending, Job, Stream};
-use pitcrew_process::sandbox::{Appeared, Sandbox};
 
 /// Runs a command in a shell.
 #[derive(Debug, Clone, Copy, Default)]

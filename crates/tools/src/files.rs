@@ -2,21 +2,21 @@
 //! completely or not at all. A tool opens exactly the path that the gate checked: a real path
 //! without links.
 
-use pitcrew_process::own_mode;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use pitcrew_permission::gate;
+use pitcrew_process::handle::{Folder, Unopened, is_link_in_the_way};
+use pitcrew_process::own_mode;
 use rustix::fs::FileType;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::read_log::Stamp;
 use super::{ToolContext, ToolOutcome};
-use pitcrew_permission::gate;
-use pitcrew_process::handle::{Folder, Unopened, is_link_in_the_way};
 
 /// File mode of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;

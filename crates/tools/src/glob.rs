@@ -1,9 +1,8 @@
 //! Glob: finds files by their names.
 
-use pitcrew_permission::split_pattern;
-
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
+use pitcrew_permission::split_pattern;
 use pitcrew_protocol::{counted_is, tool_name};
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -7,10 +7,9 @@ use std::rc::Rc;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use rustix::fs::FileType;
-
 use pitcrew_process::given_file::{Refused, contents};
 use pitcrew_process::handle::Folder;
+use rustix::fs::FileType;
 
 /// Maximum size of an ignore file in bytes. No normal ignore file is larger.
 const LIMIT_BYTES: u64 = 4 * 1024 * 1024;

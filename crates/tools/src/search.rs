@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pitcrew_permission::gate;
 use rustix::fs::FileType;
 
 use super::ToolContext;
 use super::walk::Entry;
-use pitcrew_permission::gate;
 
 /// A place to search: its path as given, and the real path that the gate checked.
 pub(super) struct Place {

@@ -4,7 +4,6 @@
 //! Each command has one task, which writes its output to a file and waits for its end. When the
 //! last handle is dropped, all commands are stopped.
 
-use pitcrew_process::own_mode;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -14,14 +13,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use pitcrew_process::identity::ProcessIdentity;
+use pitcrew_process::job::{Ended, Ending, Job, ProcessGroup};
+use pitcrew_process::own_mode;
+use pitcrew_process::sandbox::Sandbox;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::bash::spawn_shell;
 use super::{ToolContext, ToolLimits};
-use pitcrew_process::job::{Ended, Ending, Job, ProcessGroup};
-use pitcrew_process::sandbox::Sandbox;
 
 /// Maximum number of commands that one agent may run in the background at once.
 const MOST_RUNNING: usize = 32;

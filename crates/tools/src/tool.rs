@@ -1,17 +1,17 @@
 //! The tool interface: the trait, the context of a call, and its outcome.
 
-use pitcrew_protocol::{InputError, PermissionMode, ToolTraits, tool_schema};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pitcrew_permission::gate::Gate;
+use pitcrew_process::sandbox::{Profile, Sandbox};
+use pitcrew_protocol::{InputError, PermissionMode, ToolTraits, tool_schema};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{ReadLog, Shells};
-use pitcrew_permission::gate::Gate;
-use pitcrew_process::sandbox::{Profile, Sandbox};
 
 /// A tool that an agent can call.
 ///

@@ -11,13 +11,13 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use ignore::gitignore::Gitignore;
+use pitcrew_process::handle::{Folder, Unopened};
 use rustix::fs::{FileType, Stat};
 use tokio_util::sync::CancellationToken;
 
 use super::ToolOutcome;
 use super::files::FileError;
 use super::ignored::{Ignored, Unread};
-use pitcrew_process::handle::{Folder, Unopened};
 
 /// The folders of version control systems.
 const CONTROL_FOLDERS: [&str; 4] = [".git", ".hg", ".svn", ".jj"];

@@ -212,8 +212,8 @@ fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
 mod tests {
     use std::path::Path;
 
+    use pitcrew_permission::gate::{Call, Gate};
     use pitcrew_protocol::AgentName;
-    use pitcrew_runtime::gate::{Call, Gate};
     use pitcrew_runtime::question::AskedCall;
     use pitcrew_runtime::run::Answer;
     use serde_json::json;

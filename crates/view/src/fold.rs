@@ -3,12 +3,12 @@
 //! It is pure: the same events in the same order make the same state, wherever they come from and
 //! wherever an agent lives.
 
+use pitcrew_agent::Role;
 use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{
     AgentName, CallEffect, Color, Member, PermissionMode, Status, Task, TaskStatus, TeamConfig,
     ToolTraits,
 };
-use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::{AgentStarted, Answered, RunEvent, RunStarted, Spending, ToolEnded};
 use pitcrew_runtime::run::{AgentSummary, RunOutcome};
 use pitcrew_team::store::TaskChangeKind;

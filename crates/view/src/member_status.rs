@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use pitcrew_process::identity::{ProcessIdentity, process_of_agent};
 use pitcrew_protocol::{
     AgentName, BACKEND_IN_PROCESS, LEAD_NAME, Member, PaneHost, Program, TeamConfig,
 };
-use pitcrew_runtime::identity::{ProcessIdentity, process_of_agent};
 use pitcrew_team::store::LeaseName;
 use pitcrew_team::{PanePlace, Request, RequestKind, SpawnRecord, Started, Team};
 use serde::Serialize;

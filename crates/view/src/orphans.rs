@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pitcrew_runtime::identity::Stopped;
+use pitcrew_process::identity::Stopped;
 use pitcrew_runtime::supervision::{
     PaneClosed, RecordedPanes, StoppedMember, TaggedPane, stop_members, sweep,
 };

@@ -1,7 +1,7 @@
 //! What came of a run, for programs: what each agent did, how the run ended, and its last words.
 
+use pitcrew_agent::Role;
 use pitcrew_protocol::Status;
-use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::run::{KeptWorktree, Limit, RunEnd, RunOutcome, TaskSummary};
 use serde_json::{Map, Value, json};
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use pitcrew_agent::Role;
 use pitcrew_model::Usage;
 use pitcrew_protocol::{EventIds, FailedAgent, ResultEvent, RunSummary, Status, StreamUsage};
-use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::run::{AgentSummary, MAX_OUTPUT_TOKENS, ModelTotal, RunEnd, RunOutcome};
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 //! lease. A session's lead is found by the process that its client recorded. A team of the named
 //! dialect that another client leads records no process.
 
+use pitcrew_process::identity::{ProcessIdentity, own_pid_space};
 use pitcrew_protocol::{LEAD_NAME, LeadProcess, TeamConfig};
-use pitcrew_runtime::identity::{ProcessIdentity, own_pid_space};
 use pitcrew_team::store::LeaseName;
 use pitcrew_team::{SpawnRecord, Team};
 use serde::Serialize;

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use pitcrew_agent::Role;
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, Color, Status, TaskId};
-use pitcrew_runtime::agent::Role;
 use serde::Serialize;
 
 use crate::member_status::MemberStatus;

@@ -4,10 +4,10 @@
 //! protocol, hangs or ends is stopped, and started again for the next request. The panes survive,
 //! because they belong to the terminal and not to the program.
 
-use pitcrew_protocol::PaneHost;
 use std::fmt;
 
 use async_trait::async_trait;
+use pitcrew_protocol::PaneHost;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::process::Stdio;
 use std::time::Duration;
 
+use pitcrew_process::job::{Reaped, outlives_variable};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,7 +18,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::wire::{Hello, LINE_BYTES, Op, PROTOCOL, Refusal, Request};
 use crate::PaneError;
-use pitcrew_process::job::{Reaped, outlives_variable};
 
 /// Time limit for an answer. The program may have to start a terminal first.
 const ANSWER_TIME: Duration = Duration::from_secs(30);

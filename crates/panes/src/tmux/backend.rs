@@ -4,10 +4,10 @@
 //! with its real argv. So the real program never runs without them, and a crash in between leaves
 //! only a pane that ends by itself.
 
-use pitcrew_protocol::PaneHost;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use pitcrew_protocol::PaneHost;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::client::{CallError, Client, MARK, Words, answers, message_bytes, words};

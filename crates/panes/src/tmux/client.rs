@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use pitcrew_process::job::outlives_variable;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
 use crate::PaneError;
 use crate::pane::complaint;
-use pitcrew_process::job::outlives_variable;
 
 /// Time limit of one call. A newly started server first reads its configuration, which may run
 /// programs.

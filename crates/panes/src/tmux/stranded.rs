@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use futures_util::future::join_all;
+use pitcrew_process::identity::{Entry, ProcessIdentity};
 
 use super::client::CALL_TIME;
 use super::listing::held_for;
 use crate::PaneTag;
-use pitcrew_process::identity::{Entry, ProcessIdentity};
 
 /// Waits until no tmux client of a dead process works for `tag` any more, at most for the time
 /// limit of a call. After that, such a client has done its work or never will.

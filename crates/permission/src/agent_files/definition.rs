@@ -1,13 +1,12 @@
 //! An agent definition: a Markdown file. Its front matter describes the agent and its body is the
 //! system prompt.
 
-use pitcrew_protocol::{PermissionMode, Program};
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::given_file::Refused;
+use pitcrew_protocol::{PermissionMode, Program};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-
-use pitcrew_process::given_file::Refused;
 
 /// A type of agent that can be spawned.
 #[derive(Clone, Debug, PartialEq)]

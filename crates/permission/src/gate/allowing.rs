@@ -1,6 +1,7 @@
 //! Finds the permission rules that would allow a tool call, so that the person who is asked can add
 //! one. Each rule was tested: with it the gate allows the call.
 
+use pitcrew_process::sandbox::Profile;
 use pitcrew_protocol::tool_name::{BASH, EDIT, READ};
 use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool};
 use serde_json::Value;
@@ -12,7 +13,6 @@ use super::rules::{Rule, squeeze};
 use super::shell::{Script, ShellWord};
 use super::tools::kind_of;
 use crate::settings::{Layer, SourcedRule};
-use pitcrew_process::sandbox::Profile;
 
 /// Programs whose arguments decide everything they do. A prefix rule for one of them would allow
 /// too much, so none is suggested.

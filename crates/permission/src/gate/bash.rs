@@ -1,10 +1,11 @@
 //! Judges Bash calls. Every part of the command must be allowed. One denied part denies the whole
 //! command.
 
-use pitcrew_protocol::{PermissionMode, ToolKind, tool_name};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::sandbox::Profile;
+use pitcrew_protocol::{PermissionMode, ToolKind, tool_name};
 use serde_json::Value;
 
 use super::git_programs::named_program;
@@ -19,7 +20,6 @@ use super::shell::{
     written,
 };
 use super::steps::{Step, each, expand, look_through};
-use pitcrew_process::sandbox::Profile;
 
 mod needs;
 mod rules;

@@ -1,9 +1,9 @@
 //! Judges calls of Read, Glob, Grep, Write and Edit.
 
-use pitcrew_protocol::{FileParameter, PermissionMode, ToolKind, ToolTraits, tool_name};
 use std::fs;
 use std::path::Path;
 
+use pitcrew_protocol::{FileParameter, PermissionMode, ToolKind, ToolTraits, tool_name};
 use serde_json::Value;
 
 use super::guarded::refusal;

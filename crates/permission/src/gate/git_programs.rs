@@ -10,10 +10,11 @@ use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::str::Chars;
 
-use super::git_index::{self, Entry};
-use super::paths::expand_home;
 use pitcrew_process::given_file::read_git_config;
 use pitcrew_process::sandbox::git_folder::GitFolder;
+
+use super::git_index::{self, Entry};
+use super::paths::expand_home;
 
 /// Maximum size of a configuration file that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 20;

@@ -8,11 +8,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::sandbox::{OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW};
+
 use super::judge::Verdict;
 use super::paths::{Target, lexical, resolve};
 use super::shell::ShellWord;
 use crate::trust::FILE as TRUST;
-use pitcrew_process::sandbox::{OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW};
 
 /// The protected files and folders of one configuration folder.
 #[derive(Clone, Debug, Default)]

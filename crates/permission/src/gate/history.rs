@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use pitcrew_process::sandbox::git_folder::GitFolder;
+
 use super::git_index;
 use super::judge::Gate;
 use super::paths::Target;
 use super::rules::{Access, Rule};
 use super::shell::{History, ShellWord, git_path, is_blob};
-use pitcrew_process::sandbox::git_folder::GitFolder;
 
 /// Number of folders, from the working folder upwards, that are considered as the top of the
 /// repository.

@@ -1,10 +1,11 @@
 //! Decides about one tool call. It checks, in this order: the mode's hard limits, deny rules, ask
 //! rules, allow rules, the mode's default.
 
-use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::sandbox::{Grant, Profile, Sandbox};
+use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,7 +17,6 @@ use super::rules::{Access, Rule, RuleError, RuleSet};
 use super::tools::{is_delegation, is_free, kind_of};
 use super::{bash, files};
 use crate::settings::{Layer, Settings, SourcedRule};
-use pitcrew_process::sandbox::{Grant, Profile, Sandbox};
 
 /// A tool call that the gate judges.
 #[derive(Clone, Copy, Debug)]

@@ -8,9 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-
 use pitcrew_process::pieces;
-
 use pitcrew_process::protected::{LOOSE_REPOSITORY, PROTECTED};
 use pitcrew_process::worktree::BELOW_ROOT;
 

@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::checkout::checkout_around;
+
 use super::judge::Gate;
 use super::paths::Target;
-use pitcrew_process::checkout::checkout_around;
 
 /// Folders in which programs are searched if the gate has no `PATH`.
 const USUAL: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::Layer;
 use pitcrew_process::given_file::Refused;
+
+use super::Layer;
 
 /// Reason why settings could not be read or used.
 #[derive(Debug, thiserror::Error)]

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::given_file::{Given, Refused};
 use serde_json::{Map, Value};
 
 use super::SettingsError;
 use super::layers::{Layer, Settings, Source};
-use pitcrew_process::given_file::{Given, Refused};
 
 /// Maximum size of a settings file. Real files are much smaller. The limit prevents a hostile file
 /// from using up the memory.

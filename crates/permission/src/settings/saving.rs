@@ -1,18 +1,18 @@
 //! Saves a permission rule that a person adds. Rules are written to the user's own settings, never
 //! to a project's.
 
-use pitcrew_process::own_mode;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use pitcrew_process::given_file::Given;
+use pitcrew_process::own_mode;
 use serde_json::{Map, Value, json};
 
 use super::error::{SettingsError, origin};
 use super::files::read;
 use super::layers::Layer;
-use pitcrew_process::given_file::Given;
 
 /// Mode of a settings file that is newly created.
 const NEW_FILE_MODE: u32 = 0o600;

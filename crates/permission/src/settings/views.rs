@@ -1,18 +1,18 @@
 //! Typed access to the merged settings fields that this crate uses. Their values were checked when
 //! the layer was read.
 
-use pitcrew_protocol::{ContextWindows, PermissionMode};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pitcrew_process::sandbox;
+use pitcrew_process::worktree::IgnoredFiles;
+use pitcrew_protocol::{ContextWindows, PermissionMode};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::layers::{Layer, Settings, Source};
 use crate::gate::expand_home;
-use pitcrew_process::sandbox;
-use pitcrew_process::worktree::IgnoredFiles;
 
 /// The reference client's environment variable that turns its team tools on or off.
 const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";

@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::sandbox::git_folder::Claim;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::agent_files::AgentDefinition;
-use pitcrew_process::sandbox::git_folder::Claim;
 
 /// One effect of a project's files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,8 +1,10 @@
 //! A project's files, read once: their effects, and the parts of them that are used.
 
-use pitcrew_protocol::PermissionMode;
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::given_file::Given;
+use pitcrew_process::sandbox::git_folder::{Claim, GitFolder};
+use pitcrew_protocol::PermissionMode;
 use serde_json::Value;
 
 use super::items::{Item, ItemKind, Lister, counting, without_trust};
@@ -10,8 +12,6 @@ use super::record::TrustState;
 use super::repository::Repository;
 use crate::agent_files::{AgentFiles, Origin};
 use crate::settings::{Layer, Paths, Refusal, SettingsError, Source, read, strip};
-use pitcrew_process::given_file::Given;
-use pitcrew_process::sandbox::git_folder::{Claim, GitFolder};
 
 /// The folder with a project's settings.
 const FOLDER: &str = ".claude";

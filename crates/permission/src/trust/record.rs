@@ -5,7 +5,6 @@
 //! project is still trusted, and with any new effect it is not. Unknown fields are kept when the
 //! file is written. A file of a newer version is refused.
 
-use pitcrew_process::own_mode;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,12 +12,13 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pitcrew_process::given_file::{Given, Refused};
+use pitcrew_process::own_mode;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::project::Project;
-use pitcrew_process::given_file::{Given, Refused};
 
 /// The field under `pitcrew` in the command line's layer with the digests of effects trusted for
 /// this run. A lead passes it to its teammates in panes.

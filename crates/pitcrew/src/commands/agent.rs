@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{AgentId, AgentName, PermissionMode};
-use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunLimits};
 use pitcrew_team::LeadKeys;
 use pitcrew_view::asking::Questions;

@@ -24,15 +24,15 @@ mod sandbox;
 mod tasks;
 mod worktrees;
 
-use pitcrew_store::Keep;
+use fault::Fault;
+use kept::Kept;
+use pitcrew_team::store::Keep;
+use report::{Finding, Report};
+use rooms::Rooms;
 
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::output;
-use fault::Fault;
-use kept::Kept;
-use report::{Finding, Report};
-use rooms::Rooms;
 
 /// Look for what crashes left behind: stale locks, torn files, processes, panes, mail for nobody,
 /// worktrees

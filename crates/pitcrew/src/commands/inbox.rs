@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clap_complete::engine::ArgValueCompleter;
 use futures_util::StreamExt as _;
 use pitcrew_protocol::{AgentName, LEAD_NAME, MessageId};
-use pitcrew_store::{Change, Past};
+use pitcrew_team::store::{Change, Past};
 use pitcrew_team::{InboxOwner, MessageView, Team};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};

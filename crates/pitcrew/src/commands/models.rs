@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use pitcrew_model::{
     ALIASES, Endpoints, LISTED_IN, ModelSpec, PriceSource, PriceTable, known_window,
 };
+use pitcrew_permission::settings::Settings;
 use pitcrew_protocol::Price;
-use pitcrew_runtime::settings::Settings;
 use serde::Serialize;
 
 use crate::context::Context;

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use pitcrew_runtime::panes::launch::Launch;
+use pitcrew_panes::launch::Launch;
 
 use crate::failure::Failure;
 

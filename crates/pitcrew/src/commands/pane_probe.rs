@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pitcrew_runtime::panes::{Probed, probe};
+use pitcrew_panes::{Probed, probe};
 
 use crate::context::Context;
 use crate::failure::Failure;

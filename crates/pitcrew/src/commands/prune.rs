@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
-use pitcrew_store::{ArchiveName, ArchivedTeam};
 use pitcrew_team::Teams;
+use pitcrew_team::store::{ArchiveName, ArchivedTeam};
 use serde::Serialize;
 
 use crate::archive::day_and_time;

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use pitcrew_runtime::sandbox::run_inside;
+use pitcrew_process::sandbox::run_inside;
 
 use crate::failure::Failure;
 

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use clap_complete::engine::ArgValueCompleter;
+use pitcrew_process::identity::{ProcessIdentity, Signalled, Stopped};
+use pitcrew_process::job::are_started_by_a_tool_of;
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::control_socket::{ControlRequest, ENDING, KnockError, control_request};
-use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
-use pitcrew_runtime::process::are_started_by_a_tool_of;
-use pitcrew_store::LeaseName;
+use pitcrew_team::store::LeaseName;
 use pitcrew_team::{Actor, SentView, SpawnRecord, Team, team_of};
 use pitcrew_view::lead;
 use pitcrew_view::member_status::MemberStatus;

@@ -1,10 +1,10 @@
 //! Reads from the settings where teammates run, and in which program.
 
-use pitcrew_protocol::Program;
 use std::time::Duration;
 
+use pitcrew_permission::settings::Settings;
+use pitcrew_protocol::Program;
 use pitcrew_runtime::hosting::PROMPT_DEADLINE;
-use pitcrew_runtime::settings::Settings;
 use serde_json::Value;
 
 use super::TeammateMode;

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use pitcrew_model::{Endpoints, ModelSpec};
+use pitcrew_permission::settings::Settings;
 use pitcrew_protocol::{PermissionMode, Program};
 use pitcrew_runtime::hosting::{Conversation, Launch, LaunchSpec, Launcher};
-use pitcrew_runtime::settings::Settings;
 
 use super::in_settings::client_of;
 use crate::context::Context;
@@ -156,8 +156,8 @@ fn model_for(program: Program, model: &str) -> String {
 mod tests {
     use std::path::PathBuf;
 
+    use pitcrew_process::identity::ProcessIdentity;
     use pitcrew_protocol::{AgentName, TeamName};
-    use pitcrew_runtime::identity::ProcessIdentity;
 
     use super::*;
 

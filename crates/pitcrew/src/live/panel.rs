@@ -185,8 +185,8 @@ fn answers_in_short(question: &PermissionQuestion) -> String {
 pub(super) mod tests {
     use std::path::Path;
 
+    use pitcrew_permission::gate::{Call, Gate};
     use pitcrew_protocol::AgentName;
-    use pitcrew_runtime::gate::{Call, Gate};
     use pitcrew_runtime::question::AskedCall;
     use serde_json::json;
 

@@ -4,8 +4,8 @@
 use std::io;
 
 use anstyle::Style;
+use pitcrew_permission::trust::Answer;
 use pitcrew_runtime::question::{Section, Size, TrustQuestion, lay_out, wrap};
-use pitcrew_runtime::trust::Answer;
 use pitcrew_view::asking::ShownPages;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -93,8 +93,8 @@ fn answer(line: &str) -> Option<Answer> {
 
 #[cfg(test)]
 mod tests {
+    use pitcrew_permission::trust::Project;
     use pitcrew_runtime::question::TrustedBefore;
-    use pitcrew_runtime::trust::Project;
     use serde_json::json;
 
     use super::*;

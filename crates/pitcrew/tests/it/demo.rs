@@ -234,7 +234,7 @@ fn the_folder_of_a_killed_demo_is_removed_by_the_next_one_and_no_other() {
 
 /// The marker file's content for a demo whose process is this test.
 fn process_of_this_test() -> Vec<u8> {
-    serde_json::to_vec(&pitcrew_runtime::identity::ProcessIdentity::own()).unwrap()
+    serde_json::to_vec(&pitcrew_process::identity::ProcessIdentity::own()).unwrap()
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use insta::assert_snapshot;
+use pitcrew_panes::{NewPane, PaneError, PaneId, PaneProgram, PaneState, PaneTag, Panes};
 use pitcrew_protocol::{AgentName, TeamDir};
-use pitcrew_runtime::panes::{NewPane, PaneError, PaneId, PaneProgram, PaneState, PaneTag, Panes};
 
 use crate::patience::until;
 use crate::test_env::{Ran, TestEnv};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_process::identity::ProcessIdentity;
 
 use crate::test_env::TestEnv;
 

@@ -23,8 +23,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tools", &["agent", "permission", "process", "protocol"]),
     ("panes", &["process", "protocol"]),
     ("runtime", &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"]),
-    ("view", &["model", "protocol", "runtime", "team"]),
-    ("pitcrew", &["model", "protocol", "runtime", "team", "view"]),
+    ("view", &["agent", "model", "permission", "process", "protocol", "runtime", "team"]),
+    (
+        "pitcrew",
+        &[
+            "agent",
+            "model",
+            "panes",
+            "permission",
+            "process",
+            "protocol",
+            "runtime",
+            "team",
+            "view",
+        ],
+    ),
     // It drives the binary, and uses no type of the product.
     ("chaos", &[]),
 ];

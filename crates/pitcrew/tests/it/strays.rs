@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_process::identity::ProcessIdentity;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use pitcrew_panes::{NewPane, PaneId, PaneState, Panes as _, Tmux, TmuxOptions};
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{AgentName, Limits, PaneHost, TeamDir};
-use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_runtime::panes::{NewPane, PaneId, PaneState, Panes as _, Tmux, TmuxOptions};
 use pitcrew_runtime::supervision::RecordedPanes;
 use pitcrew_store::{FileBackend, FileOptions};
 use pitcrew_team::{PanePlace, Started, SystemClock, Team, Teams};

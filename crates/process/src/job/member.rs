@@ -1,7 +1,8 @@
 //! Finds the processes that a member's process has started, and stops all of them.
 
-use pitcrew_protocol::Program;
 use std::time::Duration;
+
+use pitcrew_protocol::Program;
 
 use super::{Claim, ProcessGroup, carries, member_variable, runs_member};
 use crate::PaneTag;

@@ -8,7 +8,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::own_mode;
 use tokio::process::Command;
 
 use super::bubblewrap::{Bubblewrap, Processes};
@@ -31,6 +30,7 @@ use super::{
     Profile, Support, Variable, capabilities, environment,
 };
 use crate::job::Job;
+use crate::own_mode;
 
 /// Folders of programs that only the machine's administrator can replace. A program in a user's
 /// folder could come from an agent.

@@ -16,10 +16,10 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::own_mode;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 
 use crate::identity::ProcessIdentity;
+use crate::own_mode;
 
 /// Folder below the root that contains the processes' folders.
 const OF_PROCESSES: [&str; 2] = ["pitcrew", "sandbox"];

@@ -9,11 +9,11 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::own_mode;
 use serde::{Deserialize, Serialize};
 
 use super::quarantine::{Appeared, Uncovered};
 use crate::identity::ProcessIdentity;
+use crate::own_mode;
 
 /// Folder with the records, below the root.
 const BELOW_ROOT: &str = "pitcrew/quarantine";

@@ -1,13 +1,13 @@
 //! Measures the cost of protecting the team's own files from a command.
 
-use pitcrew_protocol::PermissionMode;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::sandbox::{Machine, Mechanism, Profile, Sandbox};
-use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
+use pitcrew_process::sandbox::{Machine, Mechanism, Profile, Sandbox};
+use pitcrew_protocol::PermissionMode;
+use pitcrew_tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::{Model, PriceTable, Script, Scripted};
+use pitcrew_permission::settings::Settings;
+use pitcrew_process::sandbox::Machine;
 use pitcrew_protocol::{Limits, PermissionMode, Rate};
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::hosting::Hosting;
 use pitcrew_runtime::run::{AgentOptions, Asks, Begin, OpenModel, RunLimits, RunOptions};
-use pitcrew_runtime::sandbox::Machine;
-use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions};
 use pitcrew_team::{RunBounds, SystemClock, Teams};
 use tempfile::TempDir;

@@ -7,17 +7,15 @@
     reason = "a benchmark prints, and stops where it cannot go on"
 )]
 
-use pitcrew_protocol::PermissionMode;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::sandbox::{Profile, Sandbox};
-use pitcrew_runtime::tools::{
-    PathLocks, ReadLog, Shells, ToolContext, ToolLimits, Toolbox, plain_tools,
-};
+use pitcrew_process::sandbox::{Profile, Sandbox};
+use pitcrew_protocol::PermissionMode;
+use pitcrew_tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, Toolbox, plain_tools};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;

@@ -1,13 +1,13 @@
 //! Runs commands in the profile *read*. Agents use it for commands that only the kernel keeps from
 //! changing something.
 
-use pitcrew_protocol::PermissionMode;
 use std::path::Path;
 use std::sync::Arc;
 
-use pitcrew_runtime::gate::Gate;
-use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox, Support};
-use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
+use pitcrew_permission::gate::Gate;
+use pitcrew_process::sandbox::{Machine, Profile, Sandbox, Support};
+use pitcrew_protocol::PermissionMode;
+use pitcrew_tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;

@@ -1,15 +1,15 @@
 //! A project with files that no command may read or change. Commands that the gate allows really
 //! run in it.
 
-use pitcrew_protocol::PermissionMode;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use pitcrew_runtime::gate::{Call, Gate, Verdict};
-use pitcrew_runtime::settings::{Layer, Settings};
+use pitcrew_permission::gate::{Call, Gate, Verdict};
+use pitcrew_permission::settings::{Layer, Settings};
+use pitcrew_protocol::PermissionMode;
 use serde_json::{Value, json};
 
 use crate::held::Held;

@@ -8,16 +8,16 @@
     reason = "a benchmark prints, and stops where it cannot go on"
 )]
 
-use pitcrew_protocol::PermissionMode;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::gate::Gate;
-use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox, run_inside};
-use pitcrew_runtime::settings::{Layer, Settings};
-use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
+use pitcrew_permission::gate::Gate;
+use pitcrew_permission::settings::{Layer, Settings};
+use pitcrew_process::sandbox::{Machine, Profile, Sandbox, run_inside};
+use pitcrew_protocol::PermissionMode;
+use pitcrew_tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::given_file::{Given, Refused};
+use pitcrew_process::given_file::{Given, Refused};
 
 /// The file names read in each folder, in this order.
 const NAMES: [&str; 2] = ["CLAUDE.md", "AGENTS.md"];

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pitcrew_agent::transcript::{AnswerFault, Conversation, ToolCall};
+use pitcrew_agent::{Mail, Question, Role};
 use pitcrew_model::{Model, PriceTable, ToolSpec};
+use pitcrew_permission::gate::offers;
 use pitcrew_protocol::{AgentName, CallEffect, PermissionMode, Status, ToolTraits};
 use pitcrew_team::{Team, Trust};
+use pitcrew_tools::{ToolContext, Toolbox};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::agent::{Mail, Question, Role};
 use crate::events::{RunEvent, Spending};
-use crate::gate::offers;
 use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
 use crate::prompts::{PlanApprover, Prompt};
-use crate::tools::{ToolContext, Toolbox};
-use crate::transcript::{AnswerFault, Conversation, ToolCall};
 
 /// Everything an agent uses that does not change during its life.
 pub(crate) struct AgentContext {
@@ -168,7 +168,7 @@ impl AgentContext {
 
     /// Returns the tools offered to the model in a mode.
     pub(crate) fn tool_specs(&self, mode: PermissionMode) -> Arc<[ToolSpec]> {
-        let spec = |tool: &Arc<dyn crate::tools::Tool>| ToolSpec {
+        let spec = |tool: &Arc<dyn pitcrew_tools::Tool>| ToolSpec {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),
             input_schema: tool.input_schema(),

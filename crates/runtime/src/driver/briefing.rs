@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use pitcrew_agent::Role;
+use pitcrew_agent::transcript::{Conversation, shortened};
 use pitcrew_protocol::{
     ApiError, Frame, Injected, LEAD_NAME, Task, TaskGraph, TaskStatus, TeamConfig, chain,
     neutralised, render,
@@ -11,9 +13,7 @@ use pitcrew_protocol::{
 use pitcrew_team::{Mail, Request, RequestKind};
 
 use super::agent_context::AgentContext;
-use crate::agent::Role;
 use crate::prompts::Prompt;
-use crate::transcript::{Conversation, shortened};
 
 /// Maximum number of characters for each part of a briefing. A token is about four characters, so
 /// all parts together take less than a third of the window.
@@ -275,7 +275,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::transcript::Step;
+    use pitcrew_agent::transcript::Step;
 
     fn task(id: u64, owner: Option<&str>, status: &str, description: &str) -> Task {
         let blocked_by = if id == 1 { vec!["2"] } else { Vec::new() };

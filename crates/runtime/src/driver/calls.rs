@@ -3,21 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pitcrew_agent::transcript::ToolCall;
+use pitcrew_agent::{Ending, Event, Judgement, Judging, Question, Role, TurnEnd};
+use pitcrew_permission::gate::{Call, Gate, Judged, Verdict};
+use pitcrew_process::sandbox::Profile;
 use pitcrew_protocol::{
     AgentName, CallEffect, LEAD_NAME, PermissionMode, StatusChange, TaskStatus, TeamCall,
     ToolTraits, canonical_tool, tool_name,
 };
+use pitcrew_tools::{ToolContext, ToolOutcome};
 use serde_json::{Value, json};
 
 use super::agent_context::AgentContext;
-use crate::agent::{Ending, Event, Judgement, Judging, Question, Role, TurnEnd};
 use crate::events::RunEvent;
-use crate::gate::{Call, Gate, Judged, Verdict};
 use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
-use crate::sandbox::Profile;
 use crate::team_tools::plan_of;
-use crate::tools::{ToolContext, ToolOutcome};
-use crate::transcript::ToolCall;
 
 /// A call about a file, with the real path that the gate judged. A permission for the call applies
 /// to this path only.

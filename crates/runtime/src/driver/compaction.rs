@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use pitcrew_agent::transcript::Conversation;
+use pitcrew_agent::{Compaction, Event, Summary};
 use pitcrew_model::{Block, Message, Response, Role, StopReason};
 use pitcrew_protocol::{PermissionMode, neutralised};
 use pitcrew_team::store::Event as Noted;
@@ -10,10 +12,8 @@ use pitcrew_team::store::Event as Noted;
 use super::agent_context::AgentContext;
 use super::briefing;
 use super::model_call::{Audience, request, respond, spend};
-use crate::agent::{Compaction, Event, Summary};
 use crate::events::{Compacted, RunEvent};
 use crate::prompts::Prompt;
-use crate::transcript::Conversation;
 
 /// Limits for the length of a summary in tokens. Within them it may take a tenth of the window.
 const SUMMARY_TOKENS: std::ops::RangeInclusive<u32> = 1_000..=8_000;

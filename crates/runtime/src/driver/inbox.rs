@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use pitcrew_agent::{Mail, Role};
 use pitcrew_protocol::{
     AgentName, ApiError, Frame, IdleNotification, Injected, MessageId, Status, render,
 };
@@ -10,7 +11,6 @@ use pitcrew_team::{Collected, RefusedFrame};
 
 use super::agent_context::AgentContext;
 use super::log::output_file;
-use crate::agent::{Mail, Role};
 
 /// The content of an inbox.
 #[derive(Debug, Default)]

@@ -1,18 +1,18 @@
 //! Checks the effects of a Write or Edit call that a crash interrupted.
 
-use pitcrew_protocol::{CallEffect, PermissionMode, ToolTraits};
 use std::path::Path;
 use std::sync::Arc;
 
+use pitcrew_agent::transcript::ToolCall;
+use pitcrew_agent::{Event, Inspection};
+use pitcrew_permission::gate::Gate;
+use pitcrew_process::given_file::{contents, open_real};
+use pitcrew_protocol::{CallEffect, PermissionMode, ToolTraits};
+use pitcrew_tools::ReadLog;
 use serde_json::Value;
 
 use super::agent_context::AgentContext;
 use super::calls::judged_path;
-use crate::agent::{Event, Inspection};
-use crate::gate::Gate;
-use crate::given_file::{contents, open_real};
-use crate::tools::ReadLog;
-use crate::transcript::ToolCall;
 
 /// Inspects the file that the interrupted call would work on if it was repeated. If the gate would
 /// refuse the call, the file is not inspected either.
@@ -85,7 +85,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::PathLocks;
+    use pitcrew_tools::PathLocks;
 
     #[track_caller]
     fn check(file: Option<&str>, tool: &str, input: Value, done: Option<bool>) {

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use pitcrew_agent::Event;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
-
-use crate::agent::Event;
 
 /// Capacity of an agent's event queue. Events are few: answers, notices, a stop. They are boxed,
 /// because a channel reserves space for many at once, and an idle agent receives none.

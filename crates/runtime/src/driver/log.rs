@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use pitcrew_agent::transcript::{Conversation, Entry, NewerTranscript, Read, Step, read};
 use pitcrew_protocol::AgentName;
 use pitcrew_team::Team;
 use pitcrew_team::store::{LogName, StoreError};
-
-use crate::transcript::{Conversation, Entry, NewerTranscript, Read, Step, read};
 
 /// The error of reading or writing a transcript.
 #[derive(Debug, thiserror::Error)]

@@ -1,16 +1,16 @@
 //! Makes one model call: the request, the stream, and its display in the user interface.
 
-use pitcrew_protocol::{PermissionMode, chain};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use pitcrew_agent::{Event, ModelFailure};
 use pitcrew_model::{
     AgentTag, Block, Message, ModelError, Request, Response, StreamEvent, ToolSpec,
 };
+use pitcrew_protocol::{PermissionMode, chain};
 
 use super::agent_context::{AgentContext, ReportKind};
-use crate::agent::{Event, ModelFailure};
 use crate::events::{Answered, RunEvent, Spending};
 use crate::run::MAX_OUTPUT_TOKENS;
 

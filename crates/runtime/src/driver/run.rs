@@ -7,6 +7,8 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use pitcrew_agent::{Agent, Event, Role, Wait};
+use pitcrew_permission::gate::Gate;
 use pitcrew_protocol::{MessageId, Status, chain};
 use pitcrew_team::store::StoreError;
 use tokio::sync::mpsc;
@@ -16,8 +18,6 @@ use super::calls::JudgedCall;
 use super::link::AgentReceiver;
 use super::log::{Log, LogError};
 use super::marks::Marks;
-use crate::agent::{Agent, Event, Role, Wait};
-use crate::gate::Gate;
 
 mod asking;
 mod effects;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use pitcrew_permission::settings::Settings;
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::event::{HookEvent, HookKind};
 use super::outcome::HookOutcome;
 use super::process;
-use crate::settings::Settings;
 
 /// The deadline of a hook that sets none.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
@@ -220,7 +220,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::settings::Layer;
+    use pitcrew_permission::settings::Layer;
 
     fn hooks(section: Value) -> Hooks {
         Hooks::from_settings(

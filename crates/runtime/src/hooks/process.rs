@@ -6,13 +6,12 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use pitcrew_process::job::{Reaped, outlives_variable, owner_variable};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-
-use crate::process::{Reaped, outlives_variable, owner_variable};
 
 /// Maximum number of output bytes kept. Further output is read and dropped, so that the hook never
 /// blocks on a full pipe and memory stays limited.

@@ -4,14 +4,14 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use pitcrew_process::given_file::{Refused, contents, open_real};
+use pitcrew_process::handle::is_link_in_the_way;
+use pitcrew_tools::edited;
 use similar::{ChangeTag, TextDiff};
 
 use super::content::{Kind, Line};
 use super::model::AskedFile;
 use super::visible::{visible, visible_text};
-use crate::given_file::{Refused, contents, open_real};
-use crate::handle::is_link_in_the_way;
-use crate::tools::edited;
 
 /// Maximum size in bytes of a file that is compared. For a larger file, only the change itself is
 /// shown, but in full.

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use pitcrew_permission::gate::AllowingRules;
 use pitcrew_protocol::{AgentName, CallView, ToolTraits, tool_name};
 use serde_json::Value;
 
 use super::Digest;
 use super::content::{self, Kind, Line};
 use super::visible::visible;
-use crate::gate::AllowingRules;
 
 /// Maximum number of characters shown of the agent's own description of its call.
 const SAYS_CHARS: usize = 160;

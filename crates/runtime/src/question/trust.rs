@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
+use pitcrew_permission::trust::{Item, LeftOut, Project};
+
 use super::content::{Kind, Line, texts};
 use super::visible::visible;
-use crate::trust::{Item, LeftOut, Project};
 
 /// The question whether a project is trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]

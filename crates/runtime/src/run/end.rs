@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use pitcrew_agent::transcript::AnswerFault;
 use pitcrew_protocol::{AgentName, Task, TaskId, TaskStatus, counted_is};
-
-use crate::transcript::AnswerFault;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_team::store::{LeaseHolder, LeaseName, StoreError};
 use pitcrew_team::{LeadKeys, NotRenewed, Team, Trust};
 use tokio::sync::watch;
-
-use crate::identity::ProcessIdentity;
 
 /// Pause before checking again a lease whose recorded holder is dead. A new lead locks the lease
 /// before it writes its name.

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_team::{LeadKeys, Teams};
 
-use crate::identity::ProcessIdentity;
 use crate::run::AgentOptions;
 
 /// The start options of a member that runs alone.

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
+use pitcrew_agent::transcript::{Grant, ToolCall};
+use pitcrew_agent::{Event, Question};
 use pitcrew_protocol::{AgentName, InboxFile, Member, PermissionMode, Status, chain};
 use pitcrew_team::store::{Change, Event as Noted, Lease, LeaseName, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, Team};
@@ -18,7 +20,6 @@ use tokio::time::Sleep;
 use super::ends::DropReason;
 use super::lead::{Lead, Look};
 use super::options::Entry;
-use crate::agent::{Event, Question};
 use crate::driver::{AgentSender, Announcement, Driver, Report, ReportKind, Start};
 use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_model};
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
@@ -26,7 +27,6 @@ use crate::team_run::{
     Account, InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun,
     SubagentRuns, UsageTotals,
 };
-use crate::transcript::{Grant, ToolCall};
 
 /// If another client removes a member again within this time after it was restored, the removal is
 /// intended.

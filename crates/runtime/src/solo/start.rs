@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pitcrew_agent::Role;
 use pitcrew_model::ModelError;
+use pitcrew_permission::gate::DEFAULT_TYPE;
 use pitcrew_protocol::{
     AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, LEAD_NAME, Member, PermissionMode,
 };
@@ -18,10 +20,8 @@ use super::deferred::Deferred;
 use super::lead::Lead;
 use super::options::{Entry, SoloOptions};
 use super::solo_loop::{Beginning, EntrySeen, EventSources, SoloLoop};
-use crate::agent::Role;
 use crate::driver::Sink;
 use crate::events::{AgentStarted, RunStarted};
-use crate::gate::DEFAULT_TYPE;
 use crate::prompts::Prompt;
 use crate::run::{RunError, RunHandle, RunLimits, Stopper};
 use crate::team_run::{

@@ -1,15 +1,15 @@
 //! The subagents of a member that runs alone. They run in its process and end with it.
 
+use pitcrew_agent::Event;
+use pitcrew_agent::transcript::Grant;
 use pitcrew_protocol::{AgentName, PermissionMode, Status};
+use pitcrew_tools::ToolOutcome;
 
 use super::solo_loop::SoloLoop;
-use crate::agent::Event;
 use crate::driver::ReportKind;
 use crate::events::RunEvent;
 use crate::run::Asks;
 use crate::team_run::{LeadRequest, Request, Sending, SubagentAnswer, outcome};
-use crate::tools::ToolOutcome;
-use crate::transcript::Grant;
 
 impl SoloLoop {
     /// Handles a request from a tool of the member.

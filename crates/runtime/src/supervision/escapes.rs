@@ -7,13 +7,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pitcrew_process::identity::{Entry, ProcessIdentity};
+use pitcrew_process::job::left_by;
+use pitcrew_process::strays::untagged_strays;
 use pitcrew_protocol::{AgentName, ApiError, ProcessRef};
 use pitcrew_team::{Escaped, Team};
-
-use crate::identity::{Entry, ProcessIdentity};
-use crate::process::left_by;
-use crate::tools::LeftRunningLog;
-use pitcrew_process::strays::untagged_strays;
+use pitcrew_tools::LeftRunningLog;
 
 /// Maximum number of characters of a command that are recorded or shown.
 const COMMAND_CHARS: usize = 80;

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pitcrew_panes::{
+    ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, PaneTag, Panes, Tmux, TmuxOptions,
+};
 use pitcrew_protocol::{AgentName, ApiError, PaneHost, chain};
 use pitcrew_team::{PanePlace, Team};
 
 use crate::hosting::root_word;
-use crate::panes::{
-    ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, PaneTag, Panes, Tmux, TmuxOptions,
-};
 
 /// The recorded panes of the teams below one root.
 #[derive(Clone, Debug)]

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use pitcrew_process::identity::{ProcessIdentity, Stopped};
+use pitcrew_process::job::{left_by, left_by_member, runs_member, stop_member_process};
 use pitcrew_protocol::{AgentName, ApiError, Program};
 use pitcrew_team::store::{LeaseName, StoreError};
 use pitcrew_team::{Started, Team};
 
 use super::{PaneClosed, RecordedPanes};
-use crate::identity::{ProcessIdentity, Stopped};
-use crate::process::{left_by, left_by_member, runs_member, stop_member_process};
 
 /// The result of stopping one member.
 #[derive(Clone, Debug, PartialEq, Eq)]

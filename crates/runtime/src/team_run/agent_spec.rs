@@ -4,29 +4,29 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pitcrew_agent::transcript::{Conversation, OpenCall};
+use pitcrew_agent::{Agent, Event, Profile, Role};
 use pitcrew_model::Model;
+use pitcrew_process::sandbox;
 use pitcrew_protocol::{
     AgentName, CallEffect, PermissionMode, ToolTraits, counted, neutralised, tool_name,
 };
 use pitcrew_team::store::LogName;
 use pitcrew_team::{Actor, Team};
+use pitcrew_tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
 use tokio_util::sync::CancellationToken;
 
 use super::lead_tools::{lead_tools, subagent_tool};
 use super::run_context::RunContext;
 use super::subagents::lost_in_background;
 use super::wake::LoopHandle;
-use crate::agent::{Agent, Event, Profile, Role};
 use crate::definitions::AgentDefinition;
 use crate::driver::{
     AgentContext, AgentSender, Driver, Log, LogError, Start, System, call_name, is_offered, link,
 };
 use crate::events::AgentStarted;
-use crate::sandbox;
 use crate::supervision::EscapeLog;
 use crate::team_tools::{exit_plan_mode, show_plan, team_tools};
-use crate::tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
-use crate::transcript::{Conversation, OpenCall};
 
 /// Maximum number of line numbers shown in a warning.
 const LINES_SHOWN: usize = 5;

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
+use pitcrew_agent::Event;
 use pitcrew_protocol::{
     AgentName, InboxFile, Member, MessageId, PermissionMode, Program, Status, counted,
 };
@@ -18,7 +19,6 @@ use super::spawn_backend::AgentHandle;
 use super::subagents::SubagentRun;
 use super::usage_totals::Account;
 use super::wake::Asked;
-use crate::agent::Event;
 use crate::events::RunEvent;
 use crate::run::{AgentSummary, Limit, OpenWork, RunLimits};
 

@@ -4,18 +4,18 @@
 //! therefore takes over the deleted team's name and conversation. The name that the lead asks for
 //! becomes an additional name.
 
+use pitcrew_agent::Event;
 use pitcrew_protocol::{AgentName, LEAD_NAME, Status, TeamCreateInput, chain};
 use pitcrew_team::store::Event as Noted;
 use pitcrew_team::{AnotherTeam, KnownMode};
+use pitcrew_tools::ToolOutcome;
 
 use super::recovery::Unremoved;
 use super::start::{TeamCreateState, store_error};
 use super::take_lead::{holder_of_ours, holder_with_key, lease_of};
 use super::team_loop::{DeletedTasks, TeamLoop};
-use crate::agent::Event;
 use crate::run::RunError;
 use crate::team_tools::{answer, refusal};
-use crate::tools::ToolOutcome;
 
 impl TeamLoop {
     /// Releases the deleted team's lease and stops watching its files, because another process may

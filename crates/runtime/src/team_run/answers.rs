@@ -5,6 +5,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pitcrew_agent::Question;
+use pitcrew_agent::transcript::{Grant, ToolCall};
+use pitcrew_permission::gate::{AllowingRules, Call, Gate, Judged, Verdict};
+use pitcrew_permission::settings::save_allowing_rule;
+use pitcrew_process::sandbox::Profile;
 use pitcrew_protocol::{
     AgentName, CallEffect, LEAD_NAME, Member, PermissionMode, Program, ToolTraits, chain,
 };
@@ -13,15 +18,10 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::run_context::RunContext;
-use crate::agent::Question;
 use crate::driver::Sink;
 use crate::events::RunEvent;
-use crate::gate::{AllowingRules, Call, Gate, Judged, Verdict};
 use crate::question::{AskedCall, AskedFile, Choice, Digest, Keep, Offer, PermissionQuestion};
 use crate::run::{Answer, Ask, Asks};
-use crate::sandbox::Profile;
-use crate::settings::save_allowing_rule;
-use crate::transcript::{Grant, ToolCall};
 
 /// A call that waits for a permission.
 #[derive(Clone, Debug)]

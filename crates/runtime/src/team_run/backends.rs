@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pitcrew_panes::{PaneTag, Panes};
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member};
 use tokio::sync::mpsc;
 
@@ -11,7 +12,6 @@ use super::pane_backend::PaneBackend;
 use super::remote::RemoteReport;
 use super::spawn_backend::SpawnBackend;
 use crate::hosting::Hosting;
-use crate::panes::{PaneTag, Panes};
 
 /// The places where a run can start members.
 pub(super) struct Backends {

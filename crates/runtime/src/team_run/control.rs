@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use pitcrew_agent::transcript::Grant;
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput, SpawnInput, chain,
 };
 use pitcrew_team::{Actor, SentView, SpawnView, Team};
+use pitcrew_tools::ToolOutcome;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -15,8 +17,6 @@ use super::team_loop::TeamLoop;
 use super::wake::Decision;
 use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING};
 use crate::question::Digest;
-use crate::tools::ToolOutcome;
-use crate::transcript::Grant;
 
 /// When a caller waits for the end of a team, this much of its time is reserved for the steps after
 /// the teammates have left.

@@ -4,11 +4,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use pitcrew_agent::Event;
+use pitcrew_agent::transcript::AnswerFault;
+use pitcrew_process::worktree::{Finished, Worktrees};
 use pitcrew_protocol::{
     AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, Status, TaskId, TeammateTerminated,
     chain, render,
 };
 use pitcrew_team::{Actor, Mail, MemberEnd, RefusedFrame, Team};
+use pitcrew_tools::ToolOutcome;
 
 use super::agents::{AgentKind, Answers, Departure, RunningAgent};
 use super::client_start::note_never_read;
@@ -16,13 +20,9 @@ use super::remote_agents::{answered_request, is_goodbye};
 use super::run_machine::{EndReason, RunInput};
 use super::subagents::{SubagentAnswer, SubagentRun, notice, outcome};
 use super::team_loop::TeamLoop;
-use crate::agent::Event;
 use crate::driver::{output_file, task_notification};
 use crate::events::Spending;
 use crate::run::{KeptWorktree, Limit};
-use crate::tools::ToolOutcome;
-use crate::transcript::AnswerFault;
-use crate::worktree::{Finished, Worktrees};
 
 impl TeamLoop {
     /// Counts a model call, and checks the cost limit of the run.

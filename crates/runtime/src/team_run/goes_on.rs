@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use pitcrew_panes::{PaneTag, Panes};
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member, Program, chain};
 use pitcrew_team::SpawnRecord;
 
@@ -10,7 +11,6 @@ use super::left::is_run;
 use super::pane_backend::PaneBackend;
 use super::spawn::UNBOUNDED_CLIENT;
 use super::team_loop::TeamLoop;
-use crate::panes::{PaneTag, Panes};
 
 /// Where such a member is resumed.
 pub(super) enum GoesOn {

@@ -2,6 +2,8 @@
 //! So are the supervisors of agents elsewhere.
 
 use async_trait::async_trait;
+use pitcrew_agent::{Event, Role};
+use pitcrew_permission::gate::DEFAULT_TYPE;
 use pitcrew_protocol::{AgentName, Member, Program, chain};
 use pitcrew_team::Team;
 use tokio::task::JoinError;
@@ -13,9 +15,7 @@ use super::left::Left;
 use super::remote::{Launching, RemoteSupervisor};
 use super::run_context::RunContext;
 use super::spawn_backend::{AgentHandle, MemberStart, SpawnBackend, StartedMember};
-use crate::agent::{Event, Role};
 use crate::driver::{AgentSender, Driver, Report, ReportKind, Start};
-use crate::gate::DEFAULT_TYPE;
 
 /// Runs agents as tasks of this process. An idle one is a waiting task: it costs memory, no thread
 /// and no timer.

@@ -3,6 +3,7 @@
 
 use pitcrew_protocol::{TeamCreateInput, TeamDeleteInput, TeamDeleted};
 use pitcrew_team::Actor;
+use pitcrew_tools::ToolOutcome;
 use tokio::sync::oneshot;
 
 use super::agents::{AgentKind, RunningAgent};
@@ -14,7 +15,6 @@ use super::team_loop::TeamLoop;
 use super::wake::{LeadRequest, Request};
 use crate::run::KeptWorktree;
 use crate::team_tools::{answer, refusal};
-use crate::tools::ToolOutcome;
 
 impl TeamLoop {
     pub(super) async fn requested(&mut self, request: Request) -> Vec<RunInput> {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pitcrew_protocol::{AgentName, SpawnInput, TeamCall, subagent_schema, tool_name, tool_schema};
+use pitcrew_tools::{TaskStop, Tool, ToolContext, ToolOutcome};
 use serde_json::{Value, json};
 
 use super::subagents::Sending;
 use super::wake::{LeadRequest, LoopHandle};
-use crate::tools::{TaskStop, Tool, ToolContext, ToolOutcome};
 
 /// Returns the lead's own tools.
 pub(super) fn lead_tools(loop_handle: &LoopHandle, models: &Arc<str>) -> Vec<Arc<dyn Tool>> {

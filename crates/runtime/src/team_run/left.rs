@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use pitcrew_panes::{PaneId, PaneTag, Panes};
+use pitcrew_process::identity::{ProcessIdentity, Stopped};
+use pitcrew_process::job::{runs_member, stop_member_process};
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member, Program, Status, TeamConfig, chain};
 use pitcrew_team::store::LeaseName;
 use pitcrew_team::{SpawnRecord, Started, Team};
@@ -13,9 +16,6 @@ use super::remote::STOP_GRACE;
 use super::remote_agents::has_said_goodbye;
 use super::spawn_backend::SpawnBackend;
 use super::team_loop::TeamLoop;
-use crate::identity::{ProcessIdentity, Stopped};
-use crate::panes::{PaneId, PaneTag, Panes};
-use crate::process::{runs_member, stop_member_process};
 use crate::supervision::{RecordedPanes, program_of, stop_member};
 
 /// What an earlier run left of one teammate.

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeSet;
 
+use pitcrew_agent::Event;
+use pitcrew_agent::transcript::AnswerFault;
 use pitcrew_protocol::{AgentName, Member, Program, TaskId, TeamDeleted, chain, neutralised};
 use pitcrew_team::{RequestKind, SpawnRecord};
+use pitcrew_tools::ToolOutcome;
 
 use super::run_machine::{EndReason, Reminder};
 use super::start::TeamCreateState;
 use super::team_loop::{DeletedTasks, TeamLoop};
-use crate::agent::Event;
 use crate::prompts::Prompt;
 use crate::run::{OpenWork, RunEnd, Shortfall, TaskSummary};
 use crate::team_tools::answer;
-use crate::tools::ToolOutcome;
-use crate::transcript::AnswerFault;
 
 impl TeamLoop {
     /// Returns the open work according to the task list and the accounts of the teammates.

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pitcrew_agent::Event;
+use pitcrew_panes::{PaneTag, Panes};
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{Member, Program};
 use pitcrew_team::{SpawnRecord, Team};
 use tokio::sync::{Notify, mpsc};
@@ -18,11 +21,8 @@ use super::left::Left;
 use super::remote::{Launching, RemoteCommand, RemoteReport, RemoteSpec, RemoteSupervisor};
 use super::run_context::RunContext;
 use super::spawn_backend::{AgentHandle, MemberStart, SpawnBackend, StartedMember};
-use crate::agent::Event;
 use crate::events::RunEvent;
 use crate::hosting::{Hosting, LaunchSpec, member_bounds};
-use crate::identity::ProcessIdentity;
-use crate::panes::{PaneTag, Panes};
 
 /// Starts members in one kind of panes.
 pub(super) struct PaneBackend {

@@ -1,6 +1,8 @@
 //! Permission questions that reach the lead by mail: who is asked, and how the answer is delivered.
 
 use futures_util::future::{AbortHandle, Abortable};
+use pitcrew_agent::Event;
+use pitcrew_agent::transcript::Grant;
 use pitcrew_protocol::{
     AgentName, ErrorCode, Frame, MessageId, PermissionMode, PermissionRequest, Program, chain,
 };
@@ -11,11 +13,9 @@ use super::answers::{Decided, Pending, by_rule, folder_of, mode_of_client};
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use super::wake::{Asked, Decision};
-use crate::agent::Event;
 use crate::events::RunEvent;
 use crate::question::Digest;
 use crate::run::{Asks, Shortfall};
-use crate::transcript::Grant;
 
 impl TeamLoop {
     /// Ends a run in which the lead wants its plan approved and no person can be asked. The plan

@@ -12,8 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::PriceTable;
+use pitcrew_panes::{NewPane, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use pitcrew_process::identity::{ProcessIdentity, Stopped};
+use pitcrew_process::job::{member_variable, stop_member_process};
 use pitcrew_protocol::{AgentName, Member, MessageId, ProcessRef, Program, Spawned, Status, chain};
 use pitcrew_team::{Mail, PanePlace, Started, Team};
+use pitcrew_tools::ToolOutcome;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
@@ -27,11 +31,7 @@ use super::spawn_backend::SpawnCall;
 use crate::driver::Sink;
 use crate::events::RunEvent;
 use crate::hosting::{Conversation, Hosting, Launch, LaunchSpec, LaunchStage};
-use crate::identity::{ProcessIdentity, Stopped};
-use crate::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, StartedPane};
-use crate::process::{member_variable, stop_member_process};
 use crate::team_tools::answer;
-use crate::tools::ToolOutcome;
 
 /// Capacity of a supervisor's command queue. There are three kinds of command, each sent a few
 /// times in a teammate's life.

@@ -7,22 +7,22 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use pitcrew_agent::Event;
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, Frame, PlanApprovalRequest, Status, chain, neutralised};
 use pitcrew_team::store::{
     Event as Noted, JournalEntry, JournalSummary, MemberState, PermissionOutcome, StoreError, Turn,
 };
 use pitcrew_team::{Request, RequestKind, Team};
+use pitcrew_tools::ToolOutcome;
 use tokio::sync::oneshot;
 
 use super::agents::{Answers, BeforeRun, RunningAgent};
 use super::remote::{RemoteEvent, RemoteReport, with_screen};
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
-use crate::agent::Event;
 use crate::driver::{output_file, task_notification};
 use crate::events::{RunEvent, Spending};
-use crate::tools::ToolOutcome;
 
 /// Name of the document that stores the settings given on the command line.
 pub(super) const SETTINGS_DOCUMENT: &str = "settings";

@@ -5,28 +5,28 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pitcrew_agent::{ContextBound, Role};
 use pitcrew_model::{Model, PriceTable, UNKNOWN_WINDOW, known_window, window_of};
+use pitcrew_permission::gate::{Gate, Spawns};
+use pitcrew_permission::settings::Settings;
+use pitcrew_process::sandbox::{self, Sandbox, Support};
+use pitcrew_process::worktree::IgnoredFiles;
 use pitcrew_protocol::{AgentName, ContextWindows, LEAD_NAME, PermissionMode, Status};
 use pitcrew_team::store::{Event as Noted, LogName, Turn};
 use pitcrew_team::{Team, Trust};
+use pitcrew_tools::PathLocks;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::answers::Asking;
-use crate::agent::{ContextBound, Role};
 use crate::client_socket::ClientSockets;
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
 use crate::events::Spending;
-use crate::gate::{Gate, Spawns};
 use crate::hooks::Hooks;
 use crate::hosting::rules_digest;
 use crate::prompts::Prompt;
 use crate::run::{AgentOptions, OpenModel, RunError, RunOptions};
-use crate::sandbox::{self, Sandbox, Support};
-use crate::settings::Settings;
-use crate::tools::PathLocks;
-use crate::worktree::IgnoredFiles;
 
 /// Data that all agents of a run share.
 pub(crate) struct RunContext {

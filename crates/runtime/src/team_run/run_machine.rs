@@ -13,7 +13,7 @@ pub(super) use self::look::{ClientSeen, MateSeen};
 
 use self::look::Wait;
 use crate::run::{Limit, OpenWork, Shortfall};
-use crate::transcript::AnswerFault;
+use pitcrew_agent::transcript::AnswerFault;
 
 /// The reason why a team is shut down.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,14 @@
 
 use std::path::PathBuf;
 
+use pitcrew_panes::Panes;
+use pitcrew_permission::gate::DEFAULT_TYPE;
 use pitcrew_protocol::{
     ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, PermissionMode, Program,
     SpawnInput, Spawned, Status, chain, counted, render,
 };
 use pitcrew_team::{Enlisted, KnownMode, SpawnMember};
+use pitcrew_tools::ToolOutcome;
 use tokio::sync::oneshot;
 
 use super::agents::{AgentKind, RunningAgent};
@@ -19,11 +22,8 @@ use super::subagents::{INHERIT, no_price, unusable};
 use super::team_loop::TeamLoop;
 use crate::definitions::{AgentDefinition, UnknownAgentType};
 use crate::events::{AgentStarted, RunEvent};
-use crate::gate::DEFAULT_TYPE;
 use crate::hosting::TeammatePlace;
-use crate::panes::Panes;
 use crate::team_tools::{answer, refusal};
-use crate::tools::ToolOutcome;
 
 /// Where a new teammate runs, and which program runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,16 +9,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pitcrew_agent::Event;
 use pitcrew_protocol::{Member, PermissionMode, Program, Spawned};
 use pitcrew_team::Team;
+use pitcrew_tools::ToolOutcome;
 use tokio::sync::oneshot;
 
 use super::left::Left;
 use super::run_context::RunContext;
 use super::wake::LoopHandle;
-use crate::agent::Event;
 use crate::run::RunLimits;
-use crate::tools::ToolOutcome;
 
 /// Something that starts members of a team.
 ///

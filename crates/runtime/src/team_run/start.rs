@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pitcrew_agent::{Event, Role};
+use pitcrew_panes::PaneTag;
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, Injected, LEAD_NAME, Member, PermissionMode, Status,
     TeamConfig, chain, neutralised, render,
@@ -26,12 +28,10 @@ use super::take_lead::{Led, led};
 use super::team_loop::{DeletedTasks, EventSources, LeadEnd, TeamLoop};
 use super::usage_totals::UsageTotals;
 use super::wake::{LoopHandle, REPORTS_WAITING};
-use crate::agent::{Event, Role};
 use crate::driver::Sink;
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::hosting::root_word;
-use crate::panes::PaneTag;
 use crate::run::{
     Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper,
 };

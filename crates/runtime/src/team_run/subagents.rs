@@ -7,8 +7,12 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use pitcrew_agent::Role;
+use pitcrew_agent::transcript::Conversation;
 use pitcrew_model::Block;
+use pitcrew_permission::gate::DEFAULT_TYPE;
 use pitcrew_protocol::{AgentName, PermissionMode, SpawnInput, Status, chain, neutralised};
+use pitcrew_tools::ToolOutcome;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -17,13 +21,9 @@ use super::agent_spec::{AgentSpec, BuiltAgent};
 use super::run_context::RunContext;
 use super::spawn::{unknown_mode, unknown_type};
 use super::wake::LoopHandle;
-use crate::agent::Role;
 use crate::definitions::AgentDefinition;
 use crate::events::AgentStarted;
-use crate::gate::DEFAULT_TYPE;
 use crate::run::RunLimits;
-use crate::tools::ToolOutcome;
-use crate::transcript::Conversation;
 
 /// Number of ended subagents that are kept, so that their caller can resume them.
 const REMEMBERED: usize = 16;

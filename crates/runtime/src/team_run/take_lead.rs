@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use pitcrew_process::identity::{ProcessIdentity, Stopped};
 use pitcrew_protocol::TeamCreateInput;
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName};
 use pitcrew_team::{CreateTeam, LeadSigner, MadeBy, OnTaken, Team, VerifyKey};
@@ -15,7 +16,6 @@ use super::mode::{lower_modes, too_free};
 use super::start::store_error;
 use super::take_over::{begin_take_over, finish_take_over};
 use crate::hosting::{member_bounds, rules_digest};
-use crate::identity::{ProcessIdentity, Stopped};
 use crate::run::{Begin, RunError, RunOptions};
 use crate::supervision::{RecordedPanes, own_process, stop_member, sweep};
 

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use pitcrew_agent::transcript::{Conversation, Entry, Step, read};
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, LEAD_NAME, TaskListed, TaskRow, TaskStatus, TeamConfig,
     neutralised,
@@ -18,7 +19,6 @@ use super::start::store_error;
 use crate::prompts::Prompt;
 use crate::run::RunError;
 use crate::supervision::{RecordedPanes, stop_member};
-use crate::transcript::{Conversation, Entry, Step, read};
 
 /// Text that replaces the result of a call that the take-over interrupted.
 const CUT_OFF: &str = "Cut off: the lead of the team died, and you took its place. See what this did before you make it again.";

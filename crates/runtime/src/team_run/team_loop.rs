@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
+use pitcrew_agent::{Event, Mail};
 use pitcrew_protocol::{
     AgentName, Frame, LEAD_NAME, Member, PermissionMode, Status, TaskId, chain,
 };
@@ -28,7 +29,6 @@ use super::start::TeamCreateState;
 use super::subagents::SubagentRuns;
 use super::usage_totals::UsageTotals;
 use super::wake::{Decision, LoopHandle, Request, Wake};
-use crate::agent::{Event, Mail};
 use crate::control_socket::ControlServer;
 use crate::driver::{Announcement, Report, ReportKind};
 use crate::events::RunEvent;

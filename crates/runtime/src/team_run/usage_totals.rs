@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pitcrew_agent::Role;
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, LEAD_NAME, Status};
 use pitcrew_team::store::{MemberSummary, Spent};
 
-use crate::agent::Role;
 use crate::events::Spending;
 use crate::run::{AgentSummary, ModelTotal, Totals};
 

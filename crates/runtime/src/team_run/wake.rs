@@ -1,8 +1,10 @@
 //! Every event that can wake the loop of a team, as one closed enum.
 
 use futures_util::future::AbortHandle;
+use pitcrew_agent::transcript::ToolCall;
 use pitcrew_protocol::{AgentName, MessageId, SpawnInput, TeamCreateInput, TeamDeleteInput};
 use pitcrew_team::store::Change;
+use pitcrew_tools::ToolOutcome;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,8 +14,6 @@ use super::subagents::Sending;
 use crate::control_socket::Call;
 use crate::driver::Report;
 use crate::question::Digest;
-use crate::tools::ToolOutcome;
-use crate::transcript::ToolCall;
 
 /// Capacity of the queue of tool requests. Each request blocks its caller, so there are never more
 /// than agents.

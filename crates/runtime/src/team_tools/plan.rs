@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use pitcrew_process::given_file::read_plain;
 use pitcrew_protocol::tool_name::EXIT_PLAN_MODE;
 use pitcrew_protocol::{AgentName, TeamCall};
 use pitcrew_team::{Actor, Team};
+use pitcrew_tools::{Tool, ToolContext, ToolOutcome};
 use serde_json::{Value, json};
 
 use super::tool::refusal;
 use crate::dropped::as_member;
-use crate::given_file::read_plain;
-use crate::tools::{Tool, ToolContext, ToolOutcome};
 
 /// Maximum number of characters of a plan in a frame. The plan file may be longer.
 const PLAN_CHARS: usize = 50_000;

@@ -7,11 +7,11 @@ use pitcrew_protocol::{
     ApiError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised, tool_name,
 };
 use pitcrew_team::{Actor, Team, task_times};
+use pitcrew_tools::{Tool, ToolContext, ToolOutcome};
 use serde_json::Value;
 
 use crate::client_socket::ClientSockets;
 use crate::dropped::as_member;
-use crate::tools::{Tool, ToolContext, ToolOutcome};
 
 /// Creates the tools with which a member works with its team.
 pub(crate) fn team_tools(

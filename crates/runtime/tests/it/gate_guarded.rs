@@ -5,11 +5,11 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use pitcrew_permission::gate::{Call, Gate, Verdict};
+use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_protocol::PermissionMode::{
     self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan,
 };
-use pitcrew_runtime::gate::{Call, Gate, Verdict};
-use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
 /// A home that contains a root, and a project beside it.

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use pitcrew_permission::gate::{Call, Gate, Spawns, Verdict};
+use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_protocol::PermissionMode::{
     self, AcceptEdits, BypassPermissions, Default, Delegate, DontAsk, Plan,
 };
-use pitcrew_runtime::gate::{Call, Gate, Spawns, Verdict};
-use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
 /// A folder with a project, files outside it, and a plan file.

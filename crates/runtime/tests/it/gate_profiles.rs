@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use pitcrew_permission::gate::{Call, Gate, Verdict};
+use pitcrew_permission::settings::{Layer, Settings};
+use pitcrew_process::sandbox::{Machine, Profile, Sandbox};
 use pitcrew_protocol::PermissionMode::{
     self, AcceptEdits, BypassPermissions, Default, DontAsk, Plan,
 };
-use pitcrew_runtime::gate::{Call, Gate, Verdict};
-use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox};
-use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
 fn gate() -> Gate {

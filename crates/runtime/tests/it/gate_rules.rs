@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use pitcrew_permission::gate::Gate;
+use pitcrew_permission::settings::{Layer, Settings, Source};
 use pitcrew_protocol::PermissionMode::{AcceptEdits, BypassPermissions, Default, DontAsk};
-use pitcrew_runtime::gate::Gate;
-use pitcrew_runtime::settings::{Layer, Settings, Source};
 use serde_json::json;
 
 use crate::gate_modes::Place;

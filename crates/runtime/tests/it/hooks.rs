@@ -1,13 +1,13 @@
 //! Hooks as real processes, with payloads compared to the recordings.
 
-use pitcrew_protocol::PermissionMode;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pitcrew_permission::settings::{Layer, Settings};
+use pitcrew_protocol::PermissionMode;
 use pitcrew_runtime::hooks::{
     Decision, HookEvent, HookKind, HookOutcome, HookSession, Hooks, TaskFields,
 };
-use pitcrew_runtime::settings::{Layer, Settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

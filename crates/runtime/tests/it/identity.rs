@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
+use pitcrew_process::identity::{ProcessIdentity, Signalled, Stopped};
 use rustix::process::Signal;
 
 use crate::patience::{PATIENCE, in_time};

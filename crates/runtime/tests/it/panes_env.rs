@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pitcrew_panes::{NewPane, PaneId, PaneState, PaneTag, Panes, Tmux, TmuxOptions};
 use pitcrew_protocol::{AgentName, TeamDir};
-use pitcrew_runtime::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, Tmux, TmuxOptions};
 
 use crate::patience::{PATIENCE, until};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use pitcrew_runtime::panes::{PaneId, PaneState, Panes, Tmux};
+use pitcrew_panes::{PaneId, PaneState, Panes, Tmux};
 
 use crate::panes_env::{Server, tag};
 

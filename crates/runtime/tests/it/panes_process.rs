@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_runtime::panes::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use pitcrew_panes::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use pitcrew_process::identity::ProcessIdentity;
 use tempfile::TempDir;
 
 /// The panes of one test.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use pitcrew_runtime::panes::{NewPane, PaneError, PaneId, PaneState, Panes};
+use pitcrew_panes::{NewPane, PaneError, PaneId, PaneState, Panes};
 
 use crate::panes_env::{Server, ended, program, tag, told};
 use crate::patience::until;

@@ -13,7 +13,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 
-use pitcrew_runtime::sandbox::Sandbox;
+use pitcrew_process::sandbox::Sandbox;
 use serde_json::json;
 
 use crate::another_user;

@@ -9,8 +9,8 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pitcrew_runtime::sandbox::{Machine, Mechanism, Profile, Sandbox, Support};
-use pitcrew_runtime::tools::{ShellState, ToolContext};
+use pitcrew_process::sandbox::{Machine, Mechanism, Profile, Sandbox, Support};
+use pitcrew_tools::{ShellState, ToolContext};
 use serde_json::json;
 
 use crate::patience::until;

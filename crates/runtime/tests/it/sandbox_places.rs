@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::sandbox::{Unfinished, put_aside_unfinished};
+use pitcrew_process::sandbox::{Unfinished, put_aside_unfinished};
 
 use crate::another_user;
 use crate::sandbox_read::git;

@@ -7,7 +7,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 
-use pitcrew_runtime::sandbox::{Profile, Sandbox, Support};
+use pitcrew_process::sandbox::{Profile, Sandbox, Support};
 use serde_json::json;
 
 mod commands;

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use pitcrew_runtime::sandbox::{Profile, Sandbox, Support};
-use pitcrew_runtime::tools::ToolContext;
+use pitcrew_process::sandbox::{Profile, Sandbox, Support};
+use pitcrew_tools::ToolContext;
 use serde_json::json;
 
 use crate::sandbox_read::Ground;

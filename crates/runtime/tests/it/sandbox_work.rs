@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use pitcrew_runtime::sandbox::{Profile, Sandbox, Support};
+use pitcrew_process::sandbox::{Profile, Sandbox, Support};
 use serde_json::json;
 
 use crate::sandbox_read::{CONTACT_PRELUDE, FileState, Ground, READS, git};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{AgentName, Frame, SendMessageInput, Status, TeamCreateInput};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunHandle, Runtime, SoloOptions};
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName};
 use pitcrew_team::{Actor, CreateTeam, MadeBy, Mail, OnTaken, SpawnMember, Team};

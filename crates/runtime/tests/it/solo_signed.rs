@@ -1,11 +1,11 @@
 //! A member in its own process whose lead signs its commands: whose commands it obeys, and how it
 //! accepts a new lead.
 
-use pitcrew_protocol::Status;
 use std::process::{Child, Command};
 
+use pitcrew_process::identity::ProcessIdentity;
+use pitcrew_protocol::Status;
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunEnd, RunHandle, SoloOptions};
 use pitcrew_team::store::{Event, Lease, LeaseHolder, LeaseName};
 use pitcrew_team::{Actor, LeadSigner, Team};

@@ -4,8 +4,8 @@
 use std::fs;
 use std::io::Write as _;
 
+use pitcrew_agent::Role;
 use pitcrew_protocol::{AgentName, Program, Status};
-use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::LaunchStage;
 use pitcrew_runtime::run::{AgentSummary, Limit, RunEnd, RunHandle, RunOptions, Runtime};

@@ -1,11 +1,11 @@
 //! Another client as a teammate in a pane: its open requests, and its leftover processes, after its
 //! own process has ended.
 
+use pitcrew_panes::Panes as _;
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{AgentName, PermissionMode, Program, SendMessageInput, Status};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::LaunchStage;
-use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_runtime::panes::Panes as _;
 use pitcrew_runtime::run::{Ask, Asks, RunEnd, RunHandle, RunOptions, Runtime};
 use pitcrew_team::Actor;
 use pitcrew_team::store::Event;

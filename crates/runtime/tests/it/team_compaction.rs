@@ -317,13 +317,13 @@ agents:
     let setting = TestRun::new();
     let model = Narrow::new(&script, 2_000, false);
     let mut options = options(&setting, &model);
-    options.agent_options.settings = pitcrew_runtime::settings::Settings::default();
+    options.agent_options.settings = pitcrew_permission::settings::Settings::default();
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "I got through.");
     assert!(compactions(&ran.events, "team-lead").len() >= 2);
     let steps = transcript(&setting.team().await, &AgentName::lead()).await;
     let compacted = steps
         .iter()
-        .filter(|step| matches!(step, pitcrew_runtime::transcript::Step::Compacted { .. }));
+        .filter(|step| matches!(step, pitcrew_agent::transcript::Step::Compacted { .. }));
     assert_eq!(compacted.count(), compactions(&ran.events, "team-lead").len());
 }

@@ -1,12 +1,12 @@
 //! A teammate that tries to write directly into another member's inbox, in a run that allows every
 //! call.
 
-use pitcrew_protocol::PermissionMode;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox};
+use pitcrew_process::sandbox::{Machine, Profile, Sandbox};
+use pitcrew_protocol::PermissionMode;
 
 use crate::team_env::{TestRun, WAITER};
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use pitcrew_agent::transcript::{Step, read};
 use pitcrew_protocol::{AgentName, Frame, MessageId, PermissionMode, TaskStatus};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
-use pitcrew_runtime::transcript::{Step, read};
 use pitcrew_team::Team;
 use pitcrew_team::store::LogName;
 

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use pitcrew_panes::Panes as _;
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{
     AgentName, Frame, Program, SendMessageInput, ShutdownRequest, Status, TaskStatus,
 };
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::{Hosting, Launch, LaunchSpec, LaunchStage, TeammatePlace};
-use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_runtime::panes::Panes as _;
 use pitcrew_runtime::run::{Runtime, Shortfall};
 use pitcrew_team::store::Event;
 use pitcrew_team::{Actor, Mail, Team};
@@ -340,10 +340,7 @@ async fn a_process_that_is_killed_is_noticed_and_its_tasks_go_back() {
     let task = bob.0.tasks().await.unwrap().remove(0);
     assert_eq!((task.status, task.owner), (TaskStatus::Pending, None));
     assert_eq!(panes.tagged(&tag(&setting, None)).await.unwrap(), []);
-    assert!(matches!(
-        panes.state(&theirs).await,
-        Ok(pitcrew_runtime::panes::PaneState::Running { .. })
-    ));
+    assert!(matches!(panes.state(&theirs).await, Ok(pitcrew_panes::PaneState::Running { .. })));
     assert!(bob.0.config().await.unwrap().member("bob").is_none());
 }
 

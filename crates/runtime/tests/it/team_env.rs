@@ -8,6 +8,8 @@ use futures_util::StreamExt as _;
 use pitcrew_model::{
     Model, PriceTable, Request, Response, ResponseStream, Script, Scripted, StreamEvent, Usage,
 };
+use pitcrew_permission::settings::Settings;
+use pitcrew_process::sandbox::Machine;
 use pitcrew_protocol::{Limits, PermissionMode};
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::events::RunEvent;
@@ -16,8 +18,6 @@ use pitcrew_runtime::run::{
     AgentOptions, Asks, Begin, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime,
     Shortfall,
 };
-use pitcrew_runtime::sandbox::Machine;
-use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions, MemoryBackend};
 use pitcrew_team::{RunBounds, SystemClock, Team, Teams};
 use tempfile::TempDir;

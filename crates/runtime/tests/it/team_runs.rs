@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use pitcrew_model::Usage;
+use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_protocol::{AgentName, Member, PermissionMode, Status};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::{Choice, Keep, Offer};
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime, Shortfall};
-use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_team::Actor;
 use serde_json::json;
 

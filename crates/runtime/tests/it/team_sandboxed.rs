@@ -1,11 +1,11 @@
 //! Teams under `--sandbox` with another client as a teammate. pitcrew's sandbox does not hold that
 //! client's commands.
 
+use pitcrew_permission::settings::{Layer, Settings};
+use pitcrew_process::sandbox::{Profile, Sandbox};
 use pitcrew_protocol::Program;
 use pitcrew_runtime::hosting::LaunchStage;
 use pitcrew_runtime::run::{Begin, RunOptions, Runtime};
-use pitcrew_runtime::sandbox::{Profile, Sandbox};
-use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::json;
 
 use crate::panes_process::ProcessPanes;

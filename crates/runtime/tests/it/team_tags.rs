@@ -1,8 +1,8 @@
 //! No text that an agent, a task or a hook can choose appears in a conversation as if somebody else
 //! had written it.
 
+use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_protocol::parse_injected;
-use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::json;
 
 use crate::team_env::TestRun;

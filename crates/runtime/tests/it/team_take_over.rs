@@ -1,9 +1,9 @@
 //! Teams whose lead is dead, and a member that takes its place.
 
+use pitcrew_agent::transcript::{Step, read};
 use pitcrew_protocol::{AgentName, ErrorCode, SendMessageInput, Status, TaskStatus};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Begin, RunError, Runtime};
-use pitcrew_runtime::transcript::{Step, read};
 use pitcrew_team::store::LogName;
 use pitcrew_team::{Actor, Team};
 

@@ -1,9 +1,9 @@
 //! Texts that agents receive besides messages: the project's instructions, additions by hooks, and
 //! the places of output files.
 
+use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_protocol::PermissionMode;
 use pitcrew_runtime::run::Asks;
-use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::json;
 
 use crate::team_env::{TestRun, WAITER};

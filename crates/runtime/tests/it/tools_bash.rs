@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use pitcrew_runtime::tools::{ShellState, plain_tools};
+use pitcrew_tools::{ShellState, plain_tools};
 use serde_json::{Value, json};
 
 use crate::patience::until;

@@ -1,12 +1,12 @@
 //! A folder and an agent's tools, for the tests of the tools.
 
-use pitcrew_protocol::PermissionMode;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_runtime::sandbox::{Profile, Sandbox};
-use pitcrew_runtime::tools::{
+use pitcrew_process::sandbox::{Profile, Sandbox};
+use pitcrew_protocol::PermissionMode;
+use pitcrew_tools::{
     PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools,
 };
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use pitcrew_runtime::tools::PathLocks;
+use pitcrew_tools::PathLocks;
 use serde_json::{Value, json};
 
 use crate::tools_env::TestEnv;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use pitcrew_runtime::gate::Gate;
-use pitcrew_runtime::settings::{Layer, Settings};
+use pitcrew_permission::gate::Gate;
+use pitcrew_permission::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
 use crate::tools_env::TestEnv;

@@ -1,16 +1,16 @@
 //! Folders and files are replaced by links between the gate's decision and the call. The tool opens
 //! only the file that the gate judged.
 
-use pitcrew_protocol::PermissionMode;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pitcrew_runtime::gate::{Call, Gate, Judged, Verdict};
-use pitcrew_runtime::settings::{Layer, Settings};
-use pitcrew_runtime::tools::{ToolContext, ToolOutcome};
+use pitcrew_permission::gate::{Call, Gate, Judged, Verdict};
+use pitcrew_permission::settings::{Layer, Settings};
+use pitcrew_protocol::PermissionMode;
+use pitcrew_tools::{ToolContext, ToolOutcome};
 use serde_json::{Value, json};
 
 use crate::tools_env::TestEnv;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pitcrew_runtime::worktree::{Finished, IgnoredFiles, Worktree, WorktreeError, Worktrees};
+use pitcrew_process::worktree::{Finished, IgnoredFiles, Worktree, WorktreeError, Worktrees};
 use tempfile::TempDir;
 
 use crate::git::apart;

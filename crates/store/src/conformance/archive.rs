@@ -9,6 +9,7 @@ use crate::{
     Appended, ArchiveName, ArchivedLogs, Backend, Event, JournalEntry, JournalOf, LogName,
     StoreError, UnreadLimit,
 };
+
 /// Creates a team with a message, tasks, a journal line and a log, and archives it.
 async fn archived(backend: &Arc<dyn Backend>) -> Result<ArchiveName, Failure> {
     let before = backend.archives().await?;

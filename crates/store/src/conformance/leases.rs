@@ -6,6 +6,7 @@ use pitcrew_protocol::AgentName;
 
 use super::{Failure, bob, same, team};
 use crate::{Backend, LeaseHolder, LeaseName, StoreError};
+
 pub(super) async fn a_lease_has_one_holder(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let run = LeaseName::Run;

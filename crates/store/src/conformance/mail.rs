@@ -7,6 +7,7 @@ use pitcrew_protocol::{Message, MessageId, TeamConfig, from_text};
 
 use super::{Failure, bob, ids, message, same, team};
 use crate::{Appended, Backend, Past, StoreError, UnreadLimit};
+
 pub(super) async fn messages_stand_in_the_order_of_their_sending(
     backend: Arc<dyn Backend>,
 ) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use pitcrew_protocol::{Rate, TeamDir};
 
 use super::{Failure, same};
 use crate::{Backend, RateScope, Slot};
+
 pub(super) async fn a_rate_is_an_exact_sliding_window(
     backend: Arc<dyn Backend>,
 ) -> Result<(), Failure> {

@@ -6,6 +6,7 @@ use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
 
 use super::{Failure, same, team};
 use crate::{Backend, LogName};
+
 pub(super) async fn a_document_is_edited_and_removed(
     backend: Arc<dyn Backend>,
 ) -> Result<(), Failure> {

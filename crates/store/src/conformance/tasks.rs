@@ -7,6 +7,7 @@ use pitcrew_protocol::{ApiError, ErrorCode, Task, TaskId, TaskStatus};
 
 use super::{Failure, add_tasks, same, task, task_ids, team};
 use crate::{Backend, StoreError, TaskTable};
+
 pub(super) async fn a_new_task_gets_the_next_id(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     add_tasks(&backend, &dir, 11).await?;

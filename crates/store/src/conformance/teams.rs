@@ -12,6 +12,7 @@ use crate::{
     Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LeaseName, LogName, StoreError,
     UnreadLimit,
 };
+
 pub(super) async fn a_team_is_made_listed_and_read_back(
     backend: Arc<dyn Backend>,
 ) -> Result<(), Failure> {

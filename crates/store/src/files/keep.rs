@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pitcrew_protocol::FORMAT_VERSION;
 use serde::{Deserialize, Serialize};
 
 use super::backend::{FileBackend, Files};
@@ -17,7 +18,6 @@ use super::look::{Stands, list, name_of};
 use super::plain;
 use super::rename;
 use crate::{StoreError, own_mode};
-use pitcrew_protocol::FORMAT_VERSION;
 
 /// Time for which removed files are kept.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);

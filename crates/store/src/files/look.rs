@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use pitcrew_protocol::{AgentName, Task, TeamConfig, TeamDir};
+use pitcrew_protocol::{newer_document, newer_line};
 
 use super::array;
 use super::backend::{FileBackend, Files};
@@ -22,7 +23,6 @@ use super::teams::{CONFIG, parse, without_end_of_a_longer};
 use super::too_open::Treatment;
 use super::update::{Fault, TORN_PAUSE};
 use crate::{JournalEntry, StoreError};
-use pitcrew_protocol::{newer_document, newer_line};
 
 /// Age after which a temporary file cannot belong to a running write.
 const TEMP_DEAD_AFTER: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! Events of a run and what is known after them.
 
+use pitcrew_agent::Role;
 use pitcrew_protocol::{Status, TaskId};
-use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_view::Counts;
 use pitcrew_view::state::Denial;

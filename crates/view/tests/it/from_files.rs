@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use pitcrew_agent::Role;
 use pitcrew_protocol::{Color, Status, Task, TeamConfig};
-use pitcrew_runtime::agent::Role;
 use pitcrew_runtime::run::{AgentSummary, ModelTotal, OpenWork, RunEnd, RunOutcome, Totals};
 use pitcrew_view::outcome::document;
 use pitcrew_view::{TeamState, ViewEvent, fold};

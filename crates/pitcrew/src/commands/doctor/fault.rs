@@ -1,11 +1,11 @@
 //! A fault that `pitcrew doctor` found: the finding to show and the remedy that repairs it.
 
+use pitcrew_process::identity::ProcessIdentity;
+use pitcrew_process::sandbox::Unfinished;
+use pitcrew_process::worktree::{Worktree, Worktrees};
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
-use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_runtime::sandbox::Unfinished;
 use pitcrew_runtime::supervision::TaggedPane;
-use pitcrew_runtime::worktree::{Worktree, Worktrees};
-use pitcrew_store::{Damage, Keep};
+use pitcrew_team::store::{Damage, Keep};
 use pitcrew_team::{Started, Team};
 
 use super::report::Finding;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pitcrew_store::{BadLine, Damage, FileBackend, Keep, Mend};
+use pitcrew_team::store::{BadLine, Damage, FileBackend, Keep, Mend};
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;

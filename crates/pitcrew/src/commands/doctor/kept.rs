@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use pitcrew_store::Keep;
+use pitcrew_team::store::Keep;
 use serde::Serialize;
 
 use super::rooms::Rooms;

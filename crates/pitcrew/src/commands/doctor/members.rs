@@ -2,10 +2,10 @@
 //! run, and a member that joined by itself and whose process has ended. Neither is a fault: both
 //! were stopped or crashed and can be resumed.
 
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{AgentName, LEAD_NAME, Member};
-use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_store::LeaseName;
 use pitcrew_team::SpawnRecord;
+use pitcrew_team::store::LeaseName;
 
 use super::fault::Fault;
 use super::report::Finding;

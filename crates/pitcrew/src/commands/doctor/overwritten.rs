@@ -2,7 +2,7 @@
 //! taking the file's lock.
 
 use pitcrew_protocol::TeamDir;
-use pitcrew_store::Overwritten;
+use pitcrew_team::store::Overwritten;
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use pitcrew_runtime::sandbox::{Appeared, Unfinished};
+use pitcrew_process::sandbox::{Appeared, Unfinished};
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use pitcrew_process::identity::{ProcessIdentity, Stopped};
 use pitcrew_protocol::{AgentName, TeamDir};
-use pitcrew_runtime::identity::{ProcessIdentity, Stopped};
 use pitcrew_runtime::supervision::{
     LeftRunning, PaneClosed, TaggedPane, escaped, left_by_started, left_running, own_process,
     stop_member,

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use pitcrew_runtime::transcript::read;
-use pitcrew_store::{BadLine, Damage, Keep, LogName, Mend};
+use pitcrew_agent::transcript::read;
+use pitcrew_team::store::{BadLine, Damage, Keep, LogName, Mend};
 use pitcrew_team::{Team, UnreadEntry};
 
 use super::fault::{Fault, Mended, Remedy};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pitcrew_protocol::{Drift, DriftKind, RECORDED_VERSIONS, Written, counted, drift};
-use pitcrew_store::WrittenFile;
+use pitcrew_team::store::WrittenFile;
 use serde::Serialize;
 
 use crate::client_version;

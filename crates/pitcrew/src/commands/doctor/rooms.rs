@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pitcrew_permission::gate::Gate;
+use pitcrew_permission::settings::Settings;
+use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::{TeamConfig, TeamDir};
-use pitcrew_runtime::gate::Gate;
-use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::supervision::RecordedPanes;
-use pitcrew_runtime::worktree::Worktrees;
-use pitcrew_store::{FileBackend, LeaseName};
+use pitcrew_team::store::{FileBackend, LeaseName};
 use pitcrew_team::{SpawnRecord, Team, Teams};
 
 use super::fault::Fault;

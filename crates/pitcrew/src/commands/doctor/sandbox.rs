@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pitcrew_runtime::sandbox::{Profile, Sandbox, Support};
+use pitcrew_process::sandbox::{Profile, Sandbox, Support};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ pub(super) type Held = BTreeMap<&'static str, String>;
 pub(super) fn held(context: &Context) -> Result<Held, Failure> {
     let folder = tempfile::Builder::new().prefix("pitcrew-doctor-").tempdir_in(context.temporary());
     let folder = folder.map_err(Failure::internal)?;
-    let machine = pitcrew_runtime::sandbox::Machine {
+    let machine = pitcrew_process::sandbox::Machine {
         root: folder.path().to_path_buf(),
         ..context.machine()
     };

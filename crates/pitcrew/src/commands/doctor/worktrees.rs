@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use pitcrew_process::worktree::{Finished, Worktree, WorktreeError, Worktrees};
 use pitcrew_protocol::TeamDir;
-use pitcrew_runtime::worktree::{Finished, Worktree, WorktreeError, Worktrees};
 
 use super::check::unchecked;
 use super::fault::{Fault, Mended, Remedy};

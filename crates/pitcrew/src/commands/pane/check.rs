@@ -1,6 +1,6 @@
 //! `pitcrew pane check`: tests whether a pane program follows the pane protocol.
 
-use pitcrew_runtime::panes::conformance::{Checked, Verdict, check_all};
+use pitcrew_panes::conformance::{Checked, Verdict, check_all};
 use serde::Serialize;
 
 use crate::commands::pane_probe;

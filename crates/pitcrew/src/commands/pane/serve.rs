@@ -4,8 +4,8 @@ use std::io::{self, BufReader};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use pitcrew_runtime::panes::wire::Capability;
-use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneError, PaneId, Tmux, TmuxOptions, serve};
+use pitcrew_panes::wire::Capability;
+use pitcrew_panes::{ITerm2, ITerm2Options, PaneError, PaneId, Tmux, TmuxOptions, serve};
 
 use crate::commands::pane_exec;
 use crate::context::Context;

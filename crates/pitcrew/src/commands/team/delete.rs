@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pitcrew_process::identity::ProcessIdentity;
+use pitcrew_process::worktree::{Finished, Worktrees};
 use pitcrew_protocol::{AgentName, Member, TeamConfig, TeamDeleted, TeamDir};
-use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_runtime::worktree::{Finished, Worktrees};
-use pitcrew_store::{LeaseName, StoreError};
+use pitcrew_team::store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, Team};
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::orphans::Orphans;

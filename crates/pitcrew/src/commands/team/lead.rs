@@ -3,10 +3,10 @@
 
 use clap_complete::engine::ArgValueCompleter;
 use jiff::Timestamp;
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::AgentName;
-use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::Begin;
-use pitcrew_store::{LeaseHolder, LeaseName};
+use pitcrew_team::store::{LeaseHolder, LeaseName};
 use pitcrew_team::team_of;
 use pitcrew_view::running::Running;
 use serde::Serialize;

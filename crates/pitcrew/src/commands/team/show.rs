@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::TeamConfig;
-use pitcrew_store::{ArchivedTeam, LeaseHolder, LeaseName, Paths};
 use pitcrew_team::TaskListView;
+use pitcrew_team::store::{ArchivedTeam, LeaseHolder, LeaseName, Paths};
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use pitcrew_runtime::process::TAG_VARIABLE;
+use pitcrew_permission::trust::{Answer, Item, Project};
+use pitcrew_process::job::TAG_VARIABLE;
 use pitcrew_runtime::question::{TrustQuestion, TrustedBefore};
-use pitcrew_runtime::trust::{Answer, Item, Project};
 use serde::Serialize;
 
 use crate::context::Context;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pitcrew_runtime::trust::{Answer, FolderTrust, Trust, TrustState};
+use pitcrew_permission::trust::{Answer, FolderTrust, Trust, TrustState};
 use serde::Serialize;
 
 use crate::context::Context;

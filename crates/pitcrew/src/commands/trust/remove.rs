@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use pitcrew_runtime::trust::{Repository, Trust};
+use pitcrew_permission::trust::{Repository, Trust};
 use serde::Serialize;
 
 use crate::context::Context;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use pitcrew_runtime::trust::{Item, LeftOut, Trust, TrustState};
+use pitcrew_permission::trust::{Item, LeftOut, Trust, TrustState};
 use serde::Serialize;
 
 use crate::context::Context;

@@ -9,7 +9,7 @@ use pitcrew_protocol::{AgentName, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::Section;
 use pitcrew_runtime::run::RunHandle;
-use pitcrew_store::{Change, Watch};
+use pitcrew_team::store::{Change, Watch};
 use pitcrew_team::{Actor, MessageView, Team};
 use pitcrew_view::asking::{Heard, Questions, ShownPages};
 

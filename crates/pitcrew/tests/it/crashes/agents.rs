@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_process::identity::ProcessIdentity;
 use rustix::process::Signal;
 
 use super::Chance;

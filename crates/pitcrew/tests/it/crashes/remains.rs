@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::AgentName;
-use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_store::LeaseName;
 use serde_json::Value;
 

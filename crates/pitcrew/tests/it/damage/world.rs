@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_process::identity::ProcessIdentity;
 use serde_json::{Value, json};
 
 use super::scene::{Scene, paths};

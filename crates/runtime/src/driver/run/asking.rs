@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
+use pitcrew_agent::transcript::{Grant, ToolCall};
+use pitcrew_agent::{Answerer, Event, Mail, Question, Role, Settlement};
 use pitcrew_protocol::{ApiError, CallEffect, ToolTraits, chain};
 use pitcrew_team::{AnswerFound, PermissionAsk};
 use serde_json::Value;
 
 use super::super::agent_context::{AgentContext, ReportKind};
 use super::{Driver, Outcome};
-use crate::agent::{Answerer, Event, Mail, Question, Role, Settlement};
 use crate::events::RunEvent;
 use crate::question::Digest;
 use crate::team_tools::plan_of;
-use crate::transcript::{Grant, ToolCall};
 
 impl Driver {
     pub(super) async fn ask(&mut self, call: ToolCall, question: Question) -> Outcome {

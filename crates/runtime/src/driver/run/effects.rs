@@ -1,5 +1,7 @@
 //! Each effect of the machine, carried out.
 
+use pitcrew_agent::transcript::{Step, ToolCall};
+use pitcrew_agent::{Effect, Ending, Event, IdleCause, IdleReport, Mail};
 use pitcrew_protocol::{
     ApiError, CallEffect, ErrorCode, MessageId, PermissionMode, Status, ToolTraits, chain,
 };
@@ -12,10 +14,8 @@ use super::super::inbox::Taken;
 use super::super::marks::Delivered;
 use super::super::{calls, compaction, inspect, model_call};
 use super::{Driver, Outcome};
-use crate::agent::{Effect, Ending, Event, IdleCause, IdleReport, Mail};
 use crate::dropped::as_member;
 use crate::events::{RunEvent, ToolEnded};
-use crate::transcript::{Step, ToolCall};
 
 impl Driver {
     pub(super) async fn carry_out(&mut self, effect: Effect) -> Result<Outcome, String> {

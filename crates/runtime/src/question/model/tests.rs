@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use pitcrew_permission::gate::{Call, Gate};
 use pitcrew_protocol::{AgentName, PermissionMode};
 use serde_json::{Value, json};
 
 use super::super::{AskedCall, AskedFile, Kind, Offer, PermissionQuestion, Section, Size, lay_out};
-use crate::gate::{Call, Gate};
 
 struct Place {
     dir: tempfile::TempDir,
@@ -189,7 +189,7 @@ fn a_link_anywhere_in_the_path_is_told_and_one_that_came_after_the_judgement_is_
         file: Some(AskedFile { real, is_by_link: true }),
         reason: "",
         says: None,
-        rules: crate::gate::AllowingRules::default(),
+        rules: pitcrew_permission::gate::AllowingRules::default(),
     });
     let text: Vec<&str> = question.lines.iter().map(|line| line.text.as_str()).skip(2).collect();
     assert_eq!(text, ["all of the file is replaced; a link stands in its path now", "x"]);
@@ -285,7 +285,7 @@ fn the_asker_s_words_are_marked_as_such_and_the_gate_s_reason_stands_apart() {
     let place = Place::new();
     let asked = |tool: &str, input: &Value, reason: &str| {
         let (asker, folder) = (AgentName::new("bob").unwrap(), place.dir.path());
-        let rules = crate::gate::AllowingRules::default();
+        let rules = pitcrew_permission::gate::AllowingRules::default();
         let file = None;
         PermissionQuestion::of(AskedCall {
             asker: &asker,

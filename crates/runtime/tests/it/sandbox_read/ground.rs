@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 
-use pitcrew_runtime::gate::Gate;
-use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox, Support};
-use pitcrew_runtime::settings::{Layer, Settings};
-use pitcrew_runtime::tools::ToolContext;
+use pitcrew_permission::gate::Gate;
+use pitcrew_permission::settings::{Layer, Settings};
+use pitcrew_process::sandbox::{Machine, Profile, Sandbox, Support};
+use pitcrew_tools::ToolContext;
 use serde_json::json;
 
 use crate::tools_env::TestEnv;

@@ -1,13 +1,13 @@
 //! A lead that comes back to teammates in processes of their own: those that live, that died, and
 //! that nobody needs any more.
 
+use pitcrew_panes::{NewPane, PaneId, PaneTag, Panes as _};
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{
     AgentName, Member, PaneHost, ProcessRef, Program, SendMessageInput, TeamCreateInput,
 };
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::{LaunchStage, member_bounds, root_word, rules_digest};
-use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_runtime::panes::{NewPane, PaneId, PaneTag, Panes as _};
 use pitcrew_runtime::run::{Begin, RunEnd, RunOptions, Runtime};
 use pitcrew_team::store::Event;
 use pitcrew_team::{Actor, CreateTeam, MadeBy, OnTaken, PanePlace, SpawnMember, Started, Team};
@@ -126,7 +126,7 @@ async fn a_lead_that_comes_back_minds_who_lives_and_closes_what_is_nobodys() {
     });
     assert_eq!(allowed.collect::<Vec<_>>(), [("bob", "Bash(make:*)")]);
     assert!(
-        matches!(panes.state(&ghost).await, Ok(pitcrew_runtime::panes::PaneState::Gone)),
+        matches!(panes.state(&ghost).await, Ok(pitcrew_panes::PaneState::Gone)),
         "the ghost's pane is left"
     );
     assert!(lives[0].is_alive(), "bob was not left in peace");
@@ -137,10 +137,7 @@ async fn a_lead_that_comes_back_minds_who_lives_and_closes_what_is_nobodys() {
     bob.says_goodbye().await;
     let _either = lives[0].signal(Signal::TERM).unwrap();
     assert_eq!(finish(handle).await.success(), "All is done.");
-    assert!(matches!(
-        panes.state(&theirs).await,
-        Ok(pitcrew_runtime::panes::PaneState::Running { .. })
-    ));
+    assert!(matches!(panes.state(&theirs).await, Ok(pitcrew_panes::PaneState::Running { .. })));
     assert_eq!(panes.processes().len(), 1, "only the user's own pane is left");
 }
 
@@ -166,7 +163,7 @@ async fn a_lead_that_comes_back_starts_who_died_again_under_the_same_name() {
         "what it was spawned with is less than what the run has"
     );
     assert!(
-        matches!(panes.state(&old).await, Ok(pitcrew_runtime::panes::PaneState::Gone)),
+        matches!(panes.state(&old).await, Ok(pitcrew_panes::PaneState::Gone)),
         "the old pane is left"
     );
     // The new process has no memory of the earlier one, so it receives the prompt again.
