@@ -226,18 +226,9 @@ impl JournalSummary {
             {
                 self.assignments.insert(id);
             }
-            Event::TaskChanged { task, change, fields, .. } => match change {
-                TaskChangeKind::Completed | TaskChangeKind::Deleted => {
-                    self.open_tasks.remove(&task);
-                }
-                // A change without the status does not show whether the task is open.
-                TaskChangeKind::Updated if fields.iter().all(|field| field != "status") => {}
-                TaskChangeKind::Updated
-                | TaskChangeKind::Created
-                | TaskChangeKind::Claimed
-                | TaskChangeKind::Released
-                | TaskChangeKind::Other(_) => _ = self.open_tasks.insert(task),
-            },
+            Event::TaskChanged { task, change, fields, .. } => {
+                self.task_changed(task, &change, &fields);
+            }
             Event::EarlierTeams { ran_ms, spent } => {
                 self.ran_ms = self.ran_ms.saturating_add(ran_ms);
                 for (member, spent) in spent {
@@ -261,6 +252,21 @@ impl JournalSummary {
             | Event::Permission { .. }
             | Event::AllowedAlways { .. }
             | Event::ConversationCompacted { .. } => {}
+        }
+    }
+
+    fn task_changed(&mut self, task: TaskId, change: &TaskChangeKind, fields: &[String]) {
+        match change {
+            TaskChangeKind::Completed | TaskChangeKind::Deleted => {
+                self.open_tasks.remove(&task);
+            }
+            // A change without the status does not show whether the task is open.
+            TaskChangeKind::Updated if fields.iter().all(|field| field != "status") => {}
+            TaskChangeKind::Updated
+            | TaskChangeKind::Created
+            | TaskChangeKind::Claimed
+            | TaskChangeKind::Released
+            | TaskChangeKind::Other(_) => _ = self.open_tasks.insert(task),
         }
     }
 

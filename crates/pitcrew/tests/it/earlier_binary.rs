@@ -13,7 +13,7 @@ const GO_ON: &str = "01a2076e-dfd3-748d-bf76-945ec6511bb5";
 /// The recorded root, with the recorded paths replaced by those of this test.
 fn recorded() -> TestEnv {
     let env = TestEnv::new();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/pitcrew-0.1.0");
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pitcrew-0.1.0");
     fs::remove_dir(env.root()).unwrap();
     copy(&fixture.join("root"), &env.root());
     let script = env.work().join("script.yaml");

@@ -9,7 +9,7 @@ use pitcrew_agent::{ContextBound, Role};
 use pitcrew_model::{Model, PriceTable, UNKNOWN_WINDOW, known_window, window_of};
 use pitcrew_permission::gate::{Gate, Spawns};
 use pitcrew_permission::settings::Settings;
-use pitcrew_process::sandbox::{self, Sandbox, Support};
+use pitcrew_process::sandbox::{self, Machine, Sandbox, Support};
 use pitcrew_process::worktree::IgnoredFiles;
 use pitcrew_protocol::{AgentName, ContextWindows, LEAD_NAME, PermissionMode, Status};
 use pitcrew_team::store::{Event as Noted, LogName, Turn};
@@ -102,6 +102,31 @@ pub(super) fn can_start(options: &RunOptions) -> Result<(), RunError> {
     )
 }
 
+/// The gate that lets agents read the outputs of the team's members.
+fn showing_outputs(gate: Gate, team: &Team) -> Gate {
+    let output = team.log_file(&LogName::Output(AgentName::lead()));
+    match output.parent() {
+        Some(outputs) => gate.showing(outputs),
+        None => gate,
+    }
+}
+
+/// The folders in which commands find programs. Commands get the variables of the settings, so a
+/// PATH in the settings applies.
+fn search_path(settings: &Settings, machine: &Machine) -> Vec<PathBuf> {
+    let own = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
+    own.unwrap_or_else(|| machine.path.clone())
+}
+
+/// The permission modes of agents that are spawned: by their definition, else by the run's mode.
+fn spawns(mode: PermissionMode, definitions: &Definitions) -> Spawns {
+    let defined = definitions
+        .iter()
+        .filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)))
+        .collect();
+    Spawns { handed_down: mode.handed_down(), defined }
+}
+
 impl RunContext {
     /// Reads the settings and the project's files. The user's addition to the system prompt goes to
     /// agents of `role`. Teammates that name no model use `teammate_model`, or `model` if that is
@@ -118,9 +143,7 @@ impl RunContext {
         let settings = agent_options.settings;
         let gate = Gate::from_settings(&settings, agent_options.home.as_deref())
             .map_err(|error| RunError::Settings { source: Box::new(error) })?;
-        // Commands get the variables of the settings, so a PATH in the settings applies.
-        let own_path = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
-        let search_path = own_path.unwrap_or_else(|| agent_options.machine.path.clone());
+        let search_path = search_path(&settings, &agent_options.machine);
         let sandbox = Sandbox::with_options(
             agent_options.machine,
             settings.sandbox(agent_options.home.as_deref()),
@@ -132,21 +155,13 @@ impl RunContext {
             rules_digest(&settings, &agent_options.root, &agent_options.project_agents);
         let definitions =
             Definitions::load(Some(&agent_options.root), agent_options.project_agents);
-        let modes = definitions
-            .iter()
-            .filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
-        let spawns =
-            Spawns { handed_down: agent_options.mode.handed_down(), defined: modes.collect() };
+        let spawns = spawns(agent_options.mode, &definitions);
         let gate = gate
             .guarding(&agent_options.root)
             .held_by(sandbox.clone())
             .searching(search_path)
             .spawning(spawns);
-        let output = team.log_file(&LogName::Output(AgentName::lead()));
-        let gate = Arc::new(match output.parent() {
-            Some(outputs) => gate.showing(outputs),
-            None => gate,
-        });
+        let gate = Arc::new(showing_outputs(gate, &team));
         let asking =
             Asking::new(agent_options.asks, gate.clone(), &agent_options.root, sink.clone());
         let mut run_context = Self {

@@ -125,6 +125,19 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         lease: Some(lease),
     };
     let beginning = team_loop.build_lead(&begin, model, &config, narrowed).await?;
+    Ok(run_loop(team_loop, beginning, config, history, received, stopper))
+}
+
+/// Runs the loop in a task of its own, and returns the handle on the run.
+fn run_loop(
+    mut team_loop: TeamLoop,
+    beginning: Beginning,
+    config: Arc<TeamConfig>,
+    history: Result<(JournalSummary, u64), StoreError>,
+    events: mpsc::Receiver<RunEvent>,
+    stopper: Stopper,
+) -> RunHandle {
+    let team = team_loop.run_context.team.name().to_string();
     let (sender, outcome) = oneshot::channel();
     let task = tokio::spawn(async move {
         team_loop.begin(beginning, &config, history).await;
@@ -132,13 +145,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         // Sending fails only if nobody waits for the outcome.
         let _not_waited_for = sender.send(team_loop.close().await);
     });
-    Ok(RunHandle {
-        team: team.name().to_string(),
-        events: received,
-        stopper,
-        outcome,
-        task: Some(task),
-    })
+    RunHandle { team, events, stopper, outcome, task: Some(task) }
 }
 
 /// Refuses a run if the earlier runs of its team have reached the cost limit. Even its first call
