@@ -19,8 +19,11 @@ use futures_util::stream;
 use serde_json::{Value, json};
 
 use crate::models_over_http::{Say, as_messages, heard};
-use crate::patience::until;
 use crate::test_env::{Ran, TestEnv};
+
+mod terminal_session;
+
+use terminal_session::TerminalSession;
 
 /// A text that no prompt may contain.
 const PRIVATE: &str = "PRIVATE-KEY-OF-THE-USER";
@@ -360,59 +363,6 @@ fn an_archive_with_configuration_and_hooks_of_git_runs_nothing_either() {
         hostile.room.run(args);
     }
     assert_eq!(hostile.run_programs(), Vec::<String>::new());
-}
-
-/// A terminal in a private tmux server. The binary learns nothing of tmux from its environment.
-struct TerminalSession<'a> {
-    hostile: &'a Hostile,
-    socket: PathBuf,
-}
-
-impl Drop for TerminalSession<'_> {
-    fn drop(&mut self) {
-        let _either = self.tmux_command(&["kill-server"]).output();
-    }
-}
-
-impl<'a> TerminalSession<'a> {
-    fn open(hostile: &'a Hostile) -> Option<Self> {
-        if Command::new("tmux").arg("-V").output().is_err() {
-            eprintln!("skipped: tmux is not installed");
-            return None;
-        }
-        let seat = Self { hostile, socket: hostile.room.temporary().join("tmux") };
-        let own = env!("CARGO_BIN_EXE_pitcrew");
-        let shell = format!(
-            "'{own}' run 'Look around.' --model anthropic/claude-opus-5-5 --permission-mode dontAsk; echo ended $?; exec sleep 1000"
-        );
-        let mut start =
-            seat.tmux_command(&["new-session", "-d", "-x", "200", "-y", "120", "sh", "-c", &shell]);
-        assert!(start.output().unwrap().status.success());
-        Some(seat)
-    }
-
-    fn tmux_command(&self, args: &[&str]) -> Command {
-        let mut command = self.hostile.room.tool("tmux", &["-u", "-f", "/dev/null", "-S"]);
-        command.arg(&self.socket).args(args).env("SHELL", "/bin/sh");
-        command.env("ANTHROPIC_BASE_URL", &self.hostile.url).env("ANTHROPIC_API_KEY", "sk-user");
-        command
-    }
-
-    fn history(&self) -> String {
-        let output = self.tmux_command(&["capture-pane", "-p", "-J", "-S", "-"]).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    #[track_caller]
-    fn shows(&self, text: &str) -> String {
-        let found = || Some(self.history()).filter(|shown| shown.contains(text));
-        until(&format!("the terminal shows {text:?}"), found, || self.history())
-    }
-
-    fn types(&self, text: &str) {
-        assert!(self.tmux_command(&["send-keys", "-l", text]).status().unwrap().success());
-        assert!(self.tmux_command(&["send-keys", "Enter"]).status().unwrap().success());
-    }
 }
 
 #[test]

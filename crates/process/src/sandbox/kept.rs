@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use tokio::process::Command;
 
 use super::bubblewrap::{Bubblewrap, Processes};
+use super::confined_thread::{apart, give_up, mark};
 use super::denied::DeniedFiles;
 use super::git_config::{self, GitConfigs};
 use super::git_folder::GitFolder;
@@ -27,7 +28,7 @@ use super::unfinished::Record;
 use super::work::{INNER, Mounts, StandIns};
 use super::{
     Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options,
-    Profile, Support, Variable, capabilities, environment,
+    Profile, Support, Variable, environment,
 };
 use crate::job::Job;
 use crate::own_mode;
@@ -546,27 +547,6 @@ pub(super) fn only_reading(
     landlock.bounds(readable, &writable)
 }
 
-/// Gives up all rights of this thread except those of *read* that every one of the bounds allows.
-fn give_up(landlock: Landlock, filters: &Filters, bounds: &[&Bounds]) -> io::Result<()> {
-    capabilities::give_up()?;
-    bounds.iter().try_for_each(|bounds| landlock.hold_to(bounds))?;
-    filters.apply()
-}
-
-/// Marks this thread, and every command it starts, as an agent's, by a system call filter that
-/// refuses nothing. On a kernel without filters, a command is still recognized by its job and its
-/// parent processes.
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "it is one of the ways to give rights up, and never fails"
-)]
-fn mark() -> io::Result<()> {
-    if let Err(error) = Filters::mark().apply() {
-        tracing::debug!(%error, "a command is not marked");
-    }
-    Ok(())
-}
-
 fn try_out(
     landlock: Landlock,
     filters: &Filters,
@@ -589,25 +569,4 @@ fn try_out(
         Ok(())
     };
     apart(|| give_up(landlock, filters, &[&bounds]), work)?
-}
-
-/// Runs `work` on a new thread that first gives up rights. A separate thread is needed, because a
-/// thread can never get rights back.
-pub(super) fn apart<T: Send>(
-    give_up: impl FnOnce() -> io::Result<()> + Send,
-    work: impl FnOnce() -> T + Send,
-) -> io::Result<T> {
-    let runtime = tokio::runtime::Handle::try_current().ok();
-    std::thread::scope(|scope| {
-        let confined =
-            std::thread::Builder::new().name("confined".to_owned()).spawn_scoped(scope, || {
-                // Starting a process with tokio needs the runtime's context on this thread.
-                let _inside = runtime.as_ref().map(tokio::runtime::Handle::enter);
-                give_up()?;
-                Ok(work())
-            })?;
-        confined
-            .join()
-            .unwrap_or_else(|_panic| Err(io::Error::other("the confined thread broke down")))
-    })
 }

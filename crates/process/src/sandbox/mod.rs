@@ -40,6 +40,7 @@
 
 mod bubblewrap;
 mod capabilities;
+mod confined_thread;
 mod denied;
 mod denied_reads;
 mod environment;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tokio::process::Command;
 
-use super::kept::{Kept, Trial, apart};
+use super::confined_thread::apart;
+use super::kept::{Kept, Trial};
 use super::quarantine::Appeared;
 use super::{Grant, Machine, Mechanism, Options, Profile, Support};
 use crate::job::Job;

@@ -35,6 +35,7 @@ mod screen;
 mod spawn;
 mod spawn_backend;
 mod start;
+mod start_notices;
 mod subagents;
 mod take_lead;
 mod take_over;

@@ -11,7 +11,7 @@ use pitcrew_protocol::{
     TeamConfig, chain, neutralised, render,
 };
 use pitcrew_team::store::{Event as Noted, JournalSummary, LeaseName, Spent, StoreError};
-use pitcrew_team::{Escaped, KnownMode, MemberRemoved, RefusedMode, Team};
+use pitcrew_team::{KnownMode, MemberRemoved, RefusedMode, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +23,7 @@ use super::in_process::InProcess;
 use super::recovery::Unremoved;
 use super::run_context::{RunContext, can_start};
 use super::run_machine::{EndReason, RunInput, RunMachine};
+use super::start_notices::{goes_on_after_all, left_running, passed_over};
 use super::subagents::SubagentRuns;
 use super::take_lead::{Led, led};
 use super::team_loop::{DeletedTasks, EventSources, LeadEnd, TeamLoop};
@@ -35,7 +36,6 @@ use crate::hosting::root_word;
 use crate::run::{
     Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper,
 };
-use crate::supervision::{LeftRunning, escaped, forget_ended};
 
 /// Capacity of the queue of events for the user interface. When it is full, the team waits, so that
 /// no event is lost.
@@ -556,56 +556,4 @@ impl TeamLoop {
             team_deleted: is_gone || self.team_create == TeamCreateState::Deleted,
         }
     }
-}
-
-/// Returns the text for the lead about teammates that it believes ended but that are still members.
-/// For example, a full disk can prevent their end from being recorded in the team's files.
-fn goes_on_after_all(members: &[AgentName]) -> String {
-    let names = members.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
-    let text = format!(
-        "You were told that these teammates had ended. They are still in the team and go on: {names}."
-    );
-    format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
-}
-
-/// Returns notices about processes that commands of a killed run left running. Removes the records
-/// of those that have ended.
-async fn left_running(team: &Team) -> Vec<String> {
-    let left = match escaped(team).await {
-        Ok(left) => left,
-        // The code that reads all of the team's records reports this error.
-        Err(error) => {
-            tracing::debug!(%error, "what commands left running is not known");
-            return Vec::new();
-        }
-    };
-    if let Err(error) = forget_ended(team).await {
-        tracing::warn!(%error, "records of ended processes stay");
-    }
-    let words = |left: LeftRunning| {
-        let (process, Escaped { member, command, .. }) = (left.in_words(), &left.record);
-        format!(
-            "{process} still runs: a command of {member} ({command}) left it behind in a run that was killed; it is left to you"
-        )
-    };
-    left.into_iter().map(words).collect()
-}
-
-/// Returns notices about unreadable entries in the team's own files.
-async fn passed_over(team: Team, of_transcript: Option<String>) -> Vec<String> {
-    let mut said: Vec<String> = of_transcript.into_iter().collect();
-    for (document, unread) in team.unread_entries().await {
-        match unread {
-            Ok(unread) if unread.is_empty() => {}
-            Ok(unread) => {
-                let shown: Vec<&str> = unread.iter().map(|it| it.entry.as_str()).collect();
-                said.push(format!(
-                    "what cannot be read of the team's {document}.json is passed over ({}); `pitcrew doctor --repair` takes it out",
-                    shown.join(", ")
-                ));
-            }
-            Err(error) => said.push(format!("a record of the team cannot be read: {error}")),
-        }
-    }
-    said
 }

@@ -1,0 +1,215 @@
+//! Permission requests of teammates and their answers.
+
+use pitcrew_protocol::{
+    AgentName, ApiError, Foreign, Frame, PermissionRequest, PermissionResponse,
+};
+use pitcrew_store::{Event, PermissionOutcome, StoredMessage};
+use serde_json::json;
+
+use super::{AnswerFound, Asked, PermissionAnswer, PermissionAsk};
+use crate::Team;
+use crate::actor::{Actor, Speaker};
+use crate::delivery::Receipt;
+use crate::requests::{Answer, Outgoing, Request, RequestKind};
+
+impl Team {
+    /// Asks the lead for permission to call a tool. Asking again for the same call creates no new
+    /// request.
+    ///
+    /// # Errors
+    /// `agent_not_found`, `internal_error`.
+    pub async fn request_permission(
+        &self,
+        member: &AgentName,
+        ask: PermissionAsk,
+    ) -> Result<Asked, ApiError> {
+        let config = self.config().await?;
+        let (team, from) = (self.clone(), Speaker::of(&Actor::Member(member.clone()), &config)?);
+        let tool_name = ask.tool_name.clone();
+        let draft = move |at_ms: i64| {
+            let id = format!("perm-{}", team.teams().entropy().request_stem(at_ms)?);
+            let request = team.permission_request(&from, &id, &ask)?;
+            Ok((id, request))
+        };
+        let (request_id, receipt, is_answered) = self.ask_for(draft).await?;
+        self.note([permission(&request_id, member, &tool_name, PermissionOutcome::Asked)]).await;
+        Ok(Asked { request_id, receipt, is_answered })
+    }
+
+    /// Sends a permission request again under the same id, because its answer was lost.
+    ///
+    /// # Errors
+    /// `agent_not_found`, `internal_error`.
+    pub async fn request_permission_again(
+        &self,
+        member: &AgentName,
+        request_id: &str,
+        ask: PermissionAsk,
+    ) -> Result<Receipt, ApiError> {
+        let config = self.config().await?;
+        let from = Speaker::of(&Actor::Member(member.clone()), &config)?;
+        let request = self.permission_request(&from, request_id, &ask)?;
+        let receipt = self.ask_again(request_id, request).await?;
+        self.note([permission(request_id, member, &ask.tool_name, PermissionOutcome::Asked)]).await;
+        Ok(receipt)
+    }
+
+    /// Looks in the inbox of `member` for the answer to its permission request, among read and
+    /// unread messages.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn permission_answer(
+        &self,
+        member: &AgentName,
+        request_id: &str,
+    ) -> Result<AnswerFound, ApiError> {
+        let answers = |frame: &Frame| matches!(frame, Frame::PermissionResponse(it) if it.request_id == request_id);
+        let found = self
+            .mail(member)
+            .await?
+            .into_iter()
+            .find(|mail| mail.frame.as_ref().is_some_and(answers));
+        if let Some(mail) = found {
+            return Ok(AnswerFound::There(Box::new(mail)));
+        }
+        let stored = self.ask(self.backend().inbox(self.dir(), &member.inbox_file())).await?;
+        let is_unread = |stored: &StoredMessage| {
+            !stored.message.is_read()
+                && Frame::detect(&stored.message.text).as_ref().is_some_and(answers)
+        };
+        // An unread answer that did not pass the signature check may still be valid once the new
+        // lead's key is known.
+        Ok(if stored.iter().any(is_unread) { AnswerFound::Waits } else { AnswerFound::Lost })
+    }
+
+    fn permission_request(
+        &self,
+        from: &Speaker,
+        id: &str,
+        ask: &PermissionAsk,
+    ) -> Result<Request, ApiError> {
+        let frame = PermissionRequest {
+            kind: PermissionRequest::TYPE.into(),
+            request_id: id.to_owned(),
+            agent_id: from.name.clone(),
+            tool_name: ask.tool_name.clone(),
+            tool_use_id: Some(ask.tool_use_id.clone()),
+            description: Some(ask.description.clone()),
+            input: Some(ask.input.clone()),
+            permission_suggestions: Some(ask.suggestions.clone()),
+            foreign: Foreign::default(),
+        };
+        let call = Some(ask.tool_use_id.as_str());
+        let mut request =
+            self.new_request(RequestKind::Permission, from, AgentName::lead(), call, frame)?;
+        request.tool = Some(ask.tool_name.clone());
+        request.digest.clone_from(&ask.digest);
+        Ok(request)
+    }
+
+    /// Answers a teammate's permission request as the lead.
+    ///
+    /// # Errors
+    /// `permission_denied` for every caller except the lead. `invalid_status` for an unknown or
+    /// already answered request, and for a request whose tool call differs from the one that was
+    /// shown.
+    pub async fn answer_permission(
+        &self,
+        actor: &Actor,
+        request_id: &str,
+        answer: PermissionAnswer,
+        call: Option<&str>,
+    ) -> Result<Receipt, ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(actor, &config)?;
+        self.lead_only(&config, &speaker, "answer permission requests").await?;
+        let approved = matches!(answer, PermissionAnswer::Allow { .. });
+        let (subtype, response, error, digest) = match answer {
+            PermissionAnswer::Allow { updated_input, updates, digest } => {
+                let mut response =
+                    json!({ "updated_input": updated_input, "permission_updates": updates });
+                // Requests of other clients have no digest. Their answers keep the recorded form,
+                // without a digest.
+                if let (Some(shown), Some(fields)) = (&digest, response.as_object_mut())
+                    && self
+                        .requests()
+                        .await?
+                        .get(request_id)
+                        .is_some_and(|request| request.digest.is_some())
+                {
+                    fields.insert("digest".to_owned(), shown.as_str().into());
+                }
+                ("success", Some(response), None, digest)
+            }
+            PermissionAnswer::Deny { reason } => ("error", None, Some(reason), None),
+        };
+        let frame = PermissionResponse {
+            kind: PermissionResponse::TYPE.into(),
+            request_id: request_id.to_owned(),
+            subtype: subtype.to_owned(),
+            tool_use_id: None,
+            approved_request: None,
+            response,
+            error,
+            foreign: Foreign::default(),
+        };
+        // The digest binds the answer to the call that was shown. An answer to another call is
+        // refused.
+        let mut reply =
+            self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
+        reply.digest = digest;
+        let (request, receipt) = self.reply(reply).await?;
+        let outcome = PermissionOutcome::of_answer(approved);
+        self.note([permission(
+            request_id,
+            &request.from,
+            request.tool.as_deref().unwrap_or_default(),
+            outcome,
+        )])
+        .await;
+        Ok(receipt)
+    }
+
+    /// Records that the permission request of `member` was answered by someone other than the lead,
+    /// for example by the person at the member's terminal. The request is then closed, and its
+    /// message leaves the lead's unread mail. An already answered request stays unchanged.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn settle_permission(
+        &self,
+        member: &AgentName,
+        request_id: &str,
+        approved: bool,
+    ) -> Result<(), ApiError> {
+        let message = self.teams().entropy().message_id(self.now_ms())?;
+        // This answer sends no frame, so `unsent` stays empty.
+        let answer = Answer {
+            approved,
+            at_ms: self.now_ms(),
+            call: None,
+            frame: Outgoing { message, unsent: None },
+        };
+        if let Some(request) = self.spend(member, request_id, answer).await? {
+            let outcome = PermissionOutcome::of_answer(approved);
+            self.note([permission(
+                request_id,
+                member,
+                request.tool.as_deref().unwrap_or_default(),
+                outcome,
+            )])
+            .await;
+        }
+        Ok(())
+    }
+}
+
+fn permission(request: &str, member: &AgentName, tool: &str, outcome: PermissionOutcome) -> Event {
+    Event::Permission {
+        request: request.to_owned(),
+        member: member.clone(),
+        tool: tool.to_owned(),
+        outcome,
+    }
+}
