@@ -8,6 +8,11 @@
 //! ahead of its transcript. Nothing that others can see happens before the steps for it are in the
 //! transcript.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 mod compact;
 mod digest;
 mod event;

@@ -261,6 +261,10 @@ fn is_no_stream(headers: &HeaderMap) -> bool {
 ///
 /// A date is compared with the server's own clock, or with ours if the server does not send its
 /// time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a server names the time until which it wants no call"
+)]
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();

@@ -11,6 +11,11 @@
 //!
 //! Start reading at [`Model`] and [`Request`], then [`open()`].
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 mod anthropic;
 mod call;
 mod conversation;

@@ -191,6 +191,7 @@ impl ITerm2 {
     }
 
     /// Replaces the shell of a new pane with the program.
+    #[expect(clippy::disallowed_methods, reason = "the program in the pane wrote this file")]
     async fn become_program(&self, id: &str, pane: &NewPane) -> Result<u32, PaneError> {
         let refused = |source| PaneError::Io {
             action: "write a launch file in",

@@ -66,6 +66,7 @@ impl Launch {
     /// # Errors
     /// The error of the operating system, or an error if the file is not a private file of this
     /// user with a valid launch. Such a file is not deleted.
+    #[expect(clippy::disallowed_methods, reason = "the launch file is removed once it is read")]
     pub fn take(path: &Path) -> io::Result<Self> {
         // Without `NONBLOCK`, opening a FIFO at this path would block forever.
         let flags = rustix::fs::OFlags::RDONLY

@@ -8,6 +8,11 @@
 //! The callers decide which program runs in a pane, when it starts and how it ends. For this
 //! module, a pane is an argv, a folder and an environment.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 mod iterm2;
 pub mod launch;
 mod pane;

@@ -6,6 +6,11 @@
 //! files count, [`agent_files`] reads agent definitions. *permission never runs a call and never
 //! asks anybody; what a command can do is bounded by `process`.*
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 pub mod agent_files;
 pub mod gate;
 pub mod settings;

@@ -5,6 +5,7 @@
 //! conversation at the 99th percentile. All are measured in one run, in turn, because the machine
 //! is shared.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,

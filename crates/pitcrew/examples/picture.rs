@@ -7,6 +7,8 @@
 //! are in the picture with their borders. What is drawn, and when, is the command's own; the
 //! picture is taken when PATTERN is on the screen.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
+
 use std::ffi::OsString;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};

@@ -2,6 +2,8 @@
 //! `landlock_create_ruleset` with `ENOSYS`, for the program and all it starts. For the tests of
 //! what holds where the kernel offers less.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt as _;

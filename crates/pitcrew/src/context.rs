@@ -62,6 +62,7 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     /// Reads the command line and the environment.
+    #[expect(clippy::disallowed_methods, reason = "the environment is read here and nowhere else")]
     pub(crate) fn read() -> Self {
         let utf8 = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))

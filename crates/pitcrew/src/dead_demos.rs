@@ -38,6 +38,7 @@ pub(crate) fn mark(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// When the mark exists and cannot be removed.
+#[expect(clippy::disallowed_methods, reason = "the mark of a demo is a file of this crate")]
 pub(crate) fn unmark(folder: &Path) -> io::Result<()> {
     match fs::remove_file(folder.join(MARK)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -49,6 +50,7 @@ pub(crate) fn unmark(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// When the settings cannot be used.
+#[expect(clippy::disallowed_methods, reason = "the folder of a demo belongs to this crate")]
 pub(crate) async fn remove(context: &Context, temporary: &Path, team: &str) -> Result<(), Failure> {
     for folder in dead(temporary) {
         if !is_resumed(&context.at_root(Showcase::root(&folder)), team).await? {

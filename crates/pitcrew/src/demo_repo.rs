@@ -63,6 +63,7 @@ fn write_to_root(path: &Path, text: &str) -> io::Result<()> {
     own_mode::file_options().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
 }
 
+#[expect(clippy::disallowed_methods, reason = "the repository of a demo belongs to this crate")]
 fn write_to_repository(path: &Path, text: &str) -> io::Result<()> {
     path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
     std::fs::write(path, text)

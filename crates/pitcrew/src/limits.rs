@@ -46,6 +46,7 @@ pub(crate) fn block_on<T>(
 
 /// Checks that a tokio runtime can start: opens as many file descriptors as it needs, starts a
 /// thread, and releases them again. tokio itself would panic where this returns an error.
+#[expect(clippy::disallowed_methods, reason = "the device is opened to hold descriptors")]
 fn leave_room() -> io::Result<()> {
     let mut opened = Vec::with_capacity(RUNTIME_DESCRIPTORS);
     for _ in 0..RUNTIME_DESCRIPTORS {

@@ -4,6 +4,11 @@
 //! environment, the other crates do the work, and [`output`] and [`failure`] print the result. The
 //! rules about teams are in the `team` and `runtime` crates.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 mod archive;
 mod bounds;
 mod cli;

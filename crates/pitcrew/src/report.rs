@@ -151,6 +151,7 @@ fn later(retry_after: Option<Duration>, resume: &str, now: &Zoned) -> String {
 ///
 /// # Errors
 /// When the run did not end with success.
+#[expect(clippy::disallowed_methods, reason = "the report says when a run may be resumed")]
 pub(crate) fn ended(
     outcome: &RunOutcome,
     signal: Option<EndSignal>,

@@ -376,6 +376,7 @@ fn new_session_id() -> String {
 ///
 /// # Errors
 /// When the file cannot be read or is not a JSON object.
+#[expect(clippy::disallowed_methods, reason = "the user names the file")]
 pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> {
     let unusable = |source: Box<dyn std::error::Error + Send + Sync>| {
         let said = format!("the settings file {} cannot be used", path.display());

@@ -134,6 +134,7 @@ pub(crate) fn read(context: &Context, folder: &Path) -> Result<Project, Failure>
 ///
 /// # Errors
 /// When the answer cannot be written.
+#[expect(clippy::disallowed_methods, reason = "an answer is kept with its time")]
 pub(crate) fn keep(context: &Context, project: &Project, answer: Answer) -> Result<(), Failure> {
     let now = jiff::Timestamp::now().to_string();
     Trust::answer(&context.root, project, answer, &now).map_err(Failure::unusable)

@@ -5,6 +5,11 @@
 //! fields ([`Foreign`]), so that a rewritten file loses nothing. `store` knows where files are and
 //! how they are locked. `team` decides which actions are allowed.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 mod answer;
 mod chain;
 mod config;

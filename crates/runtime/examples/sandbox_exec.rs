@@ -1,6 +1,8 @@
 //! What runs inside of bubblewrap in the tests and benchmarks of this crate, as `pitcrew
 //! sandbox-exec` does in the product.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -3,6 +3,11 @@
 //! Start reading at `run`, the entry point. `team_run` runs a team, `solo` runs a single member,
 //! `agent` makes the decisions of one agent and `driver` executes them.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 mod client_conversation;
 pub mod client_socket;
 mod client_usage;

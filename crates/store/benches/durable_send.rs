@@ -1,5 +1,7 @@
 //! Measures a durable send into an inbox of 1,000 messages. Compares it with writing the same bytes
 //! as temporary file, fsync, rename and fsync of the folder. The promise: at most twice that time.
+
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,

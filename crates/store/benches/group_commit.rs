@@ -1,5 +1,7 @@
 //! Measures 32 concurrent senders of one process to one inbox, compared with sending one at a time.
 //! The promise: at least 10 times the throughput.
+
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -1,6 +1,8 @@
 //! Measures the queries on a journal of 1,000,000 lines, compared with reading the file once. Also
 //! measures a durable send into an inbox of 10,000 unread messages (the limit) and of 100,000,
 //! compared with writing the same bytes as temporary file, fsync, rename and fsync of the folder.
+
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -1,5 +1,7 @@
 //! Measures the ready set of 10,000 tasks, read from disk by a new store and from a warm cache. The
 //! promise: under 60 ms and under 1 ms.
+
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -14,6 +14,7 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     fn now_ms(&self) -> i64 {
         Timestamp::now().as_millisecond()
     }

@@ -16,6 +16,11 @@
 //! pitcrew itself leads the team, it also signs its commands ([`LeadSigner`]). A handle that knows
 //! its key ([`Team::trusting`]) then accepts no other commands, no matter who can write the files.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 mod actor;
 mod another;
 mod archive;

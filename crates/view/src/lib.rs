@@ -7,6 +7,11 @@
 //! that leads one, and [`orphans`] stops what runs without it. [`asking`] keeps the questions that
 //! wait for a person.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 pub mod asking;
 mod error;
 pub mod fold;

@@ -90,6 +90,7 @@ impl Script {
     ///
     /// # Errors
     /// When the file cannot be read or is not a script.
+    #[expect(clippy::disallowed_methods, reason = "a script is a file that the user names")]
     pub fn read(file: &Path) -> Result<Self, ScriptError> {
         let failed = |source| ScriptError::Read { file: file.to_owned(), source };
         let mut text = String::new();

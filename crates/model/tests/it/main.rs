@@ -3,6 +3,8 @@
 //! The modules have `cfg(test)` because of clippy, which otherwise treats their shared helpers as
 //! product code.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
+
 #[cfg(test)]
 mod anthropic;
 #[cfg(test)]

@@ -316,6 +316,7 @@ async fn arguments_arrive_byte_for_byte(bench: &mut Bench) -> Outcome {
     same("how many arguments", &expected.len(), &met.probed.arguments.len())
 }
 
+#[expect(clippy::disallowed_methods, reason = "the suite makes a folder for the pane")]
 async fn folder_and_variables_arrive_as_they_are(bench: &mut Bench) -> Outcome {
     let cwd = bench.meeting.folder().join("a b #{c} #[d] $e 'f' \"g\";");
     std::fs::create_dir(&cwd)?;

@@ -196,6 +196,10 @@ impl Tmux {
     }
 
     /// Starts the program in a waiting pane.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the launch file of a pane that did not start is removed"
+    )]
     async fn dress(&self, held: &Held, pane: &NewPane) -> Result<Option<u32>, PaneError> {
         let respawn = |argv: &[String], env: &[(String, String)]| {
             let mut start = words(["respawn-pane", "-k", "-t", &held.pane.0]);

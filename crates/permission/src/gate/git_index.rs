@@ -43,6 +43,10 @@ impl Entry {
 ///
 /// # Errors
 /// If the index cannot be read or has an unknown format.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the index belongs to git and is bounded by its own header"
+)]
 pub(super) fn entries(git_folder: &Path) -> io::Result<Vec<Entry>> {
     let file = git_folder.join("index");
     let metadata = match fs::metadata(&file) {

@@ -49,6 +49,7 @@ pub fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), SettingsError> 
     replace(file, &text).map_err(|source| SettingsError::Write { path: file.to_path_buf(), source })
 }
 
+#[expect(clippy::disallowed_methods, reason = "a folder is opened to be synced")]
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let target = match fs::canonicalize(file) {
         Ok(target) => target,

@@ -389,6 +389,7 @@ fn lock(path: &Path) -> Result<File, TrustError> {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a folder is opened to be synced")]
 fn replace(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.as_file().set_permissions(fs::Permissions::from_mode(0o600))?;

@@ -1,6 +1,7 @@
 //! What a teammate in a pane costs: from the lead's call to its first model request, and while it
 //! waits.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::expect_used,
     clippy::panic,

@@ -7,6 +7,7 @@
 //!
 //! `--seconds 600` is the long form; it fails when a limit is exceeded. Shorter runs only report.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::expect_used,
     clippy::panic,

@@ -19,6 +19,7 @@ pub(crate) struct Man {
 }
 
 impl Man {
+    #[expect(clippy::disallowed_methods, reason = "the user names the folder of the pages")]
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let mut definition = cli::definition().disable_help_subcommand(true);
         let Some(dir) = self.dir else {

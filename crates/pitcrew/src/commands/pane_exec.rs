@@ -18,6 +18,10 @@ pub(crate) struct PaneExec {
 }
 
 impl PaneExec {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the pane protocol asks for the process id in a file"
+    )]
     pub(crate) fn run(self) -> Result<(), Failure> {
         let not_taken =
             |e| Failure::internal(format!("cannot take the launch {}: {e}", self.file.display()));

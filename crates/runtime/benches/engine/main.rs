@@ -1,6 +1,7 @@
 //! Measures the engine: a confined command, a spawn, the delivery to an idle teammate, and a
 //! thousand idle teammates.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::expect_used,
     clippy::panic,

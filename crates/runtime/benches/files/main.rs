@@ -1,6 +1,7 @@
 //! Measures the cost of opening judged files by handle in the file tools Read, Edit, Write, Glob
 //! and Grep. The same work by plain paths with `std::fs` is measured in turn.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,

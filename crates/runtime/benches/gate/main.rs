@@ -5,6 +5,7 @@
 //! `cargo bench -p pitcrew-runtime --bench gate -- --cases 100000 [--seed N] [--show]`, or `--file
 //! FILE` for the commands of a file, one a line, each plain or as a JSON string.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,

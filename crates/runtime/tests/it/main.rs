@@ -1,5 +1,6 @@
 //! Tests of the runtime with real processes, files and repositories.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![cfg(test)]
 
 mod another_user;

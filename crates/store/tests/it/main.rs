@@ -1,6 +1,8 @@
 //! Tests of the store from outside: the conformance suite of every backend, and tests that only
 //! files need.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
+
 #[cfg(test)]
 mod archived;
 #[cfg(test)]

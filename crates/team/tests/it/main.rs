@@ -1,5 +1,7 @@
 //! The operations of a team, on the memory backend. Each test states one rule.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
+
 #[cfg(test)]
 mod another;
 #[cfg(test)]

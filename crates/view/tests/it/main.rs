@@ -1,5 +1,7 @@
 //! What faces show, as scripts of events.
 
+#![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
+
 #[cfg(test)]
 mod fold;
 #[cfg(test)]
