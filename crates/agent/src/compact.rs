@@ -1,10 +1,11 @@
 //! Compaction: when a conversation nearly fills its model's window, the model summarises it and
 //! continues from the summary.
 //!
-//! Compaction happens at a boundary before a model call, where no tool call is open, and before
-//! waiting mail is delivered. A crash during it leaves nothing behind, because the transcript still
-//! shows that the conversation is full. It always terminates: a conversation is compacted again
-//! only after its model has answered and the conversation has grown.
+//! Compaction happens before a model call, at a point where no tool call is open, and before
+//! waiting mail is delivered. A crash during a compaction leaves nothing behind, because the
+//! transcript still shows that the conversation is full. Compaction does not repeat endlessly: a
+//! conversation is compacted again only after its model has answered and the conversation has
+//! grown.
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::Status;
@@ -13,21 +14,22 @@ use super::machine::{Agent, Phase};
 use super::{Compaction, Effect, Effects, Mail, Summary};
 use crate::transcript::{LEAST_CHARS, Step, TOKEN_CHARS, tokens_of};
 
-/// Divisor of the window. If less than this part is free right after a compaction, another
-/// compaction is not worth its cost.
+/// Divisor of the context window. If less than a tenth of the window is free right after a
+/// compaction, another compaction is not worth its cost.
 const LEAST_ROOM: u64 = 10;
 
-/// How often an empty summary is requested again.
+/// Maximum number of times that an empty summary is requested again.
 const EMPTY_SUMMARIES: u32 = 2;
 
 /// The state of a running compaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Compacting {
-    /// The model's error when the conversation was too long, or `None` if it is only nearly full.
+    /// The model's error if the conversation was too long, or `None` if the conversation is only
+    /// nearly full.
     too_long: Option<String>,
     /// Maximum number of characters of the conversation shown to the model, or `None` for all.
     most: Option<usize>,
-    /// Whether the turn has not begun yet, because only waiting mail asked for it.
+    /// Whether the compaction happens between two turns, because only waiting mail needs it.
     is_between_turns: bool,
     /// Number of empty summaries so far.
     empty: u32,
@@ -101,7 +103,7 @@ impl Agent {
     }
 
     /// Makes a conversation shorter after the model refused it as too long. First cuts old results,
-    /// then asks for a summary, and shortens what cannot be summarised.
+    /// then asks for a summary. If a summary cannot help, shortens the unanswered messages.
     pub(super) fn too_long(&mut self, reason: String, fx: &mut Effects) {
         let is_compacting = self.phase == Phase::Compacting;
         if let Some(keep) = self.conversation.next_cut() {
@@ -137,8 +139,8 @@ impl Agent {
     }
 
     /// Asks the model for a summary. If the conversation is longer than the window, for example
-    /// after a change of model, shows only as much as fits. If the model refused it as too long,
-    /// shows an eighth less.
+    /// after a change of model, shows only as much as fits. If the model refused the conversation
+    /// as too long, shows an eighth less.
     pub(super) fn compact(&mut self, too_long: Option<String>, fx: &mut Effects) {
         let is_between_turns = matches!(self.phase, Phase::Pending | Phase::TurnEnd | Phase::Idle);
         let (filled, bound) = (self.conversation.filled_about(), self.profile.context);
@@ -158,8 +160,8 @@ impl Agent {
         fx.push(Effect::Compact { most: self.compacting.most });
     }
 
-    /// Tries the summary again with half of the conversation, after even the summary call was too
-    /// long. Fails when nothing is left to show.
+    /// Requests the summary again with half of the conversation, because even the summary call was
+    /// too long. Fails when nothing is left to show.
     fn compact_less(&mut self, reason: String, fx: &mut Effects) {
         match self.conversation.next_shown(self.compacting.most) {
             Some(most) => {
@@ -177,7 +179,8 @@ impl Agent {
         }
         let Summary { briefing, text, usage, cost_usd } = summary;
         let (before_usage, before_cost) = self.compacting.spent;
-        // Empty summaries cost tokens too, so the report adds them to the final one.
+        // Empty summaries cost tokens too, so the report adds their usage to that of the final
+        // summary.
         let spent = (before_usage + usage, added(before_cost, cost_usd));
         if text.is_none() && self.compacting.empty < EMPTY_SUMMARIES && self.has_calls_left() {
             self.compacting.empty += 1;
@@ -224,8 +227,8 @@ impl Agent {
         }
     }
 
-    /// Returns the phase after a compaction. An agent that was parked meanwhile does not begin the
-    /// turn for which it compacted.
+    /// Returns the phase after a compaction. If the agent was parked during the compaction, it does
+    /// not begin the turn that needed the compaction.
     fn after_compaction(&self, is_between_turns: bool) -> Phase {
         match (is_between_turns && self.is_parked, self.conversation.rested()) {
             (false, _) => Phase::Boundary,
@@ -235,7 +238,7 @@ impl Agent {
     }
 }
 
-/// Returns the share of `whole` that `part` has in `all`.
+/// Returns `whole * part / all`, without overflow.
 fn share(whole: u64, part: u64, all: u64) -> u64 {
     let [whole, part, all] = [whole, part, all.max(1)].map(u128::from);
     u64::try_from(whole.saturating_mul(part) / all).unwrap_or(u64::MAX)

@@ -1,4 +1,5 @@
-//! The digest with which an answer names the exact question that it answers.
+//! The digest of a question. An answer contains this digest to name the exact question that it
+//! answers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,7 +20,7 @@ impl Digest {
         Self::of_texts([tool, &canonical])
     }
 
-    /// Returns the digest of several texts. It depends on where each text ends.
+    /// Returns the digest of several texts. It also depends on the position where each text ends.
     pub fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for text in texts {

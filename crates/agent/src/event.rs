@@ -20,9 +20,9 @@ pub struct Profile {
     pub role: Role,
     /// Maximum number of model calls.
     pub max_turns: Option<u32>,
-    /// Its tools: what their calls mean, and which of them may run side by side or be made again.
+    /// The agent's tools, with their traits.
     pub tools: ToolSet,
-    /// The context limits of its model.
+    /// The context limits of the agent's model.
     pub context: ContextBound,
 }
 
@@ -74,7 +74,7 @@ pub enum Event {
     Resumed,
     /// The shutdown request in the conversation is void. The agent continues its work.
     ShutdownWithdrawn {
-        /// The text about it for the model.
+        /// The text that tells the model about the withdrawal.
         text: String,
     },
     /// There may be mail in the inbox.
@@ -90,9 +90,10 @@ pub enum Event {
     Parted {
         /// The teammates that ended.
         members: Vec<AgentName>,
-        /// The shutdown approvals that were referred to the loop and are settled by this event.
+        /// The ids of the shutdown approvals that this event settles. The agent had passed them to
+        /// the team's loop.
         ids: Vec<MessageId>,
-        /// The text about it for the model.
+        /// The text that tells the model about the end of the teammates.
         text: String,
     },
     /// Teammates whose end was reported to the lead still continue, because their failure could not
@@ -100,7 +101,7 @@ pub enum Event {
     Rejoined {
         /// The teammates that continue.
         members: Vec<AgentName>,
-        /// The text about it for the model.
+        /// The text that tells the model that the teammates continue.
         text: String,
     },
     /// The lead has created another team after deleting one.
@@ -110,10 +111,11 @@ pub enum Event {
         /// The instruction.
         text: String,
     },
-    /// Mail that was referred to the loop is handled, and the model need not know of it.
+    /// The team's loop has handled mail that the agent passed to it. The model need not know of
+    /// this mail.
     Settled(Vec<MessageId>),
-    /// The agent must look at mail that does not start a turn, because all others are idle. It
-    /// starts a turn, or reports idle again.
+    /// The agent must look at mail that does not start a turn, because all other agents are idle.
+    /// The agent starts a turn, or reports idle again.
     Wake,
     /// The model answered.
     ModelFinished {
@@ -131,7 +133,7 @@ pub enum Event {
     },
     /// The model summarised the conversation.
     Summarised(Summary),
-    /// Hooks and the gate have judged a call.
+    /// Hooks and the permission gate have judged a call.
     Judged {
         /// The id of the call.
         call: String,
@@ -165,7 +167,7 @@ pub enum Event {
     Inspected {
         /// The id of the call.
         call: String,
-        /// The finding.
+        /// The result of the inspection.
         inspection: Inspection,
     },
     /// The hooks for the end of a turn ran.
@@ -182,16 +184,17 @@ pub enum Event {
     /// The team has a lead again.
     Unparked,
     /// The run is being stopped. The agent's current work is cancelled and can be resumed later.
-    /// The agent still reads its inbox, and refers mail that is not for its model.
+    /// The agent still reads its inbox, and passes mail that is not for its model to the team's
+    /// loop.
     Held,
-    /// The agent must end at its next boundary.
+    /// The agent must end before the next step of its turn.
     StopAsked {
         /// The reason.
         reason: String,
     },
     /// The agent was ended from outside.
     Killed {
-        /// Who ended it, or the reason.
+        /// The reason for the end, or the party that ended the agent.
         reason: String,
     },
     /// An effect failed. The effects after it were not carried out.
@@ -202,7 +205,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether a held agent handles this event. It handles mail, settled mail and its end.
+    /// Whether the agent handles this event while its run is being stopped. It then handles only
+    /// mail, settled mail and its end.
     pub(super) fn is_heard_when_held(&self) -> bool {
         match self {
             Self::MailWaiting
@@ -265,7 +269,7 @@ pub enum ModelFailure {
     Other,
 }
 
-/// The judgement of hooks and the gate about a call.
+/// The judgement of hooks and the permission gate about a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
     /// The call may run, possibly with a changed input.
@@ -308,10 +312,10 @@ pub struct Ending {
     pub seen: Vec<FileSeen>,
 }
 
-/// The effects of a call that a crash interrupted were inspected.
+/// The result of inspecting the effects of a call that a crash interrupted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inspection {
-    /// The call was completed. Carries its result.
+    /// The call was completed.
     Done {
         /// The result as text for the model.
         text: String,
@@ -341,24 +345,25 @@ pub enum Effect {
     /// Ask the model to summarise the conversation. Answered by [`Event::Summarised`] or
     /// [`Event::ModelFailed`].
     Compact {
-        /// Maximum number of characters of the conversation shown to it, or `None` for all.
+        /// Maximum number of characters of the conversation shown to the model, or `None` for all.
         most: Option<usize>,
     },
     /// Report the result of a compaction.
     ReportCompaction(Compaction),
-    /// Ask hooks and the gate about a call. Answered by [`Event::Judged`].
+    /// Ask hooks and the permission gate about a call. Answered by [`Event::Judged`].
     Judge(Judging),
     /// Ask for a permission. Answered by [`Event::PermissionAsked`] and mail, or by
     /// [`Event::Answered`], or by both.
     AskPermission {
-        /// The id of the call.
+        /// The call.
         call: ToolCall,
         /// The question about the call.
         question: Question,
     },
-    /// Notify everyone else who was asked that the lead's permission question is answered.
+    /// A permission question to the lead is answered. Notify all other parties that were asked.
     Settle(Settlement),
-    /// Run a call, which means this to the agent; answered by [`Event::ToolFinished`].
+    /// Run a tool call with a sandbox profile. [`CallEffect`] is the effect of the call for the
+    /// agent. Answered by [`Event::ToolFinished`].
     Run(ToolCall, SandboxProfile, CallEffect),
     /// Cancel the running model call, tool calls and hooks. None of them is answered any more.
     CutOff,
@@ -370,16 +375,16 @@ pub enum Effect {
     EndTurn(TurnEnd),
     /// Send the lead an idle notice of this teammate.
     SendIdle(IdleReport),
-    /// Store a mode as the agent's own in the config.
+    /// Store a permission mode in the config as the mode of this agent.
     SetMode(PermissionMode),
     /// Stop the agent's background commands, because the agent enters plan mode and must change
     /// nothing.
     StopCommands,
-    /// Apply permission updates to the agent's gate. A mode among them returns as
-    /// [`Event::ModeChanged`].
+    /// Apply permission updates to the agent's permission gate. If an update changes the mode, the
+    /// new mode returns as [`Event::ModeChanged`].
     Permit(Vec<Value>),
-    /// Let the loop handle a frame. It stays unread until [`Event::Parted`] or [`Event::Settled`]
-    /// names it, so that it is referred again after a crash.
+    /// Let the team's loop handle a frame. The frame stays unread until [`Event::Parted`] or
+    /// [`Event::Settled`] names it, so that the loop gets the frame again after a crash.
     Refer(Mail),
     /// Report the agent's state.
     Announce(Status),
@@ -428,10 +433,10 @@ impl Effect {
             | Self::CutOff
             | Self::Inspect(_)
             | Self::Permit(_) => Wait::Nothing,
-            // Unmarked mail would be archived as unread with the team.
+            // Mail without a read mark would be archived as unread when the team is deleted.
             Self::Run(_, _, CallEffect::EndsTeam) => Wait::Marked,
-            // Unread mail of an ended agent counts as undelivered, so mark taken mail before the
-            // end. An idle agent must have no taken but unread mail either.
+            // Unread mail of an ended agent counts as undelivered, so mark delivered mail as read
+            // before the end. An agent that becomes idle must mark its delivered mail too.
             Self::SendIdle(_) | Self::Park { .. } | Self::End { .. } => Wait::Marked,
             Self::Announce(
                 Status::Pending
@@ -462,9 +467,9 @@ impl Effect {
 /// The result of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compaction {
-    /// Tokens in the conversation before.
+    /// Tokens in the conversation before the compaction.
     pub tokens_before: u64,
-    /// Estimated tokens now. Unchanged if the summary was not used.
+    /// Estimated tokens after the compaction. Unchanged if the summary was not used.
     pub tokens_after: u64,
     /// Usage of the summary call.
     pub usage: Usage,
@@ -472,12 +477,12 @@ pub struct Compaction {
     pub cost_usd: Option<f64>,
 }
 
-/// A call for hooks and the gate to judge.
+/// A call that hooks and the permission gate must judge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judging {
-    /// The id of the call.
+    /// The call.
     pub call: ToolCall,
-    /// The mode in which the call is judged.
+    /// The permission mode in which the call is judged.
     pub mode: PermissionMode,
 }
 
@@ -528,8 +533,8 @@ pub enum IdleCause {
 pub struct IdleReport {
     /// The reason why the teammate is idle.
     pub cause: IdleCause,
-    /// The turn's last text. It keeps the result from being lost if the teammate did not send it by
-    /// message.
+    /// The turn's last text. If the teammate did not send its result by message, this text keeps
+    /// the result from being lost.
     pub result: Option<String>,
 }
 

@@ -1,6 +1,7 @@
-//! Handles faulty answers. A teammate whose answer was cut off or empty is asked once more. Its
-//! lead learns of an answer that stays cut off or is a refusal. A lead may stay silent while others
-//! work, so it is asked only at the end of its run, by the team's loop.
+//! Handles faulty answers. A teammate whose answer was cut off or empty is asked once more. If the
+//! next answer is also cut off, or if the model refused to answer, the lead learns of the fault. A
+//! lead may stay silent while its teammates work. So the team's loop asks the lead for a better
+//! answer only at the end of the run.
 
 use super::machine::{Agent, Phase};
 use super::{Effects, IdleCause, Role};

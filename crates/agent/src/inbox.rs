@@ -1,7 +1,7 @@
-//! The inbox of an agent: its mail is sorted when it is read, waits for a boundary, and is
-//! delivered there.
+//! The inbox of an agent. Mail is sorted when it is read, waits for the next boundary between two
+//! steps of a turn, and is delivered there.
 //!
-//! What a single message means is in `mail`.
+//! The module `mail` classifies single messages.
 
 use pitcrew_protocol::MessageId;
 
@@ -15,7 +15,8 @@ use crate::transcript::Step;
 const SUPERSEDED_AT_ONCE: usize = 32;
 
 impl Agent {
-    /// Learns that there may be mail. An agent at rest reads it when it starts again.
+    /// Requests the inbox, because there may be mail. An agent between turns whose team has no lead
+    /// reads its mail later.
     pub(super) fn mail_waits(&self, fx: &mut Effects) {
         if self.profile.role != Role::Subagent && !self.is_at_rest() {
             fx.push(Effect::TakeMail);
@@ -32,11 +33,11 @@ impl Agent {
         }
     }
 
-    /// Handles mail that is for the machine, and keeps the rest for the next boundary.
+    /// Handles mail that is for the state machine, and keeps the rest for the next boundary.
     fn sort(&mut self, mail: Vec<Mail>, fx: &mut Effects) {
         for mail in mail {
             if self.conversation.holds(&mail.id) {
-                // It was delivered before a crash, but not yet marked as read.
+                // The message was delivered before a crash, but not yet marked as read.
                 fx.push(Effect::Acknowledge(vec![mail.id]));
                 continue;
             }
@@ -71,9 +72,9 @@ impl Agent {
         }
     }
 
-    /// Drops older idle notices of a sender when a newer one arrives. An idle lead receives
-    /// thousands of them before its next turn, and each unread one is rewritten with every new
-    /// message.
+    /// Drops older idle notices of a sender when a newer one arrives. An idle lead can receive
+    /// thousands of notices before its next turn. Every new message rewrites the inbox with all
+    /// unread notices.
     fn supersede(&mut self, sender: &str, fx: &mut Effects) {
         let role = self.profile.role;
         let superseded = &mut self.superseded;
@@ -107,8 +108,8 @@ impl Agent {
         self.pending.iter().any(|mail| mail.kind(self.profile.role) == Kind::Read)
     }
 
-    /// Adds pending mail that fits to the conversation. The steps are written first, then the mail
-    /// is marked as read. The rest stays unread until the next boundary.
+    /// Adds as much pending mail to the conversation as fits. The steps are written first, then the
+    /// mail is marked as read. The rest of the mail stays unread until the next boundary.
     pub(super) fn deliver(&mut self, fx: &mut Effects) {
         // After the agent approved its shutdown, its model is not called again. Mail that it has
         // not read stays unread and counts as undelivered.

@@ -1,9 +1,9 @@
-//! The machine: its phases, and what each event makes of them.
+//! The state machine: its phases, and its reaction to each event.
 //!
-//! A turn is a chain of boundaries. At each the inbox is read and delivered; then come the next
-//! calls of the turn, or the model, or the end of the turn. What happens to single calls is in
-//! `round`, how mail is sorted and delivered in `inbox`, how a turn is cut off and an agent parked
-//! in `pause`, and what becomes of a conversation that is nearly too long in `compact`.
+//! A turn is a chain of boundaries. At each boundary, the inbox is read and its mail is delivered.
+//! Then come the next calls of the turn, or the model, or the end of the turn. `round` handles
+//! single calls, `inbox` sorts and delivers mail, `pause` interrupts turns and parks agents, and
+//! `compact` handles a conversation that is nearly too long.
 
 use std::collections::HashSet;
 
@@ -235,9 +235,9 @@ impl Agent {
         self.mode = mode;
     }
 
-    /// Switches to another permission mode. Entering plan mode stops the background commands.
+    /// Keeps steps with texts for the model until the next boundary.
     fn learn(&mut self, steps: impl IntoIterator<Item = Step>, fx: &mut Effects) {
-        // The model learns this at the next boundary. An idle agent starts a turn for it.
+        // The model learns the texts at the next boundary. An idle agent starts a turn for them.
         self.told.extend(steps);
         self.proceed_when_idle(fx);
     }
@@ -257,9 +257,9 @@ impl Agent {
         self.learn([Step::Parted { members, ids, text }], fx);
     }
 
-    /// Reports a changed state. The start of work comes before all other effects, so that an
-    /// observer hears of it before it sees mail marked as read. Any other state comes after all
-    /// other effects.
+    /// Reports a changed state. The start of work is reported before all other effects, so that an
+    /// observer sees the new state before any mail is marked as read. Any other state is reported
+    /// after all other effects.
     fn announce(&mut self, fx: &mut Effects) {
         let status = self.status();
         if status == self.announced {
@@ -341,7 +341,7 @@ impl Agent {
             } else if self.phase == Phase::Pending {
                 self.phase = Phase::Idle;
             } else if was_called {
-                // The answer to a wake-up: there is nothing to do.
+                // The agent was woken and has nothing to do, so it reports its state again.
                 fx.push(Effect::Announce(self.announced));
             }
         } else if self.has_calls_to_make() {
@@ -384,7 +384,7 @@ impl Agent {
             return;
         }
         let fault = AnswerFault::of(&response.stop, &response.blocks);
-        // A good answer allows a later faulty one to be asked for again.
+        // After a good answer, a later faulty answer may be asked for again.
         self.was_asked_again &= fault.is_some();
         self.write(
             vec![Step::Assistant {

@@ -1,5 +1,5 @@
-//! Classifies mail for an agent: which messages its model reads, which start a turn, and which only
-//! the machine handles.
+//! Classifies mail for an agent: which messages its model reads, which start a turn, and which are
+//! handled without the model.
 
 use pitcrew_protocol::{Frame, MessageId, PermissionMode, PermissionResponse};
 use serde_json::Value;
@@ -27,9 +27,10 @@ pub struct Mail {
 /// The way an agent handles a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// The model reads it at the next boundary. An idle agent starts a turn for it.
+    /// The model reads the message at the next boundary between two steps. An idle agent starts a
+    /// turn for the message.
     Read,
-    /// The model reads it in the next turn, but it does not start one.
+    /// The model reads the message in the next turn, but the message does not start a turn.
     Fold,
     /// A permission question was answered.
     Permission {
@@ -37,7 +38,7 @@ pub(super) enum Kind {
         request: String,
         /// The answer.
         grant: Grant,
-        /// The digest of the call that was answered, if the lead sent one.
+        /// The digest of the call that the lead answered about, if the lead sent a digest.
         digest: Option<Digest>,
     },
     /// A plan was answered. The model reads the answer too.
@@ -52,7 +53,7 @@ pub(super) enum Kind {
         /// The id of the request.
         request: String,
     },
-    /// The team's loop handles it. The model does not read it.
+    /// The team's loop handles the message. The model does not read the message.
     Refer,
 }
 

@@ -17,7 +17,7 @@ const CUT_OFF: &str = "[Request interrupted by user]";
 /// Result of a call in an interrupted turn, in the reference client's words.
 const CALL_CUT_OFF: &str = "[Request interrupted by user for tool use]";
 
-/// Why a permission question is void after its turn was interrupted.
+/// The reason why a permission question is void after its turn was interrupted.
 const NOBODY_ASKS: &str = "the user interrupted the turn";
 
 impl Agent {
@@ -46,13 +46,13 @@ impl Agent {
             | Phase::Calling
             | Phase::Resting => {}
         }
-        // A subagent has only the turn its caller waits for. It is cancelled together with the
-        // caller's call.
+        // A subagent has only the turn that its caller waits for. The subagent is cancelled
+        // together with the caller's call.
         if self.profile.role == Role::Subagent {
             return;
         }
         fx.push(Effect::CutOff);
-        // Late results of cancelled calls find no stage and are ignored.
+        // The cancelled calls have no stage any more, so their late results are ignored.
         self.stages.clear();
         self.remarks.clear();
         let open: Vec<_> =

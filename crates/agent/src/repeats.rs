@@ -23,14 +23,14 @@ pub(super) const TOLD: &str = "<system-reminder>\nYou made this call five times,
 /// Number of repeats after which each further one needs a permission.
 const ASKED_AFTER: u32 = 10;
 
-/// After this many answers about a call, whatever they are, the next repeat stops the agent. Either
-/// no person answers, or the person does not look.
+/// After this many answers about a call, whatever they are, the next repeat stops the agent. So
+/// many answers mean that no person answers, or that the person does not look.
 const MOST_ANSWERS: u32 = 3;
 
 /// Maximum number of different calls that are remembered.
 const MOST_KNOWN: usize = 4096;
 
-/// An agent's past calls, and for how long they have brought nothing new.
+/// An agent's past calls, and the number of calls in a row that returned nothing new.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     /// How often each call returned each result.
@@ -75,8 +75,8 @@ impl Repeats {
         }
         self.known_in_a_row += 1;
         let in_vain = (*count).min(self.known_in_a_row + 1);
-        // To look again how tasks come on is the use of such a call: the agent is told, and nobody
-        // is asked.
+        // Calls that check the progress of tasks are meant to be repeated. So the agent is warned,
+        // but needs no permission.
         if in_vain >= ASKED_AFTER && effect != CallEffect::ChecksTasks {
             self.exhausted.insert(key, 0);
         }

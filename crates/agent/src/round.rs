@@ -23,13 +23,13 @@ const ASKED_BEFORE: &str = "it was asked about before a crash, and has no answer
 /// The stage of a call in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stage {
-    /// Hooks and the gate are judging it.
+    /// Hooks and the permission gate are judging the call.
     Judging,
     /// A permission is being asked for. The request id is known once the question is in an inbox.
     Asking(Option<String>),
-    /// A crash interrupted it, and its effects are being inspected.
+    /// A crash interrupted the call, and the effects of the call are being inspected.
     Inspecting,
-    /// It is running with this input.
+    /// The call is running with this input.
     Running(ToolCall),
 }
 
@@ -38,8 +38,8 @@ impl Agent {
         !self.conversation.open_calls().is_empty()
     }
 
-    /// Starts the next calls: all read-only ones up to the first other call, or else that call
-    /// alone.
+    /// Starts the next calls: all read-only calls before the first other call. If there are none,
+    /// starts that other call alone.
     pub(super) fn make_calls(&mut self, fx: &mut Effects) {
         let is_read_only = |open: &&OpenCall| self.traits(&open.call.tool).is_read_only;
         let open = self.conversation.open_calls();
@@ -306,7 +306,8 @@ impl Agent {
 
     fn run(&mut self, call: ToolCall, profile: SandboxProfile, fx: &mut Effects) {
         let ToolTraits { effect, is_read_only, is_repeatable, .. } = self.traits(&call.tool);
-        // The team knows a teammate by the call that started it, but not a subagent.
+        // The team recognises a teammate by the call that started the teammate. It cannot recognise
+        // a subagent in this way.
         let starts_subagent = effect == CallEffect::StartsAgent && call.input.get("name").is_none();
         if !(is_read_only || is_repeatable) || starts_subagent {
             self.write(vec![Step::Began { call: call.id.clone() }], fx);

@@ -93,8 +93,8 @@ impl Cell {
         }
     }
 
-    /// Checks that effects visible to others come after the transcript, and that going idle comes
-    /// after the read marks too.
+    /// Checks that effects visible to others come after the steps are in the transcript. Before an
+    /// agent goes idle, its read marks must be on disk too.
     fn check_said(&self, effect: &Effect) {
         let is_said = matches!(
             effect,

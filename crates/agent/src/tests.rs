@@ -79,7 +79,7 @@ impl Play {
     }
 }
 
-/// A tool that came at run time and changes nothing.
+/// The traits of a tool that was added at run time and changes nothing.
 const READS: ToolTraits = ToolTraits { is_read_only: true, ..ToolTraits::UNKNOWN };
 
 fn profile(role: Role) -> Profile {

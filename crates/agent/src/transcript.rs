@@ -3,8 +3,8 @@
 //!
 //! A running and a resumed agent build their conversation with the same [`Conversation::apply`]. So
 //! a model gets the same messages after a crash as it would have got without one. A message is
-//! delivered when its id is in a step. `apply` ignores ids that it already contains. The driver
-//! decides when steps are written, and where they are stored.
+//! delivered when its id is in a step. `apply` ignores the ids that the conversation already
+//! contains. The driver decides when steps are written, and where they are stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -28,14 +28,14 @@ pub use step::{AnswerFault, Entry, Grant, Step};
 /// A tool call that the model made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// The id that its result must name.
+    /// The id of the call, which the result must name.
     pub id: String,
     /// The name of the tool.
     pub tool: String,
     /// The input: an object, or a string if the model wrote something else.
     pub input: Value,
     /// A key that is unique in the conversation. It is the id, or derived from the id if the model
-    /// used that before.
+    /// used the same id before.
     pub key: String,
 }
 
@@ -51,7 +51,7 @@ pub struct OpenCall {
 /// How far an open call came, according to the transcript.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reached {
-    /// Nothing is recorded about it.
+    /// Nothing is recorded about the call.
     Nothing,
     /// A permission was asked for.
     Asked {
@@ -67,7 +67,7 @@ pub enum Reached {
 /// A conversation, with all state derived from its steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
-    /// Shared with the request that is being sent.
+    /// The messages, shared with the request that is being sent.
     messages: Arc<Vec<Message>>,
     prompts: Vec<String>,
     fill: Fill,
@@ -93,7 +93,7 @@ impl Conversation {
     }
 
     /// Returns the messages for a request, without copying. While the request is alive, the next
-    /// step copies them.
+    /// step copies the messages.
     #[must_use]
     pub fn share_messages(&self) -> Arc<Vec<Message>> {
         Arc::clone(&self.messages)
@@ -250,8 +250,9 @@ impl Conversation {
         }
     }
 
-    /// Returns how many results the next cut leaves whole: half of the whole ones, but at least the
-    /// newest. Returns `None` if no other result is whole.
+    /// Returns how many results the next cut leaves whole: half of the results that are still
+    /// whole, but at least the newest one. Returns `None` if no more than one result is still
+    /// whole.
     #[must_use]
     pub fn next_cut(&self) -> Option<usize> {
         let blocks = self.messages.iter().flat_map(|message| &message.blocks);

@@ -10,8 +10,8 @@ impl Chance {
     /// Starts a sequence from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // Each step adds a constant to the state. Without this mixing, one seed's sequence could be
-        // another's, shifted by one step.
+        // Each step adds a constant to the state. Without this mixing, the sequence of one seed
+        // could be the sequence of another seed, shifted by one step.
         let mixed = Self { state: seed }.number();
         Self { state: mixed ^ seed.rotate_left(32) }
     }

@@ -138,7 +138,7 @@ impl Chaos {
         Ok(tally.failed.is_empty())
     }
 
-    /// Prints each run as it ends, and adds it up.
+    /// Prints each run as it ends, and adds it to the totals.
     async fn collect(&self, mut runs: JoinSet<SeedResult>, count: usize) -> Result<Tally, Error> {
         let mut tally = Tally::default();
         while let Some(joined) = runs.join_next().await {
@@ -266,7 +266,7 @@ impl Chaos {
     }
 }
 
-/// The seed of a run, and what came of it.
+/// The seed of a run, with the outcome of the run or an error of the harness.
 type SeedResult = (u64, Result<Outcome, Error>);
 
 /// Stops the runs at Ctrl-C or SIGTERM.

@@ -16,7 +16,8 @@ pub enum Harm {
     Signal {
         /// The kind of signal.
         signal: EndSignal,
-        /// The time after which the same signal is sent again, if it is.
+        /// The time after which the same signal is sent a second time. `None` if it is sent only
+        /// once.
         again: Option<Duration>,
     },
     /// Models return bad answers.
@@ -61,7 +62,7 @@ pub enum Whose {
     Everybody,
 }
 
-/// The kinds of bad answers. `Refused` and `Empty` are variants of `Truncated`.
+/// The kinds of bad answers. `Refused` and `Empty` are similar to `Truncated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ModelFault {
     /// HTTP status 401.

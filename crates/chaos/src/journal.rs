@@ -14,8 +14,8 @@ pub struct Tail {
     rest: Vec<u8>,
     /// The time of the newest entry so far, in milliseconds.
     newest_ms: u64,
-    /// After the file became shorter, it is read again from the start. Entries up to this time are
-    /// skipped.
+    /// The time of the newest entry before the file became shorter and is read again from the
+    /// start. Entries up to this time are skipped.
     known_ms: u64,
 }
 
@@ -55,8 +55,8 @@ pub fn entries(stage: &Stage) -> Vec<Value> {
     Tail::default().more(stage)
 }
 
-/// Whether an entry is of the given kind: `event`, or `event:detail`, where the detail is its
-/// state, change, outcome or frame.
+/// Whether an entry is of the given kind: `event`, or `event:detail`. The detail is the state,
+/// change, outcome or frame in the entry.
 #[must_use]
 pub fn is_of(entry: &Value, kind: &str) -> bool {
     let (event, detail) =

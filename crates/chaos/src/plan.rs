@@ -1,5 +1,5 @@
 //! The plan of a run: its members, its crashes and their moments, the other writers, and the
-//! faults. The seed determines it.
+//! faults. The seed determines the plan.
 
 use std::fmt;
 use std::time::Duration;
@@ -86,15 +86,15 @@ impl Place {
 pub struct Worker {
     /// The name of the first member with this role. The names of its successors end with a number.
     pub role: String,
-    /// Whether it runs in a pane.
+    /// Whether the worker runs in a pane.
     pub in_pane: bool,
-    /// Whether it starts in plan mode.
+    /// Whether the worker starts in plan mode.
     pub plans: bool,
-    /// Whether it has its own git worktree.
+    /// Whether the worker has its own git worktree.
     pub has_worktree: bool,
-    /// Whether it refuses its first shutdown request.
+    /// Whether the worker refuses its first shutdown request.
     pub refuses: bool,
-    /// The number of its tasks.
+    /// The number of tasks of the worker.
     pub tasks: usize,
 }
 
@@ -103,7 +103,7 @@ pub struct Worker {
 pub enum Victim {
     /// The lead's process only.
     Lead,
-    /// The member of the journal event, or a random member.
+    /// The member that the journal event is about. If there is none, a random member.
     Member,
     /// The lead's process and a member.
     LeadAndMember,
@@ -154,20 +154,20 @@ pub enum Fault {
         /// How long the disk stays full, in milliseconds.
         for_ms: u64,
     },
-    /// A limit for the size of files in one life of the lead.
+    /// A limit for the size of files in one process of the lead.
     FileSize {
-        /// The number of the lead's life, counted from 0.
+        /// The number of the lead's process in the order of starts, counted from 0.
         life: usize,
         /// The maximum file size in KiB.
         kib: u64,
     },
     /// The root is on a file system that is cut off from its disk in every crash.
     PowerCuts,
-    /// A limit for open file descriptors in one life of the lead.
+    /// A limit for open file descriptors in one process of the lead.
     Descriptors {
         /// The number of the lead's life, counted from 0.
         life: usize,
-        /// The maximum file size in KiB.
+        /// The maximum number of open file descriptors.
         count: u64,
     },
 }
@@ -205,7 +205,7 @@ pub struct Ends {
 }
 
 impl StaleWrites {
-    /// The amounts of `./test --long`.
+    /// The amounts of writing in a run of `./test --long`.
     pub const LONG: Self = Self { messages: 1_200, updates: 40, writes: 800 };
 }
 

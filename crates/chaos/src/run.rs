@@ -165,7 +165,7 @@ struct Progress {
     entries: usize,
 }
 
-/// The end of a lead's last process that ended by itself.
+/// The end of the last process of the lead that ended by itself.
 #[derive(Clone, Debug)]
 pub struct End {
     /// The exit code; `None` if a signal ended the process.
@@ -198,7 +198,7 @@ struct Driver<'a> {
 
 /// The result of waiting.
 enum Waited {
-    /// The moment has come, with its journal event.
+    /// The moment has come. The value is the journal event, if the moment has one.
     Now(Option<Value>),
     /// The run is over.
     Over,
@@ -236,7 +236,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Drives the run while the plan's other writers, commands and a full disk work against it.
+    /// Drives the run. Meanwhile the other writers, the commands and the full disk of the plan
+    /// disturb it.
     fn drive_beside_others(&mut self) -> Result<(), Error> {
         let (stage, plan, desk) = (self.stage, self.plan, self.desk);
         thread::scope(|scope| {
@@ -283,8 +284,8 @@ impl<'a> Driver<'a> {
             return Ok(());
         }
         self.server.let_end();
-        // The other writers continue briefly into the end and then stop. Their entries would
-        // otherwise hide a team that is stuck.
+        // The other writers continue for a short time while the team ends, and then stop. Otherwise
+        // their journal entries would hide a team that is stuck.
         if let Waited::Now(_) = self.wait(Some(&Moment::After(WRITERS_STAY)))? {
             self.desk.stop();
             while let Waited::Now(_) = self.wait(None)? {}
@@ -312,7 +313,7 @@ impl<'a> Driver<'a> {
         if !is_there && is_archived {
             self.note("the team was deleted before the crash".to_owned());
             // This end belongs to an earlier process, so it must not be checked as the end of the
-            // last one.
+            // last process.
             self.end = None;
             return Ok(false);
         }
@@ -326,7 +327,7 @@ impl<'a> Driver<'a> {
         Ok(true)
     }
 
-    /// Waits for a moment, or for the end of the run if there is none.
+    /// Waits for a moment. If no moment is given, waits for the end of the run.
     fn wait(&mut self, moment: Option<&Moment>) -> Result<Waited, Error> {
         let since = Instant::now();
         let mut left = match moment {
@@ -371,8 +372,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Checks whether the lead has ended by itself. If a fault of the plan caused it, starts the
-    /// lead again.
+    /// Checks whether the lead has ended by itself. If a fault of the plan caused this end, starts
+    /// the lead again.
     fn look_at_lead(&mut self) -> Result<Option<Waited>, Error> {
         let Some(lead) = self.lead.as_mut() else { return Ok(Some(Waited::Over)) };
         let status = lead.child.try_wait().map_err(Error::io("wait for", Path::new("the lead")))?;

@@ -28,7 +28,7 @@ use crate::server_faults::{Failing, bad_answer};
 pub struct Tried {
     /// The unique token in the text.
     pub token: String,
-    /// The agent that tried it.
+    /// The agent that tried to send or write the text.
     pub from: String,
     /// The receiver; `None` for a command.
     pub to: Option<String>,

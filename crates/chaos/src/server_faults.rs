@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harm::{ModelFault, Whose};
 
-/// The maximum time during which models fail, if no resume ends it earlier.
+/// The maximum time during which models fail. A resume can end this time earlier.
 const FAILS_FOR: Duration = Duration::from_secs(8);
 
 /// How long a silent stream sends nothing. It is longer than any run waits.

@@ -38,7 +38,7 @@ const MODEL_SILENCE_S: u64 = 2;
 /// The name of the team in every run.
 pub const TEAM: &str = "chaos";
 
-/// The place of a run. It is cleaned up when it is dropped.
+/// The place of a run. Dropping the place cleans it up.
 #[derive(Debug)]
 pub struct Stage {
     dir: tempfile::TempDir,
@@ -182,8 +182,8 @@ impl Stage {
         }
         unmounted?;
         // Another mount namespace, for example of a sandboxed command in another test, may still
-        // hold the old file system. Mounting the same image would show that one again, so mount a
-        // copy.
+        // hold the old file system. Mounting the same image would show the old file system again,
+        // so a copy of the image is mounted.
         let (image, copy) = (self.image(), self.dir.path().join("copy.img"));
         done(Command::new("cp").arg("--sparse=always").arg(&image).arg(&copy))?;
         fs::rename(&copy, &image).map_err(Error::io("put in place", &image))?;
@@ -273,8 +273,8 @@ impl Stage {
         self.dir.path().to_owned()
     }
 
-    /// Builds a command that runs a program in this place. It gets only `PATH` from the harness's
-    /// environment.
+    /// Builds a command that runs a program in this place. The command gets only `PATH` from the
+    /// environment of the harness.
     #[must_use]
     pub fn tool(&self, program: &str) -> Command {
         let mut command = Command::new(program);
@@ -390,8 +390,8 @@ impl Stage {
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// Returns all processes of the run, except the tmux server and the harness's own process in
-    /// it.
+    /// Returns all processes of the run, except the tmux server and the process that the harness
+    /// runs in that server.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
         let all = processes_at_home(self.home()).into_iter();
@@ -433,8 +433,8 @@ fn mount_small(folder: &Path) -> bool {
     mount.output().is_ok_and(|output| output.status.success())
 }
 
-/// Returns settings without reachable rate limits. In runs with failing models they also make
-/// pitcrew wait only briefly.
+/// Returns settings with rate limits that no run reaches. In runs with failing models the settings
+/// also make pitcrew wait only briefly.
 fn settings_text(plan: &Plan) -> Value {
     let plenty = json!({"count": 1_000_000, "seconds": 60});
     let mut ours = json!({"limits": {

@@ -1,5 +1,5 @@
-//! A terminal for a lead: a pseudo-terminal whose output goes to a file. The harness sets its size
-//! and sends its keys.
+//! A terminal for a lead: a pseudo-terminal whose output goes to a file. The harness sets the size
+//! of the terminal and sends the keys.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -31,7 +31,8 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::SeqCst);
         if let Some(drawing) = self.drawing.take() {
-            // A panic of that thread already appears on the harness's own screen.
+            // A panic of the thread that copies the output already appears on the harness's own
+            // screen.
             let _either = drawing.join();
         }
     }

@@ -29,9 +29,9 @@ pub enum Writer {
 /// A message or task from outside that was written successfully according to its writer.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The program that wrote it.
+    /// The program that wrote the message or task.
     pub writer: Writer,
-    /// The unique token in its text.
+    /// The unique token in the text of the message or task.
     pub token: String,
     /// The receiver.
     pub to: String,
@@ -142,8 +142,8 @@ pub fn members(stage: &Stage) -> Vec<String> {
     members.iter().filter_map(|member| member["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Sends a message with the binary. Returns `None` if it failed, else the id of the message if the
-/// answer has one.
+/// Sends a message with the binary. Returns `None` if the command failed, otherwise the id of the
+/// message if the answer contains one.
 fn send(stage: &Stage, to: &str, token: &str) -> Option<Option<String>> {
     let text = format!("from outside {token}");
     let output = stage.pitcrew(&["send", "--team", TEAM, to, &text, "--json"]).output().ok()?;

@@ -49,7 +49,8 @@ pub struct Request {
     pub max_output_tokens: u32,
 }
 
-/// The agent that makes a call. Scripted models choose their answers by it; other models ignore it.
+/// The agent that makes a call. Scripted models choose their answers by the agent; other models
+/// ignore the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentTag {
     /// The agent's name, the same in all its turns.

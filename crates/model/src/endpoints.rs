@@ -50,8 +50,8 @@ impl Endpoints {
     /// Reads the usual variables through `lookup`. An empty value counts as not set.
     ///
     /// The variables are `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`,
-    /// `OPENAI_BASE_URL`, `OPENAI_API_KEY` and `OLLAMA_HOST`. The last one may lack its scheme and
-    /// port.
+    /// `OPENAI_BASE_URL`, `OPENAI_API_KEY` and `OLLAMA_HOST`. The value of `OLLAMA_HOST` may lack
+    /// the scheme and the port.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let text = |name: &str| {
             lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())

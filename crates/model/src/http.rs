@@ -1,4 +1,4 @@
-//! The HTTP client, its timeouts, and the classification of refusals from both vendors.
+//! The HTTP client, its timeouts, and the classification of refusals from all vendors.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -80,8 +80,9 @@ pub(crate) fn join(base: &Url, path: &str) -> String {
 
 /// Adds a JSON body that is freed from memory once it is sent.
 ///
-/// A conversation is long, and a model may think for minutes. The client would keep a body that it
-/// could send again. We do not need that, because we retry whole calls.
+/// A conversation is long, and a model may think for minutes. An ordinary body would stay in
+/// memory, so that the client could send it again. We do not need that, because we retry whole
+/// calls.
 pub(crate) fn send_once(request: RequestBuilder, body: &impl Serialize) -> RequestBuilder {
     let mut length = Length(0);
     let written = serde_json::to_writer(&mut length, body).and_then(|()| {
@@ -177,8 +178,8 @@ pub(crate) fn parse(vendor: &'static str, data: &str) -> Result<Value, ModelErro
     })
 }
 
-/// Classifies a refusal by its status and by the error object. Both vendors send this object, in a
-/// body or in a stream.
+/// Classifies a refusal by its status and by the error object. The Messages API and chat
+/// completions both send such an object, in a body or in a stream.
 pub(crate) fn refused(
     vendor: &'static str,
     status: u16,

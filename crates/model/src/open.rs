@@ -8,10 +8,10 @@ use crate::{
     Endpoints, Model, ModelError, ModelSpec, Pace, RetryPolicy, Retrying, Script, Scripted,
 };
 
-/// Opens a model. It opens no connection. For a script it reads the file, and creates no HTTP
-/// client.
+/// Opens a model. No connection is opened yet. For a script, only the file is read, and no HTTP
+/// client is created.
 ///
-/// An HTTP model has a pool of connections. Open it once and share it between agents.
+/// An HTTP model has a pool of connections. Open the model once and share it between agents.
 ///
 /// # Errors
 /// When a key is missing, a base URL is invalid, or a script cannot be read.

@@ -20,7 +20,7 @@ pub enum PriceSource {
 /// The month of the built-in list prices.
 pub const LISTED_IN: &str = "2026-11";
 
-/// Prices by model name. The price of a model is that of the longest entry that its name begins
+/// Prices by model name. A model has the price of the longest entry that the model's name begins
 /// with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceTable {

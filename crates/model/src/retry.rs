@@ -14,7 +14,7 @@ use crate::emit::{self, Emitter};
 use crate::{Model, ModelError, Pace, Request, ResponseStream, StreamEvent};
 
 /// Time without any part of an answer after which a [`StreamEvent::Silent`] is emitted. The time
-/// doubles with each further one.
+/// doubles with each further such event.
 const SILENT_AFTER: Duration = Duration::from_secs(30);
 
 /// The rules for retrying a call.
@@ -35,7 +35,8 @@ impl RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Ten minutes, with pauses from half a second to 32 seconds.
+    /// Returns a policy that waits at most ten minutes, with pauses from half a second to 32
+    /// seconds.
     fn default() -> Self {
         Self {
             patience: Self::PATIENCE,
@@ -57,7 +58,7 @@ impl RetryPolicy {
     }
 }
 
-/// The waiting state of one call: its number of failures, and the start of its waiting.
+/// The waiting state of one call: the number of its failures, and the start of its first wait.
 struct Waiting {
     policy: RetryPolicy,
     failed: u32,
@@ -164,7 +165,7 @@ async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(
     loop {
         let Ok(next) = tokio::time::timeout_at(heard_at + told_after, events.next()).await else {
             out.emit(StreamEvent::Silent { silent_for: told_after }).await;
-            // Only the notice is repeated less often. The call itself continues until the HTTP
+            // The next notice comes after twice the time. The call itself continues until the HTTP
             // client's own timeout.
             told_after = told_after.saturating_mul(2);
             continue;
@@ -181,12 +182,12 @@ async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(
 }
 
 /// Waits until the team's delay is over, plus a short random time, so that the agents do not all
-/// start at the same moment. If others extend the delay again and again, the wait ends with the
-/// patience.
+/// start at the same moment. If other agents extend the delay again and again, the wait ends when
+/// the patience is used up.
 async fn keep_pace(pace: &Pace, waiting: &mut Waiting, out: &Emitter) {
     while let Some(remaining) = pace.remaining() {
         let delay = (remaining + remaining.mul_f64(jitter() / 4.0)).min(waiting.patience_left());
-        // The patience is over, so the call is made in spite of the team's delay.
+        // The patience is used up, so the call is made in spite of the team's delay.
         if delay.is_zero() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Model names: the text after `--model`, and the default without it.
+//! Model names: the text after `--model`, and the default if that option is not given.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! Decodes server-sent events from bytes, in pieces of any size.
 //!
-//! It follows the WHATWG description of an event stream. Lines end with CR, LF or CRLF. A byte
-//! order mark may start the stream. Comments, ids and retry times are skipped. An event without an
-//! empty line after it is dropped.
+//! The decoder follows the WHATWG description of an event stream. Lines end with CR, LF or CRLF. A
+//! byte order mark may start the stream. Comments, ids and retry times are skipped. An event
+//! without an empty line after it is dropped.
 
 /// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]

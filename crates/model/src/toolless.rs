@@ -1,16 +1,16 @@
 //! Rewrites a conversation as plain text, for a call that offers no tools.
 //!
-//! Some servers refuse tool calls and results for tools that the request does not define. So such a
-//! request describes both in plain text. Thoughts are omitted, because they belong to tool calls
-//! that are no longer there.
+//! Some servers refuse tool calls and tool results if the request does not define the tools. So a
+//! request without tools describes the calls and results in plain text. Thoughts are omitted,
+//! because they belong to tool calls that are no longer there.
 
 use std::borrow::Cow;
 
 use crate::conversation::input_for_wire;
 use crate::{Block, Message, Request, ToolContent};
 
-/// Returns the messages of a request for sending: unchanged if it offers tools, otherwise rewritten
-/// as plain text.
+/// Returns the messages of a request for sending: unchanged if the request offers tools, otherwise
+/// rewritten as plain text.
 pub(crate) fn sendable(request: &Request) -> Cow<'_, [Message]> {
     if request.tools.is_empty() {
         Cow::Owned(request.messages.iter().map(in_words).collect())
@@ -38,7 +38,8 @@ fn told(block: &Block) -> Option<Block> {
     }
 }
 
-/// Returns the number of pictures in a result as text, because a text cannot contain pictures.
+/// Returns a note with the number of pictures in a result, because a text cannot contain the
+/// pictures themselves.
 fn pictures(content: Option<&ToolContent>) -> String {
     let Some(ToolContent::Blocks(blocks)) = content else { return String::new() };
     match blocks.iter().filter(|block| matches!(block, Block::Image { .. })).count() {

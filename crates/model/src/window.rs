@@ -1,21 +1,22 @@
-//! Context windows: the number of tokens that a conversation may have. They are in a table like the
-//! prices, and settings can override them.
+//! Context windows: the number of tokens that a conversation may have. The windows are in a table
+//! like the prices, and settings can override them.
 //!
-//! Sources: Anthropic's models overview and OpenAI's list of models, November 2026. For a window
-//! that needs its own beta header, the table has the window without that header. Ollama gives a
-//! model as large a window as memory allows, and cuts longer conversations without an error. So its
-//! models have no entry and get a small window.
+//! Sources: Anthropic's models overview and OpenAI's list of models, November 2026. If a model has
+//! a larger window only with a beta header, the table has the window without that header. Ollama
+//! gives a model as large a window as memory allows, and cuts longer conversations without an
+//! error. So the models of Ollama have no entry and get a small window.
 
 use pitcrew_protocol::{ContextWindows, longest_named};
 
 use crate::Model;
 
-/// The window of an unknown model. If it is too small, conversations are summarised too early. If
-/// it is too large, the server refuses a conversation that does not fit, and so corrects it.
+/// The window of an unknown model. If this number is too small, conversations are summarised too
+/// early. If it is too large, the server refuses a conversation that does not fit, and the
+/// conversation is then shortened.
 pub const UNKNOWN_WINDOW: u64 = 128_000;
 
-/// The window of a model on an Ollama server. If it were too large, the server would silently drop
-/// the beginning of the conversation.
+/// The window of a model on an Ollama server. If this number were too large, the server would
+/// silently drop the beginning of the conversation.
 pub(crate) const OLLAMA_WINDOW: u64 = 32_768;
 
 const LIST: [(&str, u64); 20] = [
@@ -47,7 +48,8 @@ pub fn known_window(model: &str) -> Option<u64> {
     longest_named(LIST.iter().map(|(name, tokens)| (*name, *tokens)), model)
 }
 
-/// Returns the window of a model: from the settings, else the known one, else [`UNKNOWN_WINDOW`].
+/// Returns the window of a model: from the settings, otherwise the model's known window, otherwise
+/// [`UNKNOWN_WINDOW`].
 pub fn window_of(windows: &ContextWindows, model: &dyn Model) -> u64 {
     windows.named(model.id()).or_else(|| model.context_window()).unwrap_or(UNKNOWN_WINDOW)
 }

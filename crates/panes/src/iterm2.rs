@@ -1,9 +1,9 @@
 //! The iTerm2 backend. It uses the command-line tool `it2` (0.2, the PyPI package of that name).
 //!
 //! `it2` creates a pane with the user's shell in it and can only type into that shell. So the
-//! backend types one line that replaces the shell with the program: `exec` and two quoted paths.
-//! The launch itself is in a file. The variable `user.pitcrew` of a pane holds its tag, and
-//! `user.pitcrewPid` holds its process number.
+//! backend types one line that replaces the shell by the program: `exec` and two quoted paths. The
+//! program's arguments and variables are in a launch file. The session variable `user.pitcrew` of a
+//! pane contains the pane's tag, and `user.pitcrewPid` contains the process id.
 //!
 //! This code was written without access to macOS. The calls are tested against a fake `it2` that
 //! records them.
@@ -31,8 +31,8 @@ const NEEDED: &str = "it2 0.2 (`pip install it2`) with iTerm2's Python API switc
 /// Time limit of one call. Each call opens a new connection to iTerm2.
 const CALL_TIME: Duration = Duration::from_secs(20);
 
-/// Time limit for the user's shell to show its prompt and be replaced by the program. It allows for
-/// a slow rc file.
+/// Time limit for the user's shell to start and be replaced by the program. It is long enough for a
+/// slow rc file.
 const SHELL_TIME: Duration = Duration::from_secs(30);
 
 /// Interval for checking whether the program has replaced the shell.
@@ -44,7 +44,7 @@ const NO_SESSION: i32 = 3;
 /// The text that `it2` prints before the id of a new session.
 const CREATED: &str = "Created new pane: ";
 
-/// The session variables that pitcrew sets.
+/// The names of the session variables that pitcrew sets.
 const TAG_VARIABLE: &str = "user.pitcrew";
 const PID_VARIABLE: &str = "user.pitcrewPid";
 
@@ -53,8 +53,8 @@ const PID_VARIABLE: &str = "user.pitcrewPid";
 pub struct ITerm2Options {
     /// The `it2` program.
     pub program: PathBuf,
-    /// The lead's own session (`$ITERM_SESSION_ID`). `None` means the active session, and the new
-    /// pane then keeps the focus.
+    /// The lead's own session (`$ITERM_SESSION_ID`). `None` means that the active session is used,
+    /// and that the new pane then keeps the focus.
     pub beside: Option<String>,
     /// The command that starts a program from a launch file (`pitcrew pane-exec`).
     pub launcher: Vec<String>,
@@ -62,16 +62,17 @@ pub struct ITerm2Options {
     pub temporary: PathBuf,
 }
 
-/// Panes of iTerm2.
+/// The pane backend for iTerm2.
 #[derive(Debug)]
 pub struct ITerm2 {
     options: ITerm2Options,
-    /// Panes are created one at a time, because each is split from the previous one.
+    /// Allows only one pane to be created at a time, because each pane is split from the previous
+    /// one.
     turn: Semaphore,
     last: Mutex<Option<String>>,
 }
 
-/// The fields used from one session in the output of `it2 session list --json`.
+/// The used fields of one session in the output of `it2 session list --json`.
 #[derive(Debug, Deserialize)]
 struct Session {
     id: String,
@@ -94,7 +95,7 @@ impl ITerm2 {
     /// Returns the version of `it2`.
     ///
     /// # Errors
-    /// [`PaneError::Missing`] if it is not installed.
+    /// [`PaneError::Missing`] if `it2` is not installed.
     pub async fn version(&self) -> Result<String, PaneError> {
         let said = self.ask(&["--version"]).await?;
         Ok(said.trim().rsplit(' ').next().unwrap_or_default().to_owned())
@@ -142,8 +143,8 @@ impl ITerm2 {
         Ok(sessions.into_iter().map(|session| session.id).collect())
     }
 
-    /// Reads a variable of a session. Returns `None` if the session is gone. The value of an unset
-    /// variable is undefined.
+    /// Reads a variable of a session. Returns `None` if the session is gone. If the variable is not
+    /// set, the returned text can be anything.
     async fn variable(&self, pane: &str, name: &str) -> Result<Option<String>, PaneError> {
         // `it2` also accepts `active` and `all` as session names, so accept only real ids.
         if !is_session(pane) {
@@ -160,8 +161,8 @@ impl ITerm2 {
         }
     }
 
-    /// Creates a pane by splitting. The first one is right of the lead. Each later one is below the
-    /// previous one.
+    /// Creates a pane by splitting an existing one. The first new pane is to the right of the lead.
+    /// Each later pane is below the previous one.
     async fn split(&self) -> Result<String, PaneError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut answer = None;
@@ -198,8 +199,8 @@ impl ITerm2 {
             what: self.options.temporary.display().to_string(),
             source,
         };
-        // The launch file has a random name, so use a new private folder, which also holds the pid
-        // file.
+        // The name of the launch file is random. So create a new private folder that contains the
+        // launch file and the pid file.
         let folder = tempfile::Builder::new()
             .prefix("pitcrew-iterm2-")
             .tempdir_in(&self.options.temporary)
@@ -219,7 +220,7 @@ impl ITerm2 {
         let end = Instant::now() + SHELL_TIME;
         while Instant::now() < end {
             let told = std::fs::read_to_string(&tell_pid).unwrap_or_default();
-            // Without the line break, the number may not be written completely yet.
+            // Without the line break at the end, the process id may not be written completely yet.
             if let Some(pid) = told.strip_suffix('\n').and_then(|pid| pid.parse::<u32>().ok()) {
                 self.ask(&["session", "set-var", PID_VARIABLE, &pid.to_string(), "--session", id])
                     .await?;
@@ -273,8 +274,8 @@ impl Panes for ITerm2 {
                 is_split: Some(true),
             }),
             Err(error) => {
-                // Pitcrew has just created this pane, and it contains nothing of the user's, so it
-                // can be closed.
+                // Pitcrew has just created this pane, and it contains nothing that belongs to the
+                // user. So it can be closed.
                 let _ = self.close(&id).await;
                 Err(error)
             }
@@ -335,7 +336,8 @@ fn is_session(id: &str) -> bool {
     uuid::Uuid::try_parse(id).is_ok()
 }
 
-/// Returns the call for an error message, without the typed text.
+/// Returns a short form of the call for an error message. The text that is typed into the shell is
+/// left out.
 fn told(arguments: &[&str]) -> String {
     let words: Vec<&str> = arguments.iter().take(2).copied().collect();
     format!("it2 {}", words.join(" "))

@@ -1,9 +1,9 @@
-//! A launch file. It holds a launch that is too long for a terminal's command, and it is deleted
-//! when it is read.
+//! A launch file. It contains the program, arguments and variables for a new pane, if they are too
+//! long or too secret for a terminal command.
 //!
 //! This module writes the file, readable only by the user. `pitcrew pane-exec FILE` deletes the
-//! file first and then replaces itself with the program. After that, the pane is responsible for
-//! the process.
+//! file first and then replaces itself by the program. After that, the pane is responsible for the
+//! process.
 
 use std::fs;
 use std::io::{self, Read, Write as _};
@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use super::pane::NewPane;
 
-/// Maximum size of a launch in bytes. The kernel does not accept a longer argument list either.
+/// Maximum size of a launch file in bytes. The kernel does not accept a longer argument list
+/// either.
 const LAUNCH_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The file's permission bits. The file may contain keys.
+/// The permission bits of the launch file, which may contain keys.
 const PRIVATE: u32 = 0o600;
 
 /// A program to start.
@@ -29,14 +30,14 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The environment variables to set.
     pub env: Vec<(String, String)>,
-    /// The file to which the process writes its number before it becomes the program. For terminals
-    /// that cannot report the number.
+    /// The file to which the process writes its process id before it becomes the program. This is
+    /// for terminals that cannot report the process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tell_pid: Option<PathBuf>,
 }
 
 impl Launch {
-    /// Returns the launch for a new pane.
+    /// Returns the launch data for a new pane.
     #[must_use]
     pub fn of(pane: &NewPane) -> Self {
         Self {
@@ -47,7 +48,7 @@ impl Launch {
         }
     }
 
-    /// Writes the launch into a new file in `folder` that only this user can read.
+    /// Writes the launch data into a new file in `folder` that only this user can read.
     ///
     /// # Errors
     /// The error of the operating system if the file cannot be written.
@@ -61,11 +62,11 @@ impl Launch {
         Ok(file.into_temp_path().keep()?)
     }
 
-    /// Reads a launch and deletes its file.
+    /// Reads a launch file and deletes it.
     ///
     /// # Errors
-    /// The error of the operating system, or an error if the file is not a private file of this
-    /// user with a valid launch. Such a file is not deleted.
+    /// The error of the operating system, or an error if the path is not a private file of this
+    /// user with valid launch data. Such a file is not deleted.
     #[expect(clippy::disallowed_methods, reason = "the launch file is removed once it is read")]
     pub fn take(path: &Path) -> io::Result<Self> {
         // Without `NONBLOCK`, opening a FIFO at this path would block forever.

@@ -1,12 +1,12 @@
-//! Panes: the places where the user can watch teammates that have their own process.
+//! Panes: places in a terminal where the user can watch teammates that run in their own process.
 //!
-//! [`Panes`] is the trait. Its methods document their guarantees. The implementations are [`Tmux`],
-//! [`ITerm2`] and [`PaneProgram`]. The last one supports any other terminal through a script that
-//! speaks the pane protocol (`docs/pane-protocol.md`). [`serve`] turns a backend into such a
-//! program, and [`conformance`] tests the rules that all of them must follow.
+//! [`Panes`] is the trait, and its methods document their guarantees. The implementations are
+//! [`Tmux`], [`ITerm2`] and [`PaneProgram`]. [`PaneProgram`] supports any other terminal through a
+//! script that uses the pane protocol (`docs/pane-protocol.md`). [`serve`] turns a backend into
+//! such a pane program, and [`conformance`] tests the rules that all pane programs must follow.
 //!
-//! The callers decide which program runs in a pane, when it starts and how it ends. For this
-//! module, a pane is an argv, a folder and an environment.
+//! The callers decide which program runs in a pane, when the program starts and how it ends. For
+//! this crate, a pane is an argv, a folder and an environment.
 
 #![cfg_attr(
     test,

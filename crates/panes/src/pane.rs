@@ -1,7 +1,7 @@
 //! The trait that every terminal backend implements, and its types.
 //!
-//! The backends create panes in their own way. The check of a request is here, once for all
-//! backends.
+//! Each backend creates panes in its own way. But all backends share the check of a request, which
+//! is in this module.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// text is typed into a shell. A pane without a pitcrew tag is never changed.
 #[async_trait]
 pub trait Panes: Send + Sync + fmt::Debug {
-    /// Returns the value for a member's `backendType`.
+    /// Returns the value of `backendType` for a member whose pane belongs to this backend.
     fn backend_type(&self) -> &'static str;
 
     /// Returns the data that another process needs to find the panes of this terminal.
@@ -29,13 +29,14 @@ pub trait Panes: Send + Sync + fmt::Debug {
 
     /// Starts a program in a new pane.
     ///
-    /// The program receives the argv unchanged, in the requested folder and with the requested
-    /// variables. The pane has its tag before the program's first instruction. It stays open after
-    /// the program ends, until [`Panes::stop`]. The focus does not move. If this call fails, no
-    /// pane is left behind.
+    /// The program receives the argv unchanged, and runs in the requested folder with the requested
+    /// variables. The pane has its tag before the program's first instruction. The pane stays open
+    /// after the program ends, until [`Panes::stop`] is called. The focus does not move. If this
+    /// call fails, no pane is left behind.
     ///
     /// # Errors
-    /// [`PaneError`] if the terminal is missing or refuses, or if the request is invalid.
+    /// [`PaneError`] if the terminal is missing or refuses the request, or if the request is
+    /// invalid.
     async fn start(&self, pane: &NewPane) -> Result<StartedPane, PaneError>;
 
     /// Returns the state of the program in a pane. If the pane never existed, was closed, or its
@@ -45,8 +46,8 @@ pub trait Panes: Send + Sync + fmt::Debug {
     /// [`PaneError`] if the terminal does not answer.
     async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError>;
 
-    /// Returns the text on the pane's screen. If the program has ended, returns its last screen.
-    /// Returns `None` if the pane is gone.
+    /// Returns the text on the pane's screen. If the program has ended, returns the last text that
+    /// was shown. Returns `None` if the pane is gone.
     ///
     /// # Errors
     /// [`PaneError`] if the terminal does not answer or cannot read screens.
@@ -59,9 +60,9 @@ pub trait Panes: Send + Sync + fmt::Debug {
     /// pane.
     async fn show(&self, pane: &PaneId) -> Result<(), PaneError>;
 
-    /// Returns where a person can see a pane: a session of the terminal, and the command that
-    /// switches to it. Returns `None` if the terminal has no such places, or if the pane is hidden
-    /// or gone.
+    /// Returns the place where a person can see a pane: a session of the terminal, and the command
+    /// that switches to this session. Returns `None` if the terminal has no such places, or if the
+    /// pane is hidden or gone.
     ///
     /// # Errors
     /// [`PaneError`] if the terminal does not answer.
@@ -69,22 +70,22 @@ pub trait Panes: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// Hides a pane. Its program continues. Idempotent.
+    /// Hides a pane. The pane's program continues to run. Idempotent.
     ///
     /// # Errors
-    /// As for [`Panes::show`].
+    /// The errors of [`Panes::show`].
     async fn hide(&self, pane: &PaneId) -> Result<(), PaneError>;
 
-    /// Closes a pane that has the tag. Idempotent: succeeds if the pane is already gone.
+    /// Closes a pane if the pane has the tag. Idempotent: succeeds if the pane is already gone.
     ///
-    /// The program receives a hangup signal, as from any terminal that closes. If it ignores the
-    /// signal, the owner of the process must end it.
+    /// The program receives a hangup signal, as from any terminal that closes. If the program
+    /// ignores the signal, the owner of the process must stop it.
     ///
     /// # Errors
     /// [`PaneError::Foreign`] if the pane has another tag or none. Such a pane is not changed.
     async fn stop(&self, pane: &PaneId, tag: &PaneTag) -> Result<(), PaneError>;
 
-    /// Finds all panes that have the tag, including hidden ones, those of ended programs and those
+    /// Finds all panes that have the tag. Includes hidden panes, panes of ended programs, and panes
     /// left over from a crash.
     ///
     /// # Errors
@@ -95,7 +96,7 @@ pub trait Panes: Send + Sync + fmt::Debug {
 /// The place of a visible pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaneView {
-    /// The place, such as `the tmux session work`.
+    /// The name of the place, such as `the tmux session work`.
     pub place: String,
     /// The command that switches to this place, as a list of words.
     pub command: Vec<String>,
@@ -110,7 +111,7 @@ pub struct NewPane {
     pub argv: Vec<String>,
     /// The folder in which the program starts, as an absolute path.
     pub cwd: PathBuf,
-    /// Variables to set in addition to those that the terminal sets in its panes.
+    /// Variables to set, in addition to those that the terminal itself sets in its panes.
     pub env: Vec<(String, String)>,
     /// The title of the pane.
     pub title: String,
@@ -122,7 +123,7 @@ pub struct NewPane {
 }
 
 impl NewPane {
-    /// Checks that a terminal can start this.
+    /// Checks that a terminal can start this program.
     ///
     /// # Errors
     /// [`PaneError::Unfit`] if the argv is empty, a text contains NUL, a variable is invalid, or
@@ -163,9 +164,9 @@ impl fmt::Display for PaneId {
 /// A pane that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartedPane {
-    /// The pane.
+    /// The id of the pane.
     pub id: PaneId,
-    /// The process of the program, if the terminal can report it.
+    /// The process id of the program, if the terminal can report it.
     pub pid: Option<u32>,
     /// The session that contains the pane, if the terminal has sessions.
     pub session: Option<String>,
@@ -181,27 +182,27 @@ pub struct StartedPane {
 pub enum PaneState {
     /// The program runs.
     Running {
-        /// Its process, if the terminal can report it.
+        /// The process id of the program, if the terminal can report it.
         pid: Option<u32>,
     },
-    /// The program ended. The pane still shows its last screen.
+    /// The program has ended. The pane still shows the last screen.
     Ended {
-        /// Its exit status as in a shell: 128 plus the signal number for a signal. `None` if the
-        /// terminal cannot report it.
+        /// The exit status of the program as in a shell: 128 plus the signal number for a signal.
+        /// `None` if the terminal cannot report the exit status.
         exit: Option<i32>,
     },
     /// There is no such pane.
     Gone,
 }
 
-/// Why a terminal could not carry out a request.
+/// The reason why a terminal could not carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PaneError {
     /// The requested program cannot be started.
     #[error("a pane cannot be started: {what}")]
     Unfit {
-        /// The problem.
+        /// The reason why the program cannot be started.
         what: String,
     },
     /// The terminal's program is not installed.
@@ -223,7 +224,7 @@ pub enum PaneError {
     /// A command of the terminal failed.
     #[error("`{command}` failed: {stderr}")]
     Command {
-        /// The command, without the program it should start.
+        /// The command, without the program that the command should start.
         command: String,
         /// The error message.
         stderr: String,
@@ -249,13 +250,14 @@ pub enum PaneError {
     /// There is no such pane.
     #[error("there is no pane {pane}")]
     Gone {
-        /// The pane.
+        /// The id of the pane.
         pane: PaneId,
     },
-    /// The pane does not have the tag. It may belong to someone else, so it is not changed.
+    /// The pane does not have the requested tag. It may belong to someone else, so it is not
+    /// changed.
     #[error("pane {pane} does not carry the tag {tag}")]
     Foreign {
-        /// The pane.
+        /// The id of the pane.
         pane: PaneId,
         /// The tag that was requested.
         tag: String,
@@ -271,7 +273,7 @@ pub enum PaneError {
     /// A pane program answered with an error.
     #[error("{program}: {message} ({code})")]
     Answered {
-        /// The program.
+        /// The pane program.
         program: String,
         /// The error code.
         code: String,
@@ -281,17 +283,17 @@ pub enum PaneError {
     /// A pane program violated the protocol or ended.
     #[error("{program}: {what}{}", stderr_tail(.stderr))]
     Broken {
-        /// The program.
+        /// The pane program.
         program: String,
-        /// What it did.
+        /// What the pane program did wrong.
         what: String,
-        /// The last part of its standard error output.
+        /// The last part of the program's standard error output.
         stderr: String,
     },
 }
 
-/// Returns the error text of a failed terminal command. If it printed none, describes how the
-/// command ended.
+/// Returns the error text of a failed terminal command. If the command printed no error text,
+/// describes how the command ended.
 pub(super) fn complaint(output: &std::process::Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     if said.is_empty() { output.status.to_string() } else { said }

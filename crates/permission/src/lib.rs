@@ -1,10 +1,11 @@
-//! What agents may do: the gate that judges each call, the settings that hold the rules, and trust
-//! in a project's files.
+//! The permissions of agents: the gate that judges each tool call, the settings that contain the
+//! rules, and the user's trust in a project's files.
 //!
-//! [`gate`] allows, asks or denies a call, by its mode and by rules; it reads shell commands for
-//! that. [`settings`] reads the layers of settings files, [`trust`] tells which of a project's
-//! files count, [`agent_files`] reads agent definitions. *permission never runs a call and never
-//! asks anybody; what a command can do is bounded by `process`.*
+//! [`gate`] decides about each call by the mode and the rules: the call is allowed or denied, or a
+//! person must decide. For this it parses shell commands. [`settings`] reads the layers of settings
+//! files. [`trust`] decides which files of a project are used. [`agent_files`] reads agent
+//! definitions. This crate never runs a call and never asks a person itself. The crate `process`
+//! limits what a running command can do.
 
 #![cfg_attr(
     test,

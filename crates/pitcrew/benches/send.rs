@@ -1,9 +1,10 @@
-//! What `pitcrew send` costs as a whole process, and how long its message takes into a running
-//! team.
+//! The time that `pitcrew send` takes as a whole process, and the time until its message is in a
+//! conversation of a running team.
 //!
-//! The limits: three times `git --version` plus the durable write, and 20 ms from the send to the
-//! conversation at the 99th percentile. All are measured in one run, in turn, because the machine
-//! is shared.
+//! The limits: `pitcrew send` takes at most three times the time of `git --version` plus the time
+//! of one durable write. At the 99th percentile a message is in the conversation at most 20 ms
+//! after `pitcrew send` has stored it. One run measures all of them in alternation, because other
+//! programs use the machine too.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -113,7 +114,8 @@ fn timed(command: &mut Command) -> Duration {
     start.elapsed()
 }
 
-/// Writes a file of the same size as `like` the durable way.
+/// Durably writes a file of the same size as `like`: it syncs the file, renames it and syncs the
+/// folder. Returns the time that this took.
 fn durable_write(folder: &Path, like: &Path) -> Duration {
     let bytes = std::fs::read(like).expect("an inbox");
     let (temporary, target) = (folder.join("raw.tmp"), folder.join("raw"));
@@ -142,7 +144,8 @@ fn wait_for(journal: &Path, wanted: impl Fn(&Value) -> bool, times: usize) {
     }
 }
 
-/// For each message to bob, the time between its two lines in the journal.
+/// For each message to bob, the time between its two journal entries: stored in the inbox, and
+/// added to the conversation.
 fn delays(journal: &Path) -> Vec<Duration> {
     let entries = entries(journal);
     let at = |entry: &Value| entry["at_ms"].as_i64().unwrap_or_default();

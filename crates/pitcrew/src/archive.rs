@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use crate::output::{self, shell_word};
 
 /// Moves the team of a completed run into the archive and returns the archive's name. Returns
-/// `None` when the team stays: the run did not end with success, a task is open, a member is still
-/// in the team, or another process already runs the team.
+/// `None` when the team is not moved: the team was deleted, the run did not end with success, a
+/// task is open, a member is still in the team, or another process already runs the team.
 pub(crate) async fn put_away(context: &Context, outcome: &RunOutcome) -> Option<String> {
     if outcome.team_deleted || !matches!(outcome.end, RunEnd::Success { .. }) {
         return None;
@@ -56,11 +56,12 @@ fn own_hold(team: &Team) -> LeaseHolder {
     }
 }
 
-/// Takes a team out of the archive for `--resume`, unless a team of that name exists outside of the
-/// archive. Returns whether it did. If so, `begin` then names the team by its folder.
+/// Restores the team that `--resume` names from the archive, unless a team of that name exists
+/// outside of the archive. Returns whether the team was restored. If so, `begin` then names the
+/// team by its folder.
 ///
 /// # Errors
-/// When there is no such team, or its name is taken.
+/// When there is no such team, or the name of the archived team is taken.
 pub(crate) async fn bring_back(context: &Context, begin: &mut Begin) -> Result<bool, Failure> {
     let Begin::Resume { team: name, .. } = begin else { return Ok(false) };
     let (team, is_restored) =

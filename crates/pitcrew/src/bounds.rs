@@ -22,7 +22,7 @@ pub(crate) struct Bounded<'a> {
     pub(crate) hosting: &'a mut HostingArgs,
     pub(crate) permissions: &'a mut PermissionArgs,
     pub(crate) limits: &'a mut LimitArgs,
-    /// The command line's own layer of settings.
+    /// The layer of settings that comes from the command line.
     pub(crate) layer: &'a mut Map<String, Value>,
 }
 
@@ -35,8 +35,8 @@ struct Said {
 }
 
 impl Said {
-    /// Copies a bound of the previous run unless the command line sets its own, and records which
-    /// of the two holds.
+    /// Copies a value of the previous run into `own`, unless the command line sets a value of its
+    /// own. Records which of the two values holds.
     fn take<T: Clone + PartialEq>(
         &mut self,
         own: &mut Option<T>,
@@ -54,12 +54,13 @@ impl Said {
     }
 }
 
-/// Copies the bounds of the previous run into the command line of a resumed run, where the command
-/// line sets none of that kind, and tells the user. `default_mode` is the permission mode from the
-/// settings. Returns the bounds that hold now, to be recorded for the next run.
+/// Copies the restrictions of the previous run into the command line of a resumed run, and tells
+/// the user. A restriction is not copied if the command line sets one of the same kind.
+/// `default_mode` is the permission mode from the settings. Returns the restrictions that hold now,
+/// to be recorded for the next run.
 ///
 /// # Errors
-/// When the team or the record of its bounds cannot be read.
+/// When the team or the record of its restrictions cannot be read.
 pub(crate) async fn taken_over(
     context: &Context,
     begin: &Begin,
@@ -71,7 +72,8 @@ pub(crate) async fn taken_over(
         Begin::New { .. } => {}
         Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
             let before = context.teams()?.open(team).await?.kept_bounds().await?;
-            // Only a pane program needs the list, and building it may print a warning.
+            // The list is needed only if the previous mode names a pane program. Building the list
+            // may print a warning.
             let named_programs = match before.teammate_mode.as_deref() {
                 Some(mode) if mode.starts_with("pane:") => hosting::named_programs(context),
                 Some(_) | None => Vec::new(),
@@ -86,7 +88,8 @@ pub(crate) async fn taken_over(
             if !said.held.is_empty() {
                 output::remark(&format!("from the run before: {}", said.held.join(" ")));
             }
-            // A flag that no longer holds is reported only once, by the remark about `gone`.
+            // The flags in `gone` get a remark of their own below, so they are not reported here
+            // too.
             said.replaced.retain(|flag| !gone.contains(&flag.as_str()));
             if !said.replaced.is_empty() {
                 let (flags, verb) =
@@ -105,7 +108,8 @@ pub(crate) async fn taken_over(
 }
 
 impl Bounded<'_> {
-    /// Copies the bounds that restrict the run.
+    /// Copies the restrictions of the previous run into this command line. Returns the flags to
+    /// report.
     fn heed(
         &mut self,
         before: &RunBounds,
@@ -138,8 +142,8 @@ impl Bounded<'_> {
         said.take(&mut self.models.teammate_model, model, |model| {
             format!("--teammate-model {}", shell_word(model))
         });
-        // A `--teammate-mode` on the command line replaces the earlier program too, because the two
-        // belong together.
+        // A `--teammate-mode` on the command line also replaces the `--teammate-program` of the
+        // previous run, because mode and program belong together.
         if self.hosting.teammate_mode.is_none() {
             let program = before
                 .teammate_program
@@ -197,7 +201,7 @@ impl Bounded<'_> {
         }
     }
 
-    /// The bounds that hold for this run.
+    /// The restrictions that hold for this run, to be recorded for the next run.
     fn bounds(&self, freed_by: Vec<String>) -> RunBounds {
         RunBounds {
             deny: self.rules("deny"),
@@ -250,8 +254,8 @@ impl Bounded<'_> {
 }
 
 /// Whether teammates keep the teammate mode of the previous run. `auto` is not kept, because the
-/// record of the panes says what it resolved to. A pane program is kept only if the user named it,
-/// because the record of the bounds is in the team's own folder.
+/// record of the panes contains the kind of panes that `auto` selected. A pane program is kept only
+/// if the user named it, because other programs can write the record in the team's folder.
 fn is_taken_over(mode: &TeammateMode, named_programs: &[Vec<String>]) -> bool {
     match mode {
         TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 => true,

@@ -128,7 +128,7 @@ impl Command {
     }
 }
 
-/// The flags with which a lead's command line for a teammate starts.
+/// The flags that a lead puts first on the command line of a teammate.
 const TEAMMATE_FLAGS: [&str; 3] = ["--agent-id", "--agent-name", "--team-name"];
 
 /// Reads the command line, runs its command, and returns the exit code.

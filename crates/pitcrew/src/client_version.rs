@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::context::Context;
 use crate::output::printable;
 
-/// The time limit for `--version` of the reference client, and the time it then has to end.
+/// The time limit for a call of the reference client with `--version`. `GRACE` is the time that the
+/// client then has to end.
 const VERSION_TIME: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(1);
 

@@ -25,7 +25,7 @@ const VARIABLE: &str = "PITCREW_COMPLETE";
 /// The program name that the completion script completes.
 const NAME: &str = "pitcrew";
 
-/// Answers a shell that asks for completions. Returns whether one asked.
+/// Answers a shell that asks for completions. Returns whether a shell asked.
 pub(crate) fn answered(surroundings: &Surroundings) -> Result<bool, Failure> {
     if !surroundings.environment.contains_key(VARIABLE) {
         return Ok(false);
@@ -135,7 +135,7 @@ fn candidates(typed: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<Com
 }
 
 /// Runs `ask` with the context and the team that the command line names. Returns no candidates if
-/// it fails.
+/// `ask` fails.
 fn asked(
     ask: impl AsyncFnOnce(&Context, Option<&str>) -> Result<Vec<String>, Failure>,
 ) -> Vec<String> {

@@ -95,7 +95,7 @@ pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     /// The project's agent definitions, as far as the project is trusted.
     pub(crate) project_agents: AgentFiles,
-    /// The top folder of the repository, under which trust is stored.
+    /// The top folder of the repository. Trust is stored under this path.
     pub(crate) top: Option<PathBuf>,
     /// The parts of the project's files that were ignored, because they are not trusted.
     pub(crate) left_out: Vec<LeftOut>,
@@ -143,7 +143,8 @@ impl Context {
         let root = shared
             .root
             .clone()
-            // The same order as in the reference client: its variable, else the folder in the home.
+            // The same order as in the reference client: the client's environment variable,
+            // otherwise `.claude` in the home folder.
             .or_else(|| surroundings.non_empty(ROOT_VARIABLE).map(PathBuf::from))
             .or_else(|| home.as_ref().map(|home| home.join(".claude")))
             .ok_or_else(|| {
@@ -235,8 +236,8 @@ impl Context {
     }
 
     /// The settings for commands that run no agent. Unusable parts are left out with one warning.
-    /// Such a part must not prevent the user from viewing or ending a team, and without agents
-    /// nothing gains permissions from its absence.
+    /// An unusable part must not prevent the user from viewing or ending a team. Because no agent
+    /// runs, leaving a part out gives nobody more permissions.
     pub(crate) fn usable_settings(&self) -> Settings {
         let (layers, unread) = match self.project(&self.cwd) {
             Ok(files) => {
@@ -322,7 +323,7 @@ impl Context {
             Ok(trust) => (trust, None),
             Err(error) => (Trust::default(), Some(Failure::internal(error).chain())),
         };
-        // `--trust` of this run, or of the run that started this pane, trusts more for this run
+        // `--trust` of this run, or of the run that started this pane, adds trust for this run
         // only.
         let trust = match &cli {
             Some(layer) => trust.with_run_items(layer),
@@ -401,7 +402,7 @@ impl Context {
     }
 
     /// Runs a command with agents, and then ends the processes that the agents' commands detached.
-    /// `run` stores the name of the agents' team in its argument as soon as it is known.
+    /// `run` stores the name of the agents' team in its argument as soon as the name is known.
     pub(crate) fn with_agents<T>(
         &self,
         run: impl FnOnce(&OnceCell<String>) -> Result<T, Failure>,
@@ -424,8 +425,8 @@ impl Context {
             }
         }
         if let Some(team) = team.get() {
-            // This may fail: a deleted team has no records any more, and for other teams the next
-            // run removes the rest.
+            // A failure is ignored: a deleted team has no records any more, and for other teams the
+            // next run removes the remaining records.
             let _dropped = self.briefly(self.forget_ended(team));
         }
         ended

@@ -167,7 +167,8 @@ impl Failure {
         Self { kind, error: error.into(), hints: Vec::new() }
     }
 
-    /// A failure whose answer was already printed, so that only its exit code counts.
+    /// A failure that was already printed as part of the command's answer, so that only its exit
+    /// code counts.
     pub(crate) fn told(kind: FailureKind) -> Self {
         Self { kind, error: String::new().into(), hints: Vec::new() }
     }
@@ -373,7 +374,8 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     (!is_of_the_request).then_some(found)
 }
 
-/// The system limit that was reached, and how the user can display it.
+/// A hint that names the system limit that was reached, and tells the user how to display that
+/// limit.
 fn limit_hint(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
         Errno::MFILE => Some("`ulimit -n` shows how many files a process may open, and raises it"),

@@ -1,4 +1,5 @@
-//! Where the teammates of a run live, as the command line, the settings and the terminal say.
+//! Decides where the teammates of a run are hosted, from the command line, the settings and the
+//! terminal.
 
 mod in_settings;
 mod launch;
@@ -219,8 +220,8 @@ fn former_panes(context: &Context, left: Left, programs: &[Vec<String>]) -> Opti
     })
 }
 
-/// Accepts a mode that the user named, and records its pane program. Later commands may then run
-/// that program for its panes.
+/// Accepts a mode that the user named, and records the mode's pane program. Later commands may then
+/// run that program to control its panes.
 fn chosen(context: &Context, mode: TeammateMode) -> Result<TeammateMode, Failure> {
     if let TeammateMode::Program(argv) = &mode {
         Trust::keep_pane_program(&context.root, &as_recorded(context, argv))

@@ -88,7 +88,8 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Res
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
     }));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-        // The hook has noted the place of the panic, which the payload does not have.
+        // The payload does not contain the place of the panic, so the text that the hook stored is
+        // used.
         let noted = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
         let said = noted.unwrap_or_else(|| panic_text(&*payload).to_owned());
         Err(Failure::internal(format!("pitcrew stopped at a fault of its own: {said}")))

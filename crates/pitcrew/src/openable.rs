@@ -2,9 +2,10 @@
 
 use pitcrew_model::{ALIASES, Endpoints, ModelSpec, PriceSource, PriceTable, ollama_models};
 
-/// Lists the models that a run on `model` can open: its own model, aliases and models with a price
-/// in the settings if there is a key for their vendor, a pattern for the vendor's other models, and
-/// the models of a local Ollama. A scripted run does not look for an Ollama.
+/// Lists the models that a run on `model` can open. These are `model` itself, the models of a local
+/// Ollama, and, if there is a key for the vendor, the aliases, the models with a price in the
+/// settings, and a pattern for the vendor's other models. A scripted run does not look for an
+/// Ollama.
 pub(crate) async fn openable(
     model: &str,
     endpoints: &Endpoints,

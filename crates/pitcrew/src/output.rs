@@ -104,7 +104,8 @@ impl Output {
         }
     }
 
-    /// Prints why a command failed: the envelope on stdout, or text on stderr.
+    /// Prints why a command failed: for JSON the API's error envelope on stdout, otherwise text on
+    /// stderr.
     pub(crate) fn failure(self, failure: &Failure) {
         let told = match self.form {
             Form::Json => serde_json::to_string_pretty(&failure.document())
@@ -143,8 +144,8 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a remark to stderr, or passes it to the display that uses the terminal. Write errors are
-/// ignored.
+/// Passes a remark to the display that uses the terminal, or writes it to stderr if there is no
+/// such display. Write errors are ignored.
 pub(crate) fn remark(text: &str) {
     if warnings::taken_by_view(text) {
         return;

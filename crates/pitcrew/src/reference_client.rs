@@ -1,17 +1,17 @@
 //! The permission flags for the reference client when it starts as a teammate of pitcrew: the tools
 //! that it may call without asking, and the deny rules.
 //!
-//! The client reads its own settings files, but not the rules of pitcrew's command line. It asks
-//! its lead only about calls that its own rules do not decide. So it gets every deny rule of the
-//! run. Source: `docs/interop.md`, "As our teammate".
+//! The client reads its own settings files, but not the rules of pitcrew's command line. The client
+//! asks its lead only about calls that the client's own rules do not decide. So the client gets
+//! every deny rule of the run. Source: `docs/interop.md`, "As our teammate".
 
 use pitcrew_permission::settings::{Permissions, SourcedRule};
 use pitcrew_protocol::tool_name::{
     BASH, SEND_MESSAGE, TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE,
 };
 
-/// The client's team tools. For some models the client offers the task tools only if they are named
-/// in this flag.
+/// The client's team tools. For some models the client offers the task tools only if
+/// `--allowedTools` names them.
 const TEAM_TOOLS: [&str; 5] = [SEND_MESSAGE, TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE];
 
 /// Returns the client's permission flags for these deny rules.

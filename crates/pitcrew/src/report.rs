@@ -24,8 +24,7 @@ const SCRIPTED: &str = "script:";
 /// The most characters of a reason in the table.
 const REASON_CHARS: usize = 50;
 
-/// The result of a whole team. `archive` is the name of the archive that the team was moved to, if
-/// it was.
+/// The result of a whole team. `archive` is the name of the archive, if the team was archived.
 pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
     let mut text = table(outcome);
     if archive.is_some() {
@@ -92,8 +91,8 @@ fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
         .as_deref()
         .filter(|reason| fits_the_table(reason))
         .map(|reason| format!(": {reason}"));
-    // Another client may keep no conversation. Its model calls are not known then, and a zero would
-    // be wrong.
+    // Another client may keep no conversation. Then the number of its model calls is not known, and
+    // a zero would be wrong.
     let counted = |count: String| if agent.is_counted { count } else { "-".to_owned() };
     [
         agent.name.to_string(),
@@ -113,8 +112,8 @@ fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
 /// The table cell for an agent's result, in a run with this end.
 fn end_of(agent: &AgentState, end: &RunEnd) -> String {
     match (agent.status, agent.role, end) {
-        // Every run completes its lead, also a run that did not succeed, so "completed" would be
-        // misleading.
+        // At the end of every run the lead's status is "completed", even if the run did not
+        // succeed. So the table does not show that status.
         (Status::Completed, Some(Role::Lead), end) if !matches!(end, RunEnd::Success { .. }) => {
             "ended".to_owned()
         }

@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     pub(crate) model: Option<String>,
     /// The model of teammates that name none.
     pub(crate) teammate_model: Option<String>,
-    /// The command line's own layer of settings.
+    /// The layer of settings that comes from the command line.
     pub(crate) settings: Map<String, Value>,
     /// The lead's permission mode.
     pub(crate) mode: Option<String>,
@@ -68,7 +68,7 @@ pub(crate) struct SoloPlan {
     pub(crate) team: String,
     /// The name of the member.
     pub(crate) name: String,
-    /// How the member enters the team: its lead placed it there, or it joins by itself.
+    /// How the member enters the team: either its lead added it, or it joins by itself.
     pub(crate) entry: Entry,
     /// The member's model.
     pub(crate) model: Option<String>,
@@ -78,7 +78,7 @@ pub(crate) struct SoloPlan {
     pub(crate) color: Option<String>,
     /// The session id of the member's lead.
     pub(crate) session_id: Option<String>,
-    /// The command line's own layer of settings.
+    /// The layer of settings that comes from the command line.
     pub(crate) settings: Map<String, Value>,
     /// The member's permission mode, used if the config has none.
     pub(crate) mode: Option<String>,
@@ -108,7 +108,7 @@ pub(crate) async fn start_alone(
     let member = config.member(&plan.name);
     let cwd = folder_of(context, member);
     let loaded = context.load(&cwd, Some(Value::Object(cli_layer(context, plan.settings))))?;
-    // For a placed member, its lead has already printed these warnings.
+    // If the lead added the member to the team, the lead has already printed these warnings.
     if plan.entry == Entry::Joins {
         trusting::say(&loaded);
         owners::say(&context.root, &plan.team);
@@ -118,8 +118,8 @@ pub(crate) async fn start_alone(
     let has_model =
         member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
     let model = match plan.model.as_deref() {
-        // A placed member has its model in the config. If it is not in the config at all, the
-        // runtime below reports that.
+        // A member that its lead added to the team has its model in the config. If the config does
+        // not contain the member, the runtime reports that below.
         None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
         named => Some(model_name(named, settings, &endpoints).await?),
     };
@@ -386,8 +386,8 @@ pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> 
     serde_json::from_str(&text).map_err(|e| unusable(e.into()))
 }
 
-/// The command line's layer of settings. Teams are switched off in it if the reference client's
-/// variable in the environment says so.
+/// The layer of settings that comes from the command line. The layer also switches teams off if the
+/// reference client's environment variable does.
 fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Value> {
     if matches!(context.environment.get(TEAMS_SWITCH).map(String::as_str), Some("0" | "false")) {
         let ours = layer.entry("pitcrew").or_insert_with(|| Value::Object(Map::new()));
@@ -448,8 +448,8 @@ async fn lead_model(teams: &Teams, team: &str) -> Result<Option<String>, Failure
     Ok(recorded.filter(|model| model.parse::<ModelSpec>().is_ok()))
 }
 
-/// The lead's model: the one named, else the one in the settings, else one that the environment
-/// offers, with a local Ollama last.
+/// The model of the lead: the model named by `named`, otherwise the model in the settings,
+/// otherwise one that the environment offers. A local Ollama comes last.
 async fn model_name(
     named: Option<&str>,
     settings: &Settings,

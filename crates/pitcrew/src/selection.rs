@@ -1,5 +1,6 @@
 //! Chooses the team of a command: the named team, else the team that runs in this repository, else
-//! the one with the repository's name, else the one that was stopped here. [`pick`] is the rule.
+//! the one with the repository's name, else the one that was stopped here. [`pick`] implements this
+//! order for a command without a named team.
 
 use std::path::{Path, PathBuf};
 
@@ -49,14 +50,14 @@ pub(crate) struct NamedTeam {
 }
 
 impl TeamWord {
-    /// The name that the user gave, by either form.
+    /// The team name that the user gave, as a positional argument or with `--team`.
     pub(crate) fn name(&self) -> Option<&str> {
         self.team.as_deref().or(self.by_flag.as_deref())
     }
 }
 
 impl NamedTeam {
-    /// The name that the user gave, by either form.
+    /// The team name that the user gave, as a positional argument or with `--team`.
     pub(crate) fn name(&self) -> &str {
         // clap requires one of the two, so the default is never used.
         self.team.as_deref().or(self.by_flag.as_deref()).unwrap_or_default()
@@ -297,7 +298,7 @@ fn pick(candidates: &[Candidate], purpose: Purpose) -> Result<&Candidate, NotMea
     }
 }
 
-/// Tells the user whose team is shown when it belongs to another repository.
+/// If the shown team belongs to another repository, tells the user which repository that is.
 async fn say_where(context: &Context, team: &Team) {
     let here = repository(&context.cwd);
     let Ok(config) = team.config().await else { return };

@@ -2,10 +2,11 @@
 //! overwrites it.
 //!
 //! The reference client writes `config.json` and tasks without a lock. In a test, 4 of 25 changes
-//! of a busy member's mode were lost to such a write (2.1.39, two cores under load). Its writes
-//! came up to 0.11 s after the change. One came 0.85 s after, from a teammate that was just
-//! starting; a command should not take that long. The store redoes a lost change when it reads the
-//! file again. A run keeps reading the files, but a command must do so here.
+//! of a busy member's mode were lost to such a write (2.1.39, two cores under load). The client's
+//! writes came up to 0.11 s after the change. One write came 0.85 s after the change, from a
+//! teammate that was just starting; a command should not wait that long. The store redoes a lost
+//! change when it reads the file again. A run reads the files again and again, but a command must
+//! do so here.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Trust in a project's files, on the command line: asks the question with its list, and reports
-//! what is ignored.
+//! Asks the user whether a project's files are trusted, with a list of what the files would do, and
+//! reports the parts that are ignored.
 //!
 //! `pitcrew_runtime::trust` determines what the files would do and which of them take effect. This
 //! module prints the list and asks the question.
@@ -17,14 +17,15 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::trust_prompt;
 use crate::output::{self, visible};
 
-/// The most names of ignored entries that are printed. Of the others only the number is.
+/// The most names of ignored entries that are printed. For the remaining entries only their number
+/// is printed.
 const MOST_KEYS: usize = 12;
 
 /// The most characters that are printed of one name.
 const KEY_CHARS: usize = 60;
 
-/// Trusts what a project's files would do now, for this run only. Stores that in the command line's
-/// layer of settings, from which teammates in panes get it too.
+/// Trusts what a project's files would do now, for this run only. The trust is stored in the layer
+/// of settings that comes from the command line, because teammates in panes get this layer too.
 ///
 /// # Errors
 /// When the files cannot be read.
@@ -102,11 +103,11 @@ pub(crate) fn say(loaded: &Loaded) {
     }
 }
 
-/// Reads the project in a folder, by default the working folder. Also returns the top folder of its
-/// repository.
+/// Reads the project in a folder, by default the working folder. Also returns the top folder of the
+/// project's repository.
 ///
 /// # Errors
-/// When the folder does not exist, or its files cannot be read.
+/// When the folder does not exist, or the project's files cannot be read.
 pub(crate) fn find(
     context: &Context,
     folder: Option<&Path>,

@@ -13,8 +13,8 @@ use rustix::fs::{FileType, Mode};
 
 use crate::handle::{Folder, READ, Unopened, plain};
 
-/// The git folder. Its configuration may contain passwords of remotes, so no project file may lead
-/// into it.
+/// The name of git's folder. Git's configuration in it may contain passwords of remotes, so a
+/// project file must not be a link into this folder.
 const GIT_FOLDER: &str = ".git";
 
 /// Reason why a file is not read.
@@ -23,7 +23,7 @@ pub enum Refused {
     /// The path is not a plain file.
     #[error("it is {kind}, and only plain files are read")]
     NotPlain {
-        /// The actual kind of file, with its article ("a FIFO").
+        /// The actual kind of the file, with an article ("a FIFO").
         kind: &'static str,
     },
     /// A symbolic link leads out of the allowed folder.
@@ -76,8 +76,8 @@ impl Refused {
 pub enum Given<'a> {
     /// The user or the machine's administrator. Links may lead anywhere.
     ByUser,
-    /// A project. The file, with links resolved, must be below one of these folders, and not in a
-    /// `.git`.
+    /// A project. The file, with links resolved, must be below one of these folders, but not inside
+    /// a `.git` folder.
     Below(&'a [PathBuf]),
 }
 
@@ -85,7 +85,8 @@ impl Given<'_> {
     /// Reads a plain file of at most `limit` bytes. Returns `None` if there is no such file.
     ///
     /// # Errors
-    /// If it is not a plain file, is too large, leads out of its folder, or cannot be read.
+    /// If the path is not a plain file, leads out of the allowed folder, or cannot be read, or if
+    /// the file is too large.
     pub fn read(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Refused> {
         match self.open(path) {
             Ok(file) => contents(file, limit).map(Some),
@@ -103,12 +104,12 @@ impl Given<'_> {
         bytes.map(|bytes| String::from_utf8(bytes).map_err(|_| Refused::NotText)).transpose()
     }
 
-    /// Returns the files of a folder whose names have the extension `ending`, sorted. At most
-    /// `most` files are returned, and the flag says whether there are more. Returns no files if
-    /// there is no such folder.
+    /// Returns the files of a folder whose names have the extension `ending`, sorted. Returns at
+    /// most `most` files, and a flag that says whether there are more. Returns no files if there is
+    /// no such folder.
     ///
     /// # Errors
-    /// If it is not a folder, leads out of its allowed folder, or cannot be read.
+    /// If the path is not a folder, leads out of the allowed folder, or cannot be read.
     pub fn list(
         self,
         folder: &Path,
@@ -137,7 +138,7 @@ impl Given<'_> {
     /// Returns `None` if there is no such file.
     ///
     /// # Errors
-    /// If it is not a plain file, leads out of its folder, or cannot be read.
+    /// If the path is not a plain file, leads out of the allowed folder, or cannot be read.
     pub fn read_end(self, path: &Path, most: u64) -> Result<Option<String>, Refused> {
         let mut file = match self.open(path) {
             Ok(file) => file,
@@ -155,7 +156,7 @@ impl Given<'_> {
     /// no such file.
     ///
     /// # Errors
-    /// If it is not a plain file, leads out of its folder, or cannot be read.
+    /// If the path is not a plain file, leads out of the allowed folder, or cannot be read.
     pub fn read_from(
         self,
         path: &Path,
@@ -177,7 +178,7 @@ impl Given<'_> {
     /// is no such folder.
     ///
     /// # Errors
-    /// If it is not a folder, leads out of its allowed folder, or cannot be read.
+    /// If the path is not a folder, leads out of the allowed folder, or cannot be read.
     pub fn entries(self, folder: &Path) -> Result<Vec<PathBuf>, Refused> {
         let real = match self.real(folder) {
             Ok(real) => real,
@@ -199,7 +200,8 @@ impl Given<'_> {
             }
             Self::Below(_) => open_real(&self.real(path)?)?,
         };
-        // Check again after opening, because the file may have been replaced meanwhile.
+        // Check the kind of file again after opening, because the file may have been replaced
+        // meanwhile.
         plain(rustix::fs::fstat(&file).map_err(system)?)?;
         Ok(file)
     }
@@ -226,11 +228,11 @@ fn leads_out(target: &Path, folders: &[PathBuf]) -> Refused {
     Refused::LeadsOut { target: target.to_path_buf(), folder }
 }
 
-/// Checks that another program can safely open the path, with symbolic links followed: it must be a
-/// plain file of at most `limit` bytes, or not exist.
+/// Checks that another program can safely open the path, with symbolic links followed: the path
+/// must be a plain file of at most `limit` bytes, or must not exist.
 ///
 /// # Errors
-/// If it is anything else.
+/// If the path is anything else.
 pub fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
     let stat = match rustix::fs::stat(path).map_err(system) {
         Err(Refused::Io(_)) => return Ok(()),
@@ -244,8 +246,8 @@ pub fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
     }
 }
 
-/// Opens a plain file by its resolved path. If a symbolic link was put into the path meanwhile,
-/// this fails.
+/// Opens a plain file by its resolved path. Fails if a part of the path was replaced by a symbolic
+/// link in the meantime.
 pub fn open_real(real: &Path) -> Result<File, Refused> {
     let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));
@@ -254,11 +256,11 @@ pub fn open_real(real: &Path) -> Result<File, Refused> {
     Ok(file)
 }
 
-/// Reads a plain UTF-8 file of at most `limit` bytes. Symbolic links are allowed in the path of its
-/// folder, but the file itself must not be a link.
+/// Reads a plain UTF-8 file of at most `limit` bytes. Folders on the path may be symbolic links,
+/// but the file itself must not be one.
 ///
 /// # Errors
-/// If it is anything else or does not exist.
+/// If the path is anything else or does not exist.
 pub fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));
@@ -268,8 +270,8 @@ pub fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
     String::from_utf8(bytes).map_err(|_| Refused::NotText)
 }
 
-/// Reads a git configuration and follows symbolic links. Bytes that are not UTF-8 are replaced.
-/// Returns None unless it is a plain file of at most `limit` bytes.
+/// Reads a git configuration file. Follows symbolic links and replaces bytes that are not UTF-8.
+/// Returns None unless the file is a plain file of at most `limit` bytes.
 pub fn read_git_config(path: &Path, limit: u64) -> Option<String> {
     let bytes = Given::ByUser.read(path, limit).ok()??;
     Some(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,10 +1,10 @@
 //! Opens files and folders by their resolved paths, and fails if any part of the path is a symbolic
 //! link.
 //!
-//! A path is resolved and judged, and opened a moment later. A command that runs meanwhile can
-//! replace a folder on the path by a symbolic link. Opening the judged path through this module
-//! returns exactly the judged file, or an error, and never the target of a link. Each file is
-//! opened relative to the descriptor of its folder. Nothing here waits for a FIFO, and no device is
+//! A caller resolves and checks a path, and opens the file a moment later. In between, a running
+//! command can replace a folder on the path by a symbolic link. This module opens exactly the
+//! checked file or returns an error, and never opens the target of such a link. Each file is opened
+//! relative to the descriptor of its folder. Nothing here waits for a FIFO, and no device is
 //! opened.
 
 use std::ffi::{OsStr, OsString};
@@ -16,8 +16,8 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-/// Flags to open the folders on the path to a file. With `PATH`, no permission to list them is
-/// needed.
+/// Flags to open the folders on the path to a file. Because of `PATH`, the process needs no
+/// permission to list these folders.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -28,7 +28,8 @@ const WAY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXE
 pub const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Flags to create a file. They fail if anything has the name, even a symbolic link.
+/// Flags to create a file. Opening with these flags fails if anything with that name exists, even a
+/// symbolic link.
 const MAKE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
@@ -54,7 +55,8 @@ pub fn is_link_in_the_way(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// An open folder. It stays the same folder, even if its path leads elsewhere meanwhile.
+/// An open folder. This value refers to the same folder even if another folder takes its path
+/// meanwhile.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
 
@@ -114,7 +116,7 @@ impl Folder {
     /// The errors of [`Folder::open`], or if it cannot be created.
     pub fn folder_made(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(mode)) {
-            // An existing entry may be a symbolic link, so open it with the usual check.
+            // An existing entry may be a symbolic link, so open it with the check for links.
             Ok(()) | Err(Errno::EXIST) => self.folder(name),
             Err(problem) => Err(problem.into()),
         }
@@ -135,8 +137,9 @@ impl Folder {
         Ok((file, stat))
     }
 
-    /// Opens a plain file by a path relative to this folder, and follows symbolic links. Use it
-    /// only for files that control our behavior and whose content is not shown.
+    /// Opens a plain file by a path relative to this folder, and follows symbolic links. Use this
+    /// function only for files that control the behavior of pitcrew and whose content is never
+    /// shown.
     ///
     /// # Errors
     /// If there is no such file, or if it is not a plain file.
@@ -225,10 +228,10 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Returns the metadata unchanged if it is that of a plain file.
+/// Returns the metadata unchanged if it describes a plain file.
 ///
 /// # Errors
-/// If it is another kind of file.
+/// If it describes another kind of file.
 pub fn plain(stat: Stat) -> Result<Stat, Unopened> {
     match kind(&stat) {
         FileType::RegularFile => Ok(stat),

@@ -1,9 +1,9 @@
 //! Identifies a process by its number *and* its start time, so that a later process with the same
 //! number is never confused with it.
 //!
-//! Also waits for the end of a process and sends signals, even if it is not a child of this
-//! process. Without `/proc`, the start time is unknown and only the number is compared. The module
-//! `process` finds the processes that a process has started.
+//! This module also waits for the end of a process and sends signals, even if the process is not a
+//! child of this process. Without `/proc`, the start time is unknown and only the number is
+//! compared. The module `job` finds the processes that a process has started.
 
 use std::fs;
 use std::io;
@@ -22,9 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A process, distinguished from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
-    /// Its process id.
+    /// The process id.
     pub pid: u32,
-    /// Its start time in clock ticks since boot. 0 where there is no `/proc`.
+    /// The start time of the process in clock ticks since boot. 0 on systems without `/proc`.
     pub start_ticks: u64,
 }
 
@@ -102,7 +102,7 @@ impl ProcessIdentity {
     pub fn of(pid: u32) -> Option<Self> {
         let process = Self { pid, start_ticks: 0 };
         let there = rustix::process::test_kill_process(process.number()?);
-        // `EPERM` shows that the process exists but belongs to another user.
+        // The error `EPERM` shows that the process exists but belongs to another user.
         matches!(there, Ok(()) | Err(Errno::PERM)).then_some(process)
     }
 
@@ -132,10 +132,10 @@ impl ProcessIdentity {
         }
     }
 
-    /// Its id as the system calls take it.
+    /// Sends a signal to exactly this process.
     ///
     /// # Errors
-    /// What the system said, such as `EPERM` for another user's process.
+    /// The error of the operating system, such as `EPERM` for another user's process.
     pub fn signal(&self, signal: Signal) -> io::Result<Signalled> {
         #[cfg(target_os = "linux")]
         let sent = match self.open()? {
@@ -150,16 +150,16 @@ impl ProcessIdentity {
         told(sent)
     }
 
-    /// Sends a signal to the process group that this process leads. If it leads none, sends it to
-    /// the process alone.
+    /// Sends a signal to the process group that this process leads. If this process leads no group,
+    /// sends the signal to this process alone.
     ///
     /// # Errors
     /// The error of the operating system, such as `EPERM` for another user's process.
     pub fn signal_group(&self, signal: Signal) -> io::Result<Signalled> {
         let entry = Entry::read(self.pid).filter(|entry| entry.identity == *self);
         match (entry, self.number()) {
-            // Signal the group only if this process leads it. Its number may otherwise name another
-            // group.
+            // Signal the group only if this process leads it. Otherwise the process number may name
+            // another group.
             (Some(entry), Some(number)) if entry.group == self.pid => {
                 told(rustix::process::kill_process_group(number, signal))
             }
@@ -167,9 +167,9 @@ impl ProcessIdentity {
         }
     }
 
-    /// Stops the process and all processes that it started: sends TERM to its group, waits `grace`,
-    /// then sends KILL. Also stops what is left if the process itself has ended. A process never
-    /// stops itself this way.
+    /// Stops the process and all processes that it started: sends TERM to the process group, waits
+    /// `grace`, then sends KILL. If the process itself has already ended, stops the processes that
+    /// it left running. A process never stops itself this way.
     pub async fn stop(&self, grace: Duration) -> Stopped {
         if *self == Self::own() {
             return Stopped::StillRunning;
@@ -187,17 +187,17 @@ impl ProcessIdentity {
             Err(Errno::SRCH) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // Check after opening. Another process cannot take the number unnoticed in between.
+        // Check after opening, so that a later process with the same number is noticed.
         Ok(self.is_alive().then_some(process))
     }
 
-    /// Its id as the system calls take it.
+    /// Returns the process id in the type that system calls need.
     pub fn number(&self) -> Option<Pid> {
         i32::try_from(self.pid).ok().and_then(Pid::from_raw)
     }
 }
 
-/// Wraps the handle so that waiting for it to become readable waits for the end of the process.
+/// Wraps the handle of a process. The handle becomes readable when the process ends.
 #[cfg(target_os = "linux")]
 fn watched(
     process: std::os::fd::OwnedFd,
@@ -250,8 +250,9 @@ impl std::fmt::Display for ProcessIdentity {
     }
 }
 
-/// The machine and process namespace in which our process ids mean something, as clients of the
-/// session dialect write them: `HOST#pid:[NUMBER]`. `None` where there is no `/proc`.
+/// The machine and process namespace in which the process ids of this process are valid, in the
+/// form that the session format on disk uses: `HOST#pid:[NUMBER]`. `None` on systems without
+/// `/proc`.
 #[must_use]
 pub fn own_pid_space() -> Option<String> {
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
@@ -259,8 +260,8 @@ pub fn own_pid_space() -> Option<String> {
     Some(format!("{}#{}", machine.trim_end(), namespace.to_str()?))
 }
 
-/// Finds the process started as this member of a session, by the agent's id among its arguments.
-/// The id contains a part of the session's id, so it is unique to the session.
+/// Finds the process that was started with this agent id among its arguments. The agent id contains
+/// a part of the session's id, so it is unique to the session.
 #[must_use]
 pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
     let is_it = |entry: &Entry| {
@@ -282,16 +283,16 @@ pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
 pub struct Entry {
     /// The process.
     pub identity: ProcessIdentity,
-    /// The id of its parent.
+    /// The id of the parent process.
     pub parent: u32,
-    /// The id of its process group.
+    /// The id of the process group.
     pub group: u32,
-    /// The number of the process that leads its session.
+    /// The id of the session.
     pub session: u32,
 }
 
 impl Entry {
-    /// All processes that run.
+    /// Returns all running processes.
     pub fn all() -> Vec<Self> {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();
@@ -302,14 +303,15 @@ impl Entry {
             .collect()
     }
 
-    /// The process with this id, if it runs.
+    /// Returns the process with this id, if it is running.
     pub fn read(pid: u32) -> Option<Self> {
         let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Self::parse(pid, &String::from_utf8_lossy(&bytes))
     }
 
-    /// Returns the ended children of this process that are not reaped and that it adopted. Children
-    /// that it started itself are in its session, and are in its process group or lead their own.
+    /// Returns the children that this process adopted and that have ended, but are not reaped yet.
+    /// A child counts as adopted if it is in another session, or in a process group that neither
+    /// this process nor the child itself leads.
     pub fn ended_and_adopted(&self) -> Vec<ProcessIdentity> {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();
@@ -331,7 +333,7 @@ impl Entry {
         String::from_utf8_lossy(&line).split_terminator('\0').map(str::to_owned).collect()
     }
 
-    /// Returns true if the process still has a program. A process that is ending loses its program
+    /// Returns true if the process still has a program file. A process that is ending loses it
     /// shortly before the process table shows its end.
     pub fn has_program(&self) -> bool {
         let gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
@@ -349,8 +351,8 @@ impl Entry {
         Self::parse_any(pid, line).filter(|(_, has_ended)| !has_ended).map(|(entry, _)| entry)
     }
 
-    /// Parses `/proc/PID/stat`. Also returns whether the process has ended. The program name in it
-    /// may contain spaces and brackets.
+    /// Parses `/proc/PID/stat`. Also returns whether the process has ended. The program name in
+    /// this file may contain spaces and brackets.
     fn parse_any(pid: u32, line: &str) -> Option<(Self, bool)> {
         // The name may contain `)` itself, so split at the last one.
         let (_, after_name) = line.rsplit_once(')')?;

@@ -1,13 +1,14 @@
-//! Starts processes, each as the leader of its own process group, and stops them together with all
-//! processes they started.
+//! Starts processes, each as the leader of its own process group, and stops each one together with
+//! all processes that it started.
 //!
-//! A command may fork, put children into the background, or move them to another session. The
-//! processes it started are found in three ways: by process group, by descent, and by a tag in the
-//! environment that every child inherits. Signals are sent only to processes found this way, each
-//! by its [`ProcessIdentity`]. Without `/proc`, only the process group is known.
+//! A command may fork, put children into the background, or move them to another session. So the
+//! processes that a command started are found in three ways: by process group, by parent process,
+//! and by a tag in the environment that every child inherits. Signals are sent only to processes
+//! found this way, each by its [`ProcessIdentity`]. Without `/proc`, only the process group is
+//! known.
 //!
-//! A second tag names the process that started the command. If that process is killed, another one
-//! finds and stops the processes it left behind.
+//! A second tag names the process that started the command. If that process is killed, another
+//! process finds and stops the processes that it left running.
 //!
 //! The callers (the Bash tool, hooks) decide which commands run and how their output is used.
 
@@ -37,26 +38,26 @@ pub use tags::{
     started_by_a_tool,
 };
 
-/// Time to read the pipes after the command has ended. All its output is in the pipes by then. Only
-/// a grandchild that keeps a pipe open makes this wait necessary.
+/// Time to read the pipes after the command has ended. All output of the command is in the pipes by
+/// then. The wait is necessary only because a grandchild may keep a pipe open.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 
-/// Maximum number of bytes read from a pipe after that time. It is as much as a pipe can hold, so a
-/// grandchild that keeps writing cannot prolong the read.
+/// Maximum number of bytes read from a pipe after `DRAIN_GRACE`. It is as much as a pipe can hold,
+/// so a grandchild that keeps writing cannot prolong the read.
 const PIPE_MOST: usize = 1 << 20;
 
 /// Interval for checking whether all processes have ended.
 const STOP_TICK: Duration = Duration::from_millis(10);
 
-/// How long remaining processes are killed again. They may fork while they are killed, and on a
-/// busy machine a killed process needs time to end.
+/// How long to repeat KILL for the remaining processes. They may fork while they are killed, and on
+/// a busy machine a killed process needs time to end.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Variables of an outer git process that would redirect a git started by pitcrew or by an agent's
-/// command.
+/// Git's own environment variables that pitcrew may inherit from a git hook. They would redirect a
+/// git started by pitcrew or by an agent's command, so they are removed.
 const GIT_LEAKS: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -66,7 +67,7 @@ const GIT_LEAKS: [&str; 6] = [
     "GIT_PREFIX",
 ];
 
-/// The pipe that a piece of output came from.
+/// The output stream that a piece of output came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// The standard output.
@@ -106,17 +107,18 @@ impl Ending {
 pub struct Ended {
     /// How the command ended.
     pub ending: Ending,
-    /// The processes that the command left running, if any. Dropping this kills them.
+    /// The processes that the command left running, if any. Dropping this value kills these
+    /// processes.
     pub left_behind: Option<ProcessGroup>,
 }
 
-/// A running command that leads its own process group, with the pipes of both outputs.
+/// A running command that leads its own process group, with pipes for stdout and stderr.
 ///
-/// Dropping it kills the command and all processes it started.
+/// Dropping the job kills the command and all processes it started.
 #[derive(Debug)]
 pub struct Job {
-    /// The first field, so that it is dropped first. The started processes must be found before the
-    /// command itself is killed.
+    /// This is the first field, so that it is dropped first. The processes that the command started
+    /// must be found before the command itself is killed.
     group: ProcessGroup,
     child: Reaped,
     pipes: (Option<ChildStdout>, Option<ChildStderr>),
@@ -125,8 +127,8 @@ pub struct Job {
 /// A child process that is reaped even if this value is dropped while the child runs, so that no
 /// zombie is left.
 ///
-/// Tokio alone reaps such a child only when its driver wakes up again, and in an idle process that
-/// may take hours.
+/// Tokio would reap such a child only when its driver wakes up again. In an idle process that may
+/// take hours.
 #[derive(Debug)]
 pub struct Reaped(Option<Child>);
 
@@ -272,8 +274,8 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         self.reader.is_some()
     }
 
-    /// Reads the data that is in the pipe now, without waiting. Needed if this task runs so late
-    /// that the time for reading has passed although the data is there.
+    /// Reads the data that is in the pipe now, without waiting. This is needed if the task runs so
+    /// late that the time for reading has already passed.
     fn rest(&mut self, mut sink: impl FnMut(&[u8])) {
         let mut room = PIPE_MOST;
         while room > 0 {
@@ -286,8 +288,7 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         }
     }
 
-    /// Returns the next piece of data, or `None` when the pipe closes. After that, the future never
-    /// completes.
+    /// Returns the next piece of data, or `None` when the pipe closes. Later calls never complete.
     async fn next(&mut self) -> Option<&[u8]> {
         let Some(reader) = self.reader.as_mut() else {
             return std::future::pending().await;
@@ -318,7 +319,7 @@ pub struct ProcessGroup {
 struct Claim {
     leader: ProcessIdentity,
     hold: Hold,
-    /// The environment entry that all of them carry.
+    /// The environment entry that all processes of the job carry.
     mark: String,
     /// The tag of the member that the leader ran. The processes it started carry the tag too.
     member: Option<String>,
@@ -326,14 +327,15 @@ struct Claim {
     survivors: Vec<ProcessIdentity>,
 }
 
-/// Why the leader's number still identifies the leader's process group.
+/// Whether the leader's process id still identifies the leader's process group, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// The leader is an unreaped child of this process, so its number cannot be reused.
+    /// The leader is an unreaped child of this process, so its process id cannot be reused.
     Child,
-    /// The leader is a child of another process. Its number is valid only while it is seen alive.
+    /// The leader is a child of another process. Its process id is valid only while the leader is
+    /// alive.
     Stranger,
-    /// The number is no longer valid.
+    /// The leader's process id may have been reused.
     None,
 }
 
@@ -344,9 +346,9 @@ impl ProcessGroup {
         Self { claim, is_gone: false, aftermath: None }
     }
 
-    /// Creates the group of a process that is not a child of this one, with all processes it
-    /// started. Works even if that process itself has ended. Dropping the group kills the
-    /// processes.
+    /// Creates the group of a process that is not a child of this process. The group contains all
+    /// processes which that process started, even if it has ended itself. Dropping the group kills
+    /// them.
     pub fn of_stranger(process: ProcessIdentity) -> Self {
         Self { claim: Claim::on_stranger(process), is_gone: false, aftermath: None }
     }
@@ -365,7 +367,7 @@ impl ProcessGroup {
         &self.claim.survivors
     }
 
-    /// Stops the processes that a command left behind: TERM, `grace`, KILL.
+    /// Stops the processes that a command left running: sends TERM, waits `grace`, sends KILL.
     pub async fn stop_left_behind(mut self, grace: Duration) {
         self.end_all(grace, None).await;
     }
@@ -391,14 +393,15 @@ impl ProcessGroup {
     async fn after_leader(mut self) -> Option<Self> {
         let mut still_running = self.is_running().await;
         if self.aftermath.as_ref().is_some_and(Aftermath::ends_all) {
-            // The kernel is about to end these processes, so wait for them.
+            // The kernel ends these processes together with the command, so wait until they have
+            // ended.
             let end_of_waiting = Instant::now() + KILL_TIME;
             while still_running && Instant::now() < end_of_waiting {
                 tokio::time::sleep(STOP_TICK).await;
                 still_running = self.is_running().await;
             }
         }
-        // If this fails, the next call reaps them.
+        // If this fails, the next call reaps the ended processes.
         let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
         self.claim.hold = Hold::None;
         still_running.then_some(self)
@@ -406,8 +409,8 @@ impl ProcessGroup {
 
     async fn end_all(&mut self, grace: Duration, mut child: Option<&mut Reaped>) {
         let mut left = self.owned().await;
-        // Remember these processes. If one of them changed its session and environment, it cannot
-        // be found in another way after its parent has ended.
+        // Remember these processes. If one of them changes its session and environment, it cannot
+        // be found any other way after its parent has ended.
         self.claim.survivors.clone_from(&left);
         self.claim.signal_group(Signal::TERM);
         signal_all(&left, Signal::TERM);
@@ -441,8 +444,8 @@ impl ProcessGroup {
         self.is_gone = self.claim.survivors.is_empty();
     }
 
-    /// Returns the processes that run now. Reads on a blocking thread, because it reads the whole
-    /// process table.
+    /// Returns the processes of the group that run now. Uses a blocking thread, because it reads
+    /// the whole process table.
     async fn owned(&self) -> Vec<ProcessIdentity> {
         let claim = self.claim.clone();
         tokio::task::spawn_blocking(move || claim.owned()).await.unwrap_or_default()
@@ -474,7 +477,7 @@ impl Claim {
             return;
         }
         if let Some(group) = self.leader.number() {
-            // This fails only if the group is already empty or belongs to another user.
+            // This call fails only if the group is already empty or belongs to another user.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
@@ -502,8 +505,8 @@ impl Claim {
         loop {
             let (found, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|entry| {
                 let descends = pids.contains(&entry.parent) && !is_left(entry);
-                // Only the first pass needs to check tags and groups. The later ones follow the new
-                // parents.
+                // Only the first pass needs to check tags and groups. Later passes find the
+                // children of the processes found before.
                 descends || (is_first_pass && self.names(entry, owns_group))
             });
             if found.is_empty() {
@@ -524,16 +527,16 @@ impl Claim {
     }
 }
 
-/// Returns the process, if it still runs, and the processes that it left running. It is not a child
-/// of this process.
+/// Returns the processes that `process` left running, and `process` itself if it still runs. It
+/// need not be a child of this process.
 pub async fn left_by(process: ProcessIdentity) -> Vec<ProcessIdentity> {
     // Use a blocking thread, because this reads the whole process table.
     let owned = tokio::task::spawn_blocking(move || Claim::on_stranger(process).owned());
     owned.await.unwrap_or_default()
 }
 
-/// Reaps the ended children that this process adopted. It adopts processes that commands have
-/// detached from themselves. Tokio reaps the children that this process started itself.
+/// Reaps the ended children that this process adopted. It adopts processes whose parents have
+/// ended. Tokio reaps the children that this process started itself.
 fn reap_adopted() {
     let Some(this) = Entry::read(std::process::id()) else { return };
     for number in this.ended_and_adopted().iter().filter_map(ProcessIdentity::number) {
@@ -542,19 +545,19 @@ fn reap_adopted() {
     }
 }
 
-/// Waits until all of them have ended. Then reaps those that this process adopted when their
-/// parents were killed.
+/// Waits until all killed processes have ended. Then reaps those that this process adopted when
+/// their parents were killed.
 async fn reap_killed(killed: Vec<ProcessIdentity>) {
     let ends = killed.iter().map(ProcessIdentity::ended);
     if tokio::time::timeout(KILL_TIME, futures_util::future::join_all(ends)).await.is_err() {
         tracing::debug!(?killed, "not all have ended");
     }
-    // If this fails, the next call reaps them.
+    // If this fails, the next call reaps the ended processes.
     let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
 }
 
-/// Signals all of the processes. One may end before it gets the signal, and then nothing is left to
-/// do. A process of another user cannot be signalled, and the caller sees that it still runs.
+/// Sends the signal to all of the processes. A process that has already ended is skipped. A process
+/// of another user cannot be signalled, and the caller sees that it still runs.
 fn signal_all(processes: &[ProcessIdentity], signal: Signal) {
     for process in processes {
         if let Err(error) = process.signal(signal) {

@@ -1,11 +1,14 @@
-//! Processes: how they are started, known, bounded and stopped, and the folders that are made for
-//! them.
+//! Starts, identifies, restricts and stops processes, and creates the folders that they work in.
 //!
-//! [`job`] runs one command with a deadline and stops all that it started, [`identity`] tells one
-//! process from another, [`sandbox`] bounds what commands can do by the kernel, [`worktree`] makes
-//! and removes git worktrees, [`strays`] ends processes that dropped their marks. [`given_file`]
-//! and [`handle`] open files that somebody else may have prepared. Which call needs which bounds is
-//! decided elsewhere. *process never reads a rule, and never touches a team's folders.*
+//! - [`job`] runs one command with a deadline and stops all processes that it started.
+//! - [`identity`] distinguishes processes.
+//! - [`sandbox`] uses the kernel to limit what commands can do.
+//! - [`worktree`] creates and removes git worktrees.
+//! - [`strays`] stops processes that removed pitcrew's tags.
+//! - [`given_file`] and [`handle`] open files that somebody else may have prepared.
+//!
+//! Other crates decide which limits a call needs. *This crate never reads a permission rule, and
+//! never changes a team's folders.*
 
 pub mod checkout;
 pub mod given_file;

@@ -1,37 +1,37 @@
-//! The modes of files and folders that pitcrew creates below a root. Only the user can read, write
-//! or list them, whatever the umask is.
+//! Permission bits of the files and folders that pitcrew creates below a configuration root. Only
+//! the user can read, write or list them, whatever the umask is.
 //!
 //! Conversations, outputs and settings may contain secrets. A file that another client created
-//! keeps its mode, also when pitcrew rewrites it.
+//! keeps its permission bits, even when pitcrew rewrites it.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// The mode of a folder that pitcrew creates.
+/// The permission bits of a folder that pitcrew creates.
 pub const FOLDER_MODE: u32 = 0o700;
 
-/// The mode of a file that pitcrew creates.
+/// The permission bits of a file that pitcrew creates.
 pub const FILE_MODE: u32 = 0o600;
 
 /// Creates one folder, whose parent must exist.
 ///
 /// # Errors
-/// As [`std::fs::create_dir`].
+/// The errors of [`std::fs::create_dir`].
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(FOLDER_MODE).create(path)
 }
 
-/// Creates a folder and its missing parent folders. An existing folder keeps its mode.
+/// Creates a folder and its missing parent folders. An existing folder keeps its permission bits.
 ///
 /// # Errors
-/// As [`std::fs::create_dir_all`].
+/// The errors of [`std::fs::create_dir_all`].
 pub fn create_folders(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(FOLDER_MODE).recursive(true).create(path)
 }
 
-/// Returns open options that give a newly created file pitcrew's file mode.
+/// Returns open options that give a newly created file the permission bits `FILE_MODE`.
 #[must_use]
 pub fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();

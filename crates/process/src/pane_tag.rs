@@ -1,5 +1,4 @@
-//! A pane's tag: the owner of the pane as one word that every terminal can store,
-//! `root/team/agent`.
+//! A pane's tag: the owner of the pane as one word, `root/team/agent`. Every terminal can store it.
 //!
 //! All characters except ASCII letters, digits, `-`, `_` and the two slashes are written as `%XX`.
 //! So the word needs no escaping in formats, patterns, shells and JSON.
@@ -29,7 +28,8 @@ pub struct PaneTag {
 pub struct TagError(pub String);
 
 impl PaneTag {
-    /// Returns true if this tag includes the tag `other`.
+    /// Returns true if this tag is equal to the tag `other`, or is the tag of the whole team of
+    /// `other`.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.root == other.root
@@ -51,7 +51,7 @@ impl FromStr for PaneTag {
     fn from_str(text: &str) -> Result<Self, TagError> {
         let refused = || TagError(text.to_owned());
         let mut words = text.split('/');
-        // There must be exactly three parts.
+        // A tag has exactly three parts.
         let (Some(root), Some(team), Some(agent), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {

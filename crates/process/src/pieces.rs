@@ -1,4 +1,4 @@
-//! The components of a path that a walk takes.
+//! Splits a path into its components, to walk along the path.
 
 use std::ffi::OsString;
 use std::path::{Component, Path};

@@ -1,9 +1,9 @@
-//! The table of project files that control permissions, or that programs run automatically when the
-//! user opens the project, enters its folder or works with its repository.
+//! Lists the protected project files: files that control permissions, and files that programs run
+//! automatically when the user opens the project, enters its folder or works with its repository.
 //!
-//! Commands in *work* cannot change them (`sandbox`). In other profiles and tools, the gate asks
-//! before a change that would otherwise be allowed (`gate`). `docs/protected-files.md` has the list
-//! for users.
+//! Commands in the sandbox profile *work* cannot change these files. In other profiles and tools,
+//! the gate asks before a change that would otherwise be allowed. `docs/protected-files.md` has the
+//! list for users.
 
 /// Protected files and folders in a working folder. Case is ignored.
 pub const PROTECTED: &[&str] = &[
@@ -21,6 +21,6 @@ pub const PROTECTED: &[&str] = &[
     ".dir-locals.el",
 ];
 
-/// Entries that, next to `HEAD`, make git treat a folder without `.git` as a repository and obey
-/// its configuration.
+/// Entries that, together with a file `HEAD`, make git treat a folder without `.git` as a
+/// repository and read a configuration from it.
 pub const LOOSE_REPOSITORY: &[&str] = &["objects", "refs", "commondir"];

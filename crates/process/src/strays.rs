@@ -2,9 +2,10 @@
 //! pitcrew's tags, and whose parents have ended.
 //!
 //! The system gives such a process a new parent: the nearest ancestor that has registered as a
-//! subreaper, or else init. So pitcrew's process registers itself. Any child that it still has at
-//! its own end was then started by a command. Pane servers and processes left running by the user's
-//! hooks are exempt. Each stray is reaped by its number, because tokio reaps the other children.
+//! subreaper, otherwise init. So pitcrew's process registers as a subreaper. If it still has a
+//! child when it is about to end, then a command has started that child. Pane servers and processes
+//! left running by the user's hooks are exempt. Each stray is reaped by its process id, because
+//! tokio reaps the other children.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use crate::identity::{Entry, ProcessIdentity, Stopped};
 use crate::job::{is_tagged_by, outlives};
 
-/// Maximum number of rounds. Stopped processes may leave further children to this process, which
+/// Maximum number of rounds. When a stray is stopped, its children may become new strays, which
 /// must be stopped too.
 const ROUNDS: usize = 10;
 
@@ -21,14 +22,14 @@ const ROUNDS: usize = 10;
 pub struct Stray {
     /// The process.
     pub process: ProcessIdentity,
-    /// Its program and arguments.
+    /// The program and arguments of the process.
     pub words: Vec<String>,
-    /// The result of stopping it and all processes that it started.
+    /// The result of stopping the process and all processes that it started.
     pub stopped: Stopped,
 }
 
-/// Makes this process the new parent of stray processes. Returns whether it is. Refuses if this
-/// process already has children, because it did not start those itself.
+/// Registers this process as the new parent of stray processes. Returns whether this worked.
+/// Refuses if this process already has children, because those were started by somebody else.
 ///
 /// # Errors
 /// The error of the operating system.
@@ -66,7 +67,7 @@ pub async fn end_strays(grace: Duration) -> Vec<Stray> {
             Stray { process: entry.identity, words, stopped }
         });
         for stray in futures_util::future::join_all(stops).await {
-            // A process that cannot be killed appears in every round. Report it once.
+            // A process that cannot be killed is found in every round. Report it only once.
             if !ended.iter().any(|known| known.process == stray.process) {
                 ended.push(stray);
             }
@@ -75,15 +76,15 @@ pub async fn end_strays(grace: Duration) -> Vec<Stray> {
     ended
 }
 
-/// Returns the children of this process, except those that may outlive it.
+/// Returns the children of this process, except those that may outlive this process.
 fn adopted() -> Vec<Entry> {
     let own = ProcessIdentity::own();
     let is_ours = |entry: &Entry| entry.parent == own.pid && !outlives(entry.identity.pid, own);
     Entry::all().into_iter().filter(is_ours).collect()
 }
 
-/// Returns the adopted children without pitcrew's tags. They could not be traced to this process if
-/// it were killed. Empty if this process is not a subreaper.
+/// Returns the adopted children without pitcrew's tags. If this process were killed, nobody could
+/// know that they belong to it. Empty if this process is not a subreaper.
 pub fn untagged_strays() -> Vec<ProcessIdentity> {
     if !adopts() {
         return Vec::new();
@@ -92,9 +93,9 @@ pub fn untagged_strays() -> Vec<ProcessIdentity> {
     let Some(this) = Entry::read(own.pid) else { return Vec::new() };
     let own_words = this.words();
     let mut found = adopted();
-    // Exclude three kinds: pitcrew's helpers, which are in its process group, commands of agents,
-    // which carry the tag, and commands between fork and exec, which still have pitcrew's own
-    // command line and environment.
+    // Exclude three kinds of children: helpers of pitcrew (in pitcrew's own process group),
+    // commands of agents (with pitcrew's tag), and commands between fork and exec (still with
+    // pitcrew's command line).
     found.retain(|entry| {
         entry.group != this.group
             && !is_tagged_by(entry.identity.pid, own)
@@ -115,8 +116,8 @@ fn adopts() -> bool {
     false
 }
 
-/// Reaps a child that this process did not start. Otherwise its number stays in use until this
-/// process ends.
+/// Reaps a child that this process did not start. Otherwise the child's process id stays in use
+/// until this process ends.
 fn reap(process: ProcessIdentity) {
     let Some(number) = process.number() else { return };
     if let Err(error) = rustix::process::waitpid(Some(number), rustix::process::WaitOptions::NOHANG)

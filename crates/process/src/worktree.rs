@@ -1,9 +1,10 @@
 //! Git worktrees of teammates. Each one is a folder with its own branch. Only pitcrew creates and
-//! removes them.
+//! removes these worktrees.
 //!
-//! A worktree made by pitcrew has a marker in its folder below the repository's `.git/worktrees`. A
-//! folder without that marker, or outside pitcrew's folder, is never removed. Work that is neither
-//! committed nor merged is kept and reported. Other modules decide when a teammate gets a worktree.
+//! Pitcrew marks each worktree that it creates by a marker file in git's data about the worktree,
+//! below the repository's `.git/worktrees`. A folder without a marker, or outside pitcrew's folder
+//! for worktrees, is never removed. Work that is not committed or not merged is kept and reported.
+//! Other modules decide when a teammate gets a worktree.
 
 mod contents;
 mod error;
@@ -24,16 +25,16 @@ pub use error::{KeepReason, WorktreeError};
 use git::Git;
 use repo_lock::{Making, Turn, lock};
 
-/// The file name of the marker in git's own folder for a worktree.
+/// The name of pitcrew's marker file. It is in the folder where git stores data about a worktree.
 const MARKER: &str = "pitcrew-worktree";
 
 /// The lock file that allows only one process at a time to change the worktrees of a repository.
 const LOCK: &str = "pitcrew-worktrees.lock";
 
-/// Maximum number of worktrees that are kept for one team and member.
+/// Maximum number of worktrees that are kept for one member of a team.
 const MOST_KEPT: u32 = 100;
 
-/// The folder below a root that holds the worktrees of its teams.
+/// The folder below a configuration root that contains the worktrees of all teams.
 pub const BELOW_ROOT: &str = "pitcrew/worktrees";
 
 /// Maximum length in bytes of a team's or member's name in a branch name.
@@ -42,13 +43,13 @@ const NAME_BYTES: usize = 128;
 /// A worktree that pitcrew created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worktree {
-    /// Its folder.
+    /// The worktree's folder.
     pub path: PathBuf,
-    /// The branch created for it, `pitcrew/TEAM/MEMBER`.
+    /// The branch created for the worktree, `pitcrew/TEAM/MEMBER`.
     pub branch: String,
-    /// The team of the member that uses it.
+    /// The team of the member that uses the worktree.
     pub team: String,
-    /// The member that uses it.
+    /// The member that uses the worktree.
     pub member: String,
 }
 
@@ -56,11 +57,11 @@ pub struct Worktree {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Finished {
-    /// The worktree contained no work of its own. It was removed with its branch.
+    /// The worktree contained no work of its own. It was removed together with its branch.
     Removed,
     /// The worktree was kept.
     Kept {
-        /// The reason.
+        /// The reason why the worktree was kept.
         reason: KeepReason,
     },
 }
@@ -72,29 +73,29 @@ struct Marker {
     team: String,
     member: String,
     branch: String,
-    /// The commit from which its branch started.
+    /// The commit at which the worktree's branch started.
     start: String,
-    /// The branch that was checked out at that time, as a full reference. `None` for a detached
-    /// head.
+    /// The branch that was checked out in the repository's checkout when the worktree was created,
+    /// as a full reference. `None` if the head was detached.
     base: Option<String>,
 }
 
-/// A worktree with pitcrew's internal data about it.
+/// A worktree with the data that git and pitcrew stored about it.
 #[derive(Debug)]
 struct Record {
     worktree: Worktree,
     marker: Marker,
-    /// Git's own folder for the worktree.
+    /// The folder in which git stores data about the worktree.
     admin: PathBuf,
 }
 
-/// The handling of ignored files if a worktree contains no other work.
+/// How to handle ignored files if a worktree contains no other work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IgnoredFiles {
     /// The files may be valuable, so the worktree is kept.
     #[default]
     Keep,
-    /// The files can be created again, so they are removed with the worktree.
+    /// The ignored files can be created again, so they are removed with the worktree.
     Remove,
 }
 
@@ -107,8 +108,8 @@ pub struct Worktrees {
 }
 
 impl Worktrees {
-    /// Returns the folder for the worktrees of all teams below a root. It is outside every
-    /// checkout.
+    /// Returns the folder below a configuration root for the worktrees of all teams. This folder is
+    /// outside every checkout.
     #[must_use]
     pub fn folder_below(root: &Path) -> PathBuf {
         root.join(BELOW_ROOT)
@@ -126,14 +127,14 @@ impl Worktrees {
         }
     }
 
-    /// Returns the same for the repository that contains another folder.
+    /// Returns a copy for the repository that contains another folder.
     #[must_use]
     pub fn in_repository_of(&self, checkout: PathBuf) -> Self {
         Self { git: self.git.at(checkout), ..self.clone() }
     }
 
-    /// Returns all existing folders at places for worktrees of any repository,
-    /// `<folder>/<team>/<member>`. Follows no links.
+    /// Returns all existing folders whose path has the form `<folder>/<team>/<member>`, for
+    /// worktrees of any repository. Follows no links.
     #[must_use]
     pub fn existing(&self) -> Vec<PathBuf> {
         let below = |folder: &Path| -> Vec<PathBuf> {
@@ -146,8 +147,8 @@ impl Worktrees {
         below(&self.folder).iter().flat_map(|team| below(team)).collect()
     }
 
-    /// Returns the same with git running in the repository's main checkout. Returns it unchanged if
-    /// there is no main checkout.
+    /// Returns a copy that runs git in the repository's main checkout. If there is no main
+    /// checkout, the copy is unchanged.
     #[must_use]
     pub async fn in_main_checkout(&self) -> Self {
         let common = self.git.common_folder().await.ok();
@@ -180,7 +181,8 @@ impl Worktrees {
 
     /// Creates a worktree with a new branch that starts at the checkout's current commit.
     ///
-    /// If an earlier worktree or branch of this name was kept, adds a number to both names.
+    /// If an earlier worktree or branch with this name was kept, adds a number to the names of the
+    /// folder and the branch.
     ///
     /// # Errors
     /// Any [`WorktreeError`] except `NotOurs` and `Locked`. Nothing is left behind in that case.
@@ -220,20 +222,20 @@ impl Worktrees {
         Ok(Worktree { path, branch, team: marker.team, member: marker.member })
     }
 
-    /// Finds the worktree at a path, for a team that continues.
+    /// Finds the worktree at a path, when a team continues.
     ///
     /// # Errors
-    /// `NotOurs` if pitcrew did not create it.
+    /// `NotOurs` if pitcrew did not create the worktree.
     pub async fn open(&self, path: &Path) -> Result<Worktree, WorktreeError> {
         Ok(self.record(path).await?.worktree)
     }
 
-    /// Finds the worktree at a path, for a member that continues. If its folder is gone, creates it
-    /// again on its branch. Returns whether it was created again.
+    /// Finds the worktree at a path, when a member continues. If the folder is gone, creates the
+    /// worktree again on its existing branch. Returns whether it was created again.
     ///
     /// # Errors
-    /// `NotOurs` if pitcrew did not create it or git has forgotten it, `Replaced` if something else
-    /// has taken its place.
+    /// `NotOurs` if pitcrew did not create the worktree or git has no data about it any more,
+    /// `Replaced` if something else is in its place.
     pub async fn reopen(&self, path: &Path) -> Result<bool, WorktreeError> {
         let record = self.record(path).await?;
         match self.place_of(&record).await? {
@@ -249,16 +251,20 @@ impl Worktrees {
         }
     }
 
-    /// Removes a worktree and its branch if no work would be lost. Otherwise returns why it was
-    /// kept.
+    /// Removes a worktree and its branch if no work would be lost. Otherwise returns the reason why
+    /// the worktree was kept.
     ///
-    /// No work is lost if three conditions hold. No file is changed, new or ignored (ignored files
-    /// do not count with [`IgnoredFiles::Remove`]). Every commit is in the current state of the
-    /// branch from which the worktree started. Every commit of a submodule is in one of its
-    /// remotes. A folder that has taken the worktree's place is never changed.
+    /// No work is lost if three conditions hold:
+    ///
+    /// - No file is changed, new or ignored. With [`IgnoredFiles::Remove`], ignored files do not
+    ///   count.
+    /// - Every commit is in the current state of the branch from which the worktree started.
+    /// - Every commit of a submodule is in one of the submodule's remotes.
+    ///
+    /// If another folder has taken the worktree's place, that folder is never changed.
     ///
     /// # Errors
-    /// `NotOurs` if pitcrew did not create it, `Git` and `Io` for other failures.
+    /// `NotOurs` if pitcrew did not create the worktree, `Git` and `Io` for other failures.
     pub async fn finish(&self, worktree: &Worktree) -> Result<Finished, WorktreeError> {
         let record = self.record(&worktree.path).await?;
         let turn = self.turn(&self.git.common_folder().await?).await?;
@@ -267,8 +273,8 @@ impl Worktrees {
             Contents::Nothing { has_submodules } => has_submodules,
         };
         let (path, branch) = (record.worktree.path.clone(), record.worktree.branch.clone());
-        // Record the removal before it starts. After a crash, the next holder deletes the branch
-        // too.
+        // Record the removal before it starts. If this process crashes, the next process that takes
+        // the lock deletes the branch too.
         turn.say(&Making { path, branch, removed: Some(record.marker.clone()) })?;
         let finished = self.remove(&record, has_submodules).await;
         turn.done()?;
@@ -281,7 +287,8 @@ impl Worktrees {
         has_submodules: bool,
     ) -> Result<Finished, WorktreeError> {
         let path = &record.worktree.path;
-        // Git expects an empty folder to be gone. If it is not empty by now, it is kept.
+        // Git can remove the worktree only if an empty folder in its place is gone. A folder that
+        // is not empty by now is kept.
         if is_real_folder(path)
             && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
         {
@@ -302,8 +309,8 @@ impl Worktrees {
         Ok(Finished::Removed)
     }
 
-    /// Lists the worktrees created by pitcrew that no member uses any more: all except those at the
-    /// `live` paths.
+    /// Lists the worktrees created by pitcrew that no member uses any more. The worktrees at the
+    /// paths in `live` are still in use.
     ///
     /// # Errors
     /// `NotARepository`, `Git` or `Io`.
@@ -317,7 +324,8 @@ impl Worktrees {
             .collect())
     }
 
-    /// Removes a worktree whose creation was interrupted because its process died.
+    /// Completes or undoes the creation or removal of a worktree that was interrupted because its
+    /// process died.
     ///
     /// # Errors
     /// `NotARepository`, `Git` or `Io`.
@@ -325,8 +333,8 @@ impl Worktrees {
         self.turn(&self.git.common_folder().await?).await.map(drop)
     }
 
-    /// Waits for the lock. If the previous holder died, undoes its creation of a worktree or
-    /// completes its removal.
+    /// Waits for the lock. If the previous holder of the lock died while it created a worktree,
+    /// undoes the creation. If it died while it removed one, completes the removal.
     async fn turn(&self, common: &Path) -> Result<Turn, WorktreeError> {
         let turn = lock(common).await?;
         if let Some(Making { path, branch, removed }) = turn.said() {
@@ -334,8 +342,8 @@ impl Worktrees {
             if self.can_be_ours(&path) && branch.starts_with("pitcrew/") {
                 match removed {
                     None => self.undo(&path, &branch).await,
-                    // If the folder still exists, a member may need it again, so a later removal
-                    // checks it anew.
+                    // If the folder still exists, a member may need the worktree again. So a later
+                    // removal checks the worktree anew.
                     Some(marker) if !path.exists() => {
                         self.forget_branch(path, branch, marker).await
                     }
@@ -348,7 +356,7 @@ impl Worktrees {
     }
 
     /// Returns true if the path has the form `<folder>/<team>/<member>` of pitcrew's worktrees.
-    /// Needed because any process may have written the lock file that names the path.
+    /// This check is needed because any process may have written a path into the lock file.
     fn can_be_ours(&self, path: &Path) -> bool {
         let names = path
             .strip_prefix(real(&self.folder))
@@ -371,8 +379,8 @@ impl Worktrees {
         self.tidy(&record.worktree.path);
     }
 
-    /// Creates a team's folder for worktrees, which must not be inside the checkout. Returns the
-    /// folder of all teams.
+    /// Creates the folder for a team's worktrees, which must not be inside the checkout. Returns
+    /// the parent folder for the worktrees of all teams.
     async fn prepare_folder(&self, team: &str) -> Result<PathBuf, WorktreeError> {
         let checkout = self.git.top_folder().await?;
         let folder = real(&self.folder);
@@ -408,14 +416,14 @@ impl Worktrees {
     }
 
     /// Removes the remains of a creation that failed or was interrupted. The path and the branch
-    /// were free before.
+    /// did not exist before that creation.
     async fn undo(&self, path: &Path, branch: &str) {
-        // Each step fails if its part was never created. Ignore that, because the caller already
-        // reports why the creation failed.
+        // Each step fails if the creation never came that far. Ignore that, because the caller
+        // already reports why the creation failed.
         let mut removed = self.git.remove_worktree(path, true).await;
         if removed.is_err() && remove_folder(path.to_owned()).await.is_ok() {
-            // Git does not recognize a half-created worktree, but forgets it when its folder is
-            // gone.
+            // Git does not recognize a half-created worktree, but removes its own data about the
+            // worktree when the folder is gone.
             removed = self.git.remove_worktree(path, true).await;
         }
         let deleted = self.git.delete_branch(branch).await;
@@ -457,8 +465,8 @@ impl Worktrees {
             .filter_map(Result::ok)
             .filter_map(|entry| Record::read(entry.path()))
             .filter(|record| {
-                // Compare the place of its creation, because a link may have taken the worktree's
-                // place.
+                // Compare the folder in which the worktree was created, because a link may be in
+                // the worktree's place now.
                 let made_in = record.worktree.path.parent().map(real);
                 made_in.is_some_and(|made_in| made_in.starts_with(&folder))
             })
@@ -481,19 +489,20 @@ impl Worktrees {
         Ok(true)
     }
 
-    /// Removes the team's folder if this was its last worktree.
+    /// Removes the team's folder if the removed worktree was the last one in it.
     fn tidy(&self, path: &Path) {
         if let Some(team) = path.parent()
             && team != real(&self.folder)
         {
-            // This fails if the folder is not empty, which is intended.
+            // This fails if the folder is not empty. Then the folder must stay.
             let _ = fs::remove_dir(team);
         }
     }
 }
 
 impl Record {
-    /// Reads git's data and pitcrew's marker of a worktree. Returns `None` if it has no marker.
+    /// Reads what git and pitcrew recorded about a worktree. Returns `None` if the worktree has no
+    /// marker of pitcrew.
     fn read(admin: PathBuf) -> Option<Self> {
         let marker: Marker = serde_json::from_slice(&fs::read(admin.join(MARKER)).ok()?).ok()?;
         let dot_git = fs::read_to_string(admin.join("gitdir")).ok()?;

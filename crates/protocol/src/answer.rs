@@ -1,7 +1,7 @@
 //! The answers of the team tools, each with its text for the model.
 //!
-//! The source is the same as for `results`. The team tools answer with their data as indented JSON.
-//! The task tools answer with prose.
+//! The source is the same as for the module `results`. The task tools answer with prose, all other
+//! team tools with their data as indented JSON.
 
 use serde::{Serialize, Serializer};
 
@@ -69,8 +69,8 @@ impl ToolAnswer {
         }
     }
 
-    /// Whether the text is sent in a block of the result's `content`. The recordings show this for
-    /// all tools but the task tools.
+    /// Whether the text is sent in a block of the result's `content`. In the recordings, this is so
+    /// for every team tool except the task tools.
     #[must_use]
     pub fn is_blocks(&self) -> bool {
         match self {
@@ -161,7 +161,7 @@ impl TaskShown {
         );
         let facts = &task.facts;
         // Owner and active form come before the description, because the description may contain
-        // lines that look like these.
+        // lines that look like an owner or an active form.
         for (label, value) in [("Owner", &facts.owner), ("Active form", &facts.active_form)] {
             if let Some(value) = value {
                 text.push_str(&format!("\n{label}: {}", one_line(value)));

@@ -1,4 +1,4 @@
-//! An error as text.
+//! Formats an error as text.
 
 /// Formats an error with all its causes as one line.
 #[must_use]

@@ -103,8 +103,8 @@ impl TeamConfig {
         self.members.iter().filter(|m| !m.is_called(LEAD_NAME))
     }
 
-    /// Whether a client of the session dialect created the team. Such a client removes the messages
-    /// it has taken from the inbox.
+    /// Whether a client of the session dialect created the team. Such a client deletes a message
+    /// from the inbox after reading it.
     #[must_use]
     pub fn is_session_dialect(&self) -> bool {
         self.lead_process.is_some()
@@ -120,8 +120,8 @@ impl Member {
         same_name(self.name.as_str(), name)
     }
 
-    /// Whether pitcrew runs the member. Then the member has our record under `pitcrew`, and the
-    /// record names no other program.
+    /// Whether pitcrew runs the member: the member has a record under `pitcrew`, and the record
+    /// names no other program.
     #[must_use]
     pub fn is_run_by_pitcrew(&self) -> bool {
         #[derive(serde::Deserialize)]
@@ -130,7 +130,7 @@ impl Member {
         }
         let record =
             self.foreign.get("pitcrew").map(|raw| serde_json::from_str::<Record>(raw.get()));
-        // A record without a program counts as pitcrew's.
+        // A record without a program means that pitcrew runs the member.
         record
             .and_then(Result::ok)
             .is_some_and(|record| record.program.is_none_or(|program| program == "pitcrew"))

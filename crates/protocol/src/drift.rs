@@ -34,8 +34,8 @@ pub struct Drift {
     /// The kind of object that contains the difference: `config`, `member`, `message`, a frame's
     /// type, and so on.
     pub object: String,
-    /// The differing field. For an unknown frame, its type. For another order, the first field that
-    /// is out of order.
+    /// The name of the differing field. For an unknown frame, the frame's type. For a different
+    /// field order, the first field that is out of order.
     pub field: String,
 }
 
@@ -53,7 +53,7 @@ pub enum DriftKind {
     OtherOrder,
 }
 
-/// Facts from the recordings about one kind of object, beyond its wire type.
+/// Facts that the recordings show about one kind of object, in addition to its wire type.
 struct Shape {
     object: &'static str,
     /// The declared fields, in their declared order.
@@ -141,8 +141,8 @@ const PERMISSION_GRANTED: Shape = {
     Shape::new("permission_response.response", FIELDS, &["updated_input"])
 };
 
-/// For each frame type, the fields that every recording of it has, except `type`. A frame that was
-/// never recorded has no entry.
+/// For each frame type, the fields that every recorded frame of the type has, except `type`. A
+/// frame type that was never recorded has no entry.
 const FRAMES: [(&str, &[&str]); 10] = [
     ("idle_notification", &["from", "timestamp", "idleReason"]),
     ("task_assignment", &["taskId", "subject", "description", "assignedBy", "timestamp"]),
@@ -169,8 +169,8 @@ const FRAMES: [(&str, &[&str]); 10] = [
 
 /// Returns the differences between a file and all recordings, each once, sorted.
 ///
-/// Text that is not JSON, or has another value where an object belongs, has no differences:
-/// `doctor` checks in another step whether a file is intact.
+/// Text that is not JSON is skipped, and so is any other value where an object belongs: `doctor`
+/// checks in another step whether a file is intact.
 #[must_use]
 pub fn drift(written: Written, text: &str) -> Vec<Drift> {
     let mut found = Vec::new();
@@ -201,7 +201,7 @@ fn of_config(value: &Value, found: &mut Vec<Drift>) {
 fn of_message(message: &Map<String, Value>, found: &mut Vec<Drift>) {
     let is_session =
         ["msgV", "msg_id", "type", "lead_sig"].iter().any(|field| message.contains_key(*field));
-    // Both dialects can occur in one inbox, so each message decides for itself which shape applies.
+    // Both dialects can occur in one inbox, so the shape is chosen for each message separately.
     compare(if is_session { &SESSION_MESSAGE } else { &MESSAGE }, message, found);
     let text = message.get("text").and_then(Value::as_str).filter(|text| text.starts_with('{'));
     if let Some(Value::Object(frame)) = text.and_then(|text| serde_json::from_str(text).ok()) {
@@ -247,7 +247,7 @@ fn compare(shape: &Shape, object: &Map<String, Value>, found: &mut Vec<Drift>) {
     }
 }
 
-/// Returns the first field at a position that no recording has.
+/// Returns the first field at a position where no recording has the field.
 fn misplaced<'a>(shape: &Shape, fields: &[&'a str]) -> Option<&'a str> {
     let behind = fields.iter().rev().take_while(|field| shape.late.contains(field)).count();
     // Late fields come after all others in any order, so only the fields before them are compared.

@@ -1,7 +1,8 @@
 //! The error envelope: `{"success": false, "error", "message", "details"?}`.
 //!
-//! Source: API reference, "Error Handling". It has ten codes. We add `invalid_request` for
-//! malformed input (a name with a NUL, a text over the limit), and `message_not_found`.
+//! Source: the section "Error Handling" of the API reference, which has ten codes. We add
+//! `invalid_request` for malformed input (a name with a NUL, a text over the limit), and
+//! `message_not_found`.
 
 use std::fmt;
 
@@ -28,9 +29,9 @@ pub enum ErrorCode {
     CircularDependency,
     /// The caller is not allowed to do this.
     PermissionDenied,
-    /// A rate or a limit is exceeded.
+    /// A rate limit or another limit is exceeded.
     RateLimit,
-    /// Something below this layer failed.
+    /// A layer below the API failed.
     InternalError,
     /// The request is malformed (ours; not in the API reference).
     InvalidRequest,

@@ -3,7 +3,7 @@
 //! A document states its version as `"version": N`; without it, the version is 1. A log line states
 //! its version as `"v": N`, and only from version 2 on. A file of a later version is refused with
 //! an error that names the file and the version. In a file of a known version, unknown content is
-//! skipped and kept.
+//! ignored but not removed.
 
 use serde_json::Value;
 

@@ -111,7 +111,7 @@ wire_object! {
         pub request_id: String => "requestId" req,
         /// The member that continues working.
         pub from: String => "from" opt,
-        /// The reason for the shutdown.
+        /// The reason for the refusal.
         pub reason: String => "reason" opt,
         /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
@@ -137,7 +137,7 @@ wire_object! {
     pub struct PlanApprovalRequest {
         /// The frame's type, always `plan_approval_request`.
         pub kind: String => "type" req,
-        /// The member that asks for the shutdown.
+        /// The member that asks for the approval.
         pub from: String => "from" req,
         /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
@@ -145,7 +145,7 @@ wire_object! {
         pub plan_file_path: String => "planFilePath" opt,
         /// The text of the plan.
         pub plan_content: String => "planContent" opt,
-        /// The plan, in the older form that had one field for it.
+        /// The plan, in the older form of the frame, which had only this field for the plan.
         pub plan: String => "plan" opt,
         /// The request id, `plan_approval-<ms>@<agent>@<team>`. Our ids have an additional random
         /// part before the first `@`.
@@ -202,14 +202,14 @@ wire_object! {
         pub request_id: String => "request_id" req,
         /// The outcome: `success` or `error`.
         pub subtype: String => "subtype" req,
-        /// The id of the tool call. Present from 2.1.330 on
+        /// The id of the tool call. Present from client version 2.1.330 on
         /// (`fixtures/claude-2.1.330/session-team`).
         pub tool_use_id: String => "tool_use_id" opt,
-        /// The approved call: `tool_use_id`, `tool_name` and `input_digest`. Present from 2.1.330
-        /// on.
+        /// The approved call: `tool_use_id`, `tool_name` and `input_digest`. Present from client
+        /// version 2.1.330 on.
         pub approved_request: Value => "approved_request" opt,
-        /// The approval, on success: `updated_input` and `permission_updates`. The latter may be
-        /// absent when it is empty.
+        /// The data of the approval, on success: `updated_input` and `permission_updates`. An empty
+        /// `permission_updates` may be absent.
         pub response: Value => "response" opt,
         /// The reason for the refusal, on error.
         pub error: String => "error" opt,
@@ -256,7 +256,7 @@ macro_rules! frames {
                     #[serde(rename = "type")]
                     kind: String,
                 }
-                // Most messages are plain text, so they are not parsed as JSON.
+                // Most messages are plain text. Such a message is not parsed as JSON.
                 if !text.starts_with('{') {
                     return None;
                 }

@@ -1,4 +1,5 @@
-//! The rules of the task graph: which task waits for which, which tasks are ready, and no circles.
+//! The rules of the task graph: which task waits for which, which tasks are ready, and which edges
+//! would close a circle.
 //!
 //! The module is pure. An edge counts when either of its tasks names it (the blocker in `blocks`,
 //! or the blocked task in `blockedBy`). A missing blocker blocks no task, because nobody could ever
@@ -105,10 +106,10 @@ struct Node {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Another task names this task, but it does not exist.
+    /// The task does not exist, but another task names it.
     Absent,
-    /// Open, but not claimable: it has an owner, is in progress, or belongs to a client's own
-    /// bookkeeping.
+    /// Open, but not claimable: the task has an owner, is in progress, or is a client's internal
+    /// record.
     Taken,
     /// Open, and claimable as soon as nothing blocks it.
     Free,
@@ -163,7 +164,7 @@ impl TaskGraph {
         }
     }
 
-    /// Removes a task. It blocks no other task from then on.
+    /// Removes a task. The removed task then blocks no other task.
     pub fn remove(&mut self, id: &TaskId) {
         let place = self.places.get(id);
         if let Some(node) = place.and_then(|place| self.nodes.get_mut(place)) {
@@ -191,8 +192,7 @@ impl TaskGraph {
         self.node(id).map(|node| by_id(self.open(node))).unwrap_or_default()
     }
 
-    /// Adds the edge with `blocked` waiting for `blocker` to this graph, so that later queries see
-    /// it.
+    /// Adds an edge to this graph: `blocked` waits for `blocker`. Later queries see the edge.
     ///
     /// # Errors
     /// [`CircleError`] when the edge would close a circle. The graph then stays unchanged.

@@ -1,5 +1,5 @@
-//! The form in which messages enter a conversation, so that no agent's text can look like anything
-//! else.
+//! The form in which messages enter a conversation. It prevents a message from looking like another
+//! part of the conversation.
 //!
 //! Source: the wire format, "Injection". The reference client escapes nothing. We escape as little
 //! as is safe: a `<` is rewritten only before the name of a reserved tag, so code in messages stays
@@ -62,8 +62,8 @@ fn one(message: &Injected) -> String {
 /// Returns the messages in a text of a conversation, and ignores all text around them. The older
 /// tag is read too.
 ///
-/// Output of [`render`] is restored exactly. A client that does not escape can be made to write any
-/// message, so its output is only good for display.
+/// Output of [`render`] is restored exactly. The output of a client that does not escape is only
+/// good for display, because such a client can be made to write any message.
 #[must_use]
 pub fn parse(text: &str) -> Vec<Injected> {
     let mut messages = Vec::new();
@@ -103,8 +103,8 @@ fn head_of(text: &str) -> Option<(Injected, &str)> {
     Some((Injected { from: from?, color, summary, text }, after))
 }
 
-/// Rewrites every `<` that could begin a reserved tag, in any case and with any separators between
-/// the tag's words.
+/// Rewrites every `<` that could begin a reserved tag, in upper or lower case and with any
+/// separators between the tag's words.
 ///
 /// Use this for every foreign text that enters a conversation.
 #[must_use]
@@ -164,8 +164,8 @@ fn sign(text: &str) -> Option<usize> {
     Some(text.len() - after.len())
 }
 
-/// Whether `text` starts with a reserved name. Characters that a reader could overlook between its
-/// letters are ignored.
+/// Whether `text` starts with a reserved name. Characters between the letters of the name are
+/// ignored if a reader could overlook them.
 fn names_reserved(text: &str) -> bool {
     // A model can read `<Team message` or `<teammate_message` as the reserved tag too, so case and
     // separators are ignored.
@@ -178,8 +178,8 @@ fn is_overlooked(c: char) -> bool {
     is_hyphen || c.is_whitespace() || c.is_control() || is_invisible(c)
 }
 
-/// Whether a character is invisible, looks like a blank, or only controls how others are displayed:
-/// Unicode's general category Cf, and similar characters.
+/// Whether a character is invisible, looks like a blank, or only controls how other characters are
+/// displayed: Unicode's general category Cf, and similar characters.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
     let is_joiner = matches!(c, '\u{180B}'..='\u{180F}' | '\u{FE00}'..='\u{FE0F}');
@@ -232,13 +232,14 @@ fn is_format(c: char) -> bool {
 
 /// Whether a reader would mistake the character for another one, or not see it: an invisible
 /// character, a terminal control, or a blank other than the usual one. Code that displays foreign
-/// text escapes these, except line breaks and tabs.
+/// text escapes such characters, except line breaks and tabs.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     c != ' ' && (c.is_control() || c.is_whitespace() || is_invisible(c))
 }
 
-/// Whether an invisible character joins the parts of an emoji, that is, follows one.
+/// Whether `c` is an invisible character that joins the parts of an emoji, that is, whether it
+/// follows an emoji character.
 pub(crate) fn joins_emoji(before: Option<char>, c: char) -> bool {
     let is_joiner = matches!(c, '\u{200D}' | '\u{FE0F}');
     is_joiner && before.is_some_and(|before| !before.is_ascii() && !before.is_alphanumeric())
@@ -248,7 +249,7 @@ pub(crate) fn joins_emoji(before: Option<char>, c: char) -> bool {
 /// breaks. Invisible characters become numeric entities, so that a name cannot imitate the lead's
 /// name.
 ///
-/// It is also used for a message's summary to a client that escapes nothing itself.
+/// The summary of a message to a client that escapes nothing itself is also escaped this way.
 #[must_use]
 pub fn attribute(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,9 +1,10 @@
-//! Reading a tool's input: every fault is collected, so that a model can mend its call in one go.
+//! Reads a tool's input and collects every fault, so that a model can correct its call in one go.
 //!
 //! Source of the texts: the refused call in
-//! `fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`; it shows a missing parameter,
-//! the other faults are worded alike. Which parameters a team tool has is `tools`'; the plain tools
-//! are checked against their schemas.
+//! `fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`. That call has a missing
+//! parameter; the texts for the other faults are worded alike. The module `tools` knows the
+//! parameters of the team tools. The input of every other tool is checked against the tool's
+//! schema.
 
 use std::fmt;
 
@@ -52,7 +53,7 @@ pub enum InputFault {
     },
     /// The input as a whole cannot be read.
     Unreadable {
-        /// Why.
+        /// The reason why the input cannot be read.
         problem: String,
     },
 }
@@ -144,7 +145,8 @@ impl InputError {
         format!("<tool_use_error>InputValidationError: {self}</tool_use_error>")
     }
 
-    /// Returns the data of the tool's result, for readers of the stream. It is a text, as recorded.
+    /// Returns the data of the tool's result, for readers of the stream. The data is a text, as in
+    /// the recordings.
     #[must_use]
     pub fn data(&self) -> String {
         let faults = Value::Array(self.faults.iter().map(InputFault::data).collect());
@@ -153,7 +155,8 @@ impl InputError {
 }
 
 impl InputError {
-    /// Renames the parameters in the error as `name_of` tells. `None` keeps a name.
+    /// Renames the parameters in the error. `name_of` returns the new name, or `None` to keep the
+    /// name.
     pub(crate) fn renamed(mut self, name_of: impl Fn(&str) -> Option<&'static str>) -> Self {
         for fault in &mut self.faults {
             let parameter = match fault {
@@ -177,8 +180,8 @@ impl Serialize for InputError {
     }
 }
 
-/// Checks an input against the schema of a tool: its parameters, their types and choices, at the
-/// top.
+/// Checks an input against the schema of a tool: the parameters at the top level, with their types
+/// and allowed values.
 ///
 /// # Errors
 /// [`InputError`] with every fault.
@@ -226,7 +229,7 @@ fn mismatch(name: &str, property: &Value, value: &Value) -> Option<InputFault> {
     Some(invalid(name, &format!("one of `{}`", choices.join("`, `"))))
 }
 
-/// The JSON type that a property names; `object` for one that names none.
+/// Returns the JSON type that a schema property names, or `object` if it names no known type.
 fn expected_type(property: &Value) -> &'static str {
     match property.get("type").and_then(Value::as_str) {
         Some("string") => "string",
@@ -238,7 +241,8 @@ fn expected_type(property: &Value) -> &'static str {
     }
 }
 
-/// The parameters of one call. The reader takes them one by one; `null` counts as absent.
+/// The parameters of one call. The code that reads the call takes out one parameter after another.
+/// `null` counts as absent.
 pub(crate) struct Parameters {
     tool: String,
     left: Map<String, Value>,
@@ -259,8 +263,8 @@ impl Parameters {
         self.faults.push(fault);
     }
 
-    /// Records that a parameter is missing. It records nothing if the input is not an object,
-    /// because then all are missing.
+    /// Records that a parameter is missing. Nothing is recorded if the input is not an object,
+    /// because then all parameters are missing.
     pub(crate) fn missing(&mut self, parameter: &str, expected: &'static str) {
         if self.faults.iter().any(|fault| fault.parameter().is_empty()) {
             return;
@@ -277,8 +281,8 @@ impl Parameters {
         self.left.get(parameter).filter(|value| !value.is_null())
     }
 
-    /// Sets `parameter` to a value that the caller gave under the name `said`. Two different values
-    /// are a fault.
+    /// Sets `parameter` to a value that the caller gave under the name `said`. It is a fault if
+    /// `parameter` already has a different value.
     pub(crate) fn put(&mut self, parameter: &str, value: Value, said: &str) {
         if self.peek(parameter).is_some_and(|other| *other != value) {
             self.fault(invalid(said, &format!("the same as `{parameter}`")));
@@ -360,7 +364,7 @@ impl Parameters {
         std::mem::take(&mut self.left)
     }
 
-    /// Returns the error at once, when the faults so far make further reading useless.
+    /// Returns the error at once. Used when the faults so far make further reading useless.
     pub(crate) fn fail(self) -> InputError {
         InputError { tool: self.tool, faults: self.faults }
     }

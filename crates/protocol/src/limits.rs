@@ -12,9 +12,9 @@ pub struct Limits {
     pub agents: u32,
     /// Maximum number of tasks in one team.
     pub tasks: u32,
-    /// Maximum number of unread messages in one inbox. This limit is ours, because each send
-    /// rewrites the whole inbox. A text beyond it is refused. For the user's texts, only the user's
-    /// own unread messages count. Frames have no limit.
+    /// Maximum number of unread messages in one inbox. A text beyond this limit is refused. For the
+    /// user's texts, only the user's own unread messages count. Frames have no limit. The limit is
+    /// ours, because each send rewrites the whole inbox.
     pub unread_messages: u32,
     /// Maximum length of a message's content, in characters.
     pub content_chars: u32,

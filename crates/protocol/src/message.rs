@@ -89,8 +89,7 @@ impl Message {
         let given = Value::String(given.to_owned());
         match metadata.get_mut("pitcrew").and_then(Value::as_object_mut) {
             Some(ours) => drop(ours.insert(key.to_owned(), given)),
-            // Without a record of ours, or with a value that is not an object, a new record is
-            // written.
+            // If `pitcrew` is missing or is not an object, a new object is written.
             None => drop(metadata.insert("pitcrew".to_owned(), serde_json::json!({key: given}))),
         }
         self
@@ -114,9 +113,9 @@ impl Message {
     }
 }
 
-/// Returns the ids of an inbox's messages, in order. A message without an id gets one from its
-/// sender, time, text and the number of equal messages before it. So its id stays the same while
-/// the inbox only grows.
+/// Returns the ids of an inbox's messages, in order. For a message without an id, the id is
+/// computed from the sender, the time, the text and the number of equal messages before it. So the
+/// id stays the same as long as messages are only added to the inbox.
 #[must_use]
 pub fn message_ids<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<MessageId> {
     let mut seen = std::collections::HashMap::<uuid::Uuid, u32>::new();
@@ -124,7 +123,7 @@ pub fn message_ids<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<M
         let says =
             format!("{}\n{}\n{}", m.from, m.timestamp.as_deref().unwrap_or_default(), m.text);
         let key = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, says.as_bytes());
-        // Equal messages need different ids, so the id includes their number.
+        // Equal messages need different ids, so each id ends with a running number.
         let nth = seen.entry(key).and_modify(|n| *n += 1).or_insert(1);
         MessageId(format!("{key}-{nth}"))
     };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The smallest window that settings may have. An agent's instructions and tools alone need this
-/// much.
+/// The smallest context window that settings may give, in tokens. An agent's instructions and tools
+/// alone need this much.
 const SMALLEST_WINDOW: u64 = 1_000;
 
 /// Prices of one model, in US dollars per million tokens.
@@ -15,9 +15,9 @@ const SMALLEST_WINDOW: u64 = 1_000;
 pub struct Price {
     /// Price of input that was neither written to nor read from the cache.
     pub input: f64,
-    /// Output.
+    /// Price of output.
     pub output: f64,
-    /// Input written to the cache.
+    /// Price of input that was written to the cache.
     #[serde(default)]
     pub cache_write: f64,
     /// Price of input that was read from the cache.
@@ -35,7 +35,7 @@ pub enum PriceError {
     /// A price is negative or not a number.
     #[error("the price of {model:?} is not a positive number")]
     Number {
-        /// The model.
+        /// The name of the model.
         model: String,
     },
 }
@@ -56,14 +56,14 @@ pub fn prices_from(json: &Value) -> Result<BTreeMap<String, Price>, PriceError> 
     }
 }
 
-/// The windows in the settings: one for all models, or one per model name.
+/// The context windows in the settings: one for all models, or one per model name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextWindows {
     all: Option<u64>,
     named: BTreeMap<String, u64>,
 }
 
-/// The reason why a window setting is invalid.
+/// The reason why the setting of a context window is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum WindowError {
     /// The setting has neither form, `100000` or `{"MODEL": 100000}`.
@@ -72,16 +72,17 @@ pub enum WindowError {
     /// The window is too small to work with.
     #[error("a context window of {tokens} tokens is too small; {SMALLEST_WINDOW} is the least")]
     TooSmall {
-        /// What was named.
+        /// The context window in the setting, in tokens.
         tokens: u64,
     },
 }
 
 impl ContextWindows {
-    /// Reads the setting: a number, or an object of numbers by the beginnings of model names.
+    /// Reads the setting: one number for all models, or an object that maps the beginnings of model
+    /// names to numbers.
     ///
     /// # Errors
-    /// When it has neither form, or when a window is too small to work with.
+    /// When the setting has neither form, or when a window is too small to work with.
     pub fn from_setting(setting: &Value) -> Result<Self, WindowError> {
         let windows = if setting.is_object() {
             Self { all: None, named: BTreeMap::deserialize(setting).map_err(WindowError::Form)? }
@@ -102,7 +103,7 @@ impl ContextWindows {
         }
     }
 
-    /// Returns the window in the settings for a model.
+    /// Returns the context window that the settings give for a model.
     #[must_use]
     pub fn named(&self, model: &str) -> Option<u64> {
         let named =
@@ -111,8 +112,8 @@ impl ContextWindows {
     }
 }
 
-/// Finds the table entry for a model: the longest entry that the model's name begins with, first
-/// tried with its vendor.
+/// Finds the table entry for a model: the longest entry name that the model's name begins with. The
+/// model's name is tried with its vendor first, then without.
 pub fn longest_named<'a, T>(
     table: impl Iterator<Item = (&'a str, T)> + Clone,
     model: &str,

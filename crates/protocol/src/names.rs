@@ -1,8 +1,8 @@
 //! Names of teams and agents, and their forms in paths and ids.
 //!
-//! A folder form replaces each character that a path must not contain with a dash. It counts in
-//! UTF-16 units, as the reference client does, so an emoji becomes two dashes. Two names can have
-//! the same form; `team` refuses the second one.
+//! The folder form of a name has a dash for each character that a path must not contain. Such
+//! characters are counted in UTF-16 units, as in the reference client, so an emoji becomes two
+//! dashes. Two names can have the same folder form; `team` refuses the second one.
 
 use std::fmt;
 
@@ -177,8 +177,8 @@ impl AgentName {
         Ok(Self(name.replace('@', "-")))
     }
 
-    /// Wraps an agent's name from another source without checks. It is for members read from a
-    /// config.
+    /// Wraps an agent's name from another source without checks. Used for members that are read
+    /// from a config.
     #[must_use]
     pub fn foreign(name: &str) -> Self {
         Self(name.to_owned())
@@ -202,7 +202,8 @@ impl AgentName {
         AgentId(format!("{}@{team}", self.0))
     }
 
-    /// Returns the name itself, or `name-2`, `name-3`, ... if `taken` returns true for it.
+    /// Returns the name itself if it is free, otherwise the first free one of `name-2`, `name-3`,
+    /// ... `taken` tells whether a name is in use.
     #[must_use]
     pub fn deduplicated(&self, taken: impl Fn(&Self) -> bool) -> Self {
         if !taken(self) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What keeps panes.
+/// A program that keeps panes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneHost {
     /// The kind of host, as in a member's `backendType`.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionMode {
-    /// Reads in the working folder are allowed. Any change is asked about.
+    /// Reads in the working folder are allowed. Any change needs approval.
     #[default]
     Default,
     /// Like `Default`, and edits in the working folder are allowed too.
@@ -17,7 +17,7 @@ pub enum PermissionMode {
     Plan,
     /// The agent may use only team and task tools.
     Delegate,
-    /// Like `Default`, but every call that would be asked about is denied.
+    /// Like `Default`, but every call that would need approval is denied.
     DontAsk,
     /// Every call is allowed unless a deny rule matches it.
     BypassPermissions,

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What runs a teammate.
+/// A program that runs teammates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Program {
-    /// We do.
+    /// Pitcrew itself.
     #[default]
     Pitcrew,
     /// The reference client.
@@ -14,7 +14,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// All of them.
+    /// All programs.
     pub const ALL: [Self; 2] = [Self::Pitcrew, Self::Claude];
 
     /// Returns the program's name, as flags and files spell it.
@@ -32,7 +32,7 @@ impl Program {
         Self::ALL.into_iter().find(|program| program.as_str() == name)
     }
 
-    /// Whether it is pitcrew itself.
+    /// Whether the program is pitcrew itself.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         *self == Self::Pitcrew

@@ -73,8 +73,8 @@ impl TeamDeleted {
         Self { success: false, message, team_name: Some(team_name.to_owned()) }
     }
 
-    /// Creates the refusal for a team with open work that its lead may have forgotten. This is
-    /// ours: the reference client deletes the team.
+    /// Creates the refusal for a team with open work that its lead may have forgotten. Only pitcrew
+    /// refuses in this case: the reference client deletes the team.
     #[must_use]
     pub fn refused_for_open_work(team_name: &str, open: &str) -> Self {
         let message = format!(
@@ -252,7 +252,7 @@ impl TaskListed {
 /// The result of TaskGet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskShown {
-    /// The id of the task.
+    /// The task.
     pub task: TaskDetail,
 }
 
@@ -278,13 +278,13 @@ pub struct TaskDetail {
 }
 
 impl TaskShown {
-    /// Creates the result for `task`, with the edges from its file.
+    /// Creates the result for `task`, with the edges from the task's file and without times.
     #[must_use]
     pub fn of(task: &Task) -> Self {
         Self::at(task, TaskTimes::default())
     }
 
-    /// Creates the result for `task`, with its times.
+    /// Creates the result for `task`, with the given times.
     #[must_use]
     pub fn at(task: &Task, times: TaskTimes) -> Self {
         let task = task.clone();
@@ -429,7 +429,7 @@ pub struct RequestSent {
     pub success: bool,
     /// A sentence about the result.
     pub message: String,
-    /// The id of the answered request.
+    /// The id of the sent request.
     pub request_id: String,
     /// The member that received the request.
     pub target: String,

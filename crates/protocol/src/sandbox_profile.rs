@@ -9,7 +9,7 @@ pub enum SandboxProfile {
     /// private temporary folder.
     Read,
     /// Like `Read`, and the command may also write below the working folder, except files that
-    /// control permissions or run automatically. It has its own network.
+    /// control permissions or run automatically. The command has its own network.
     Work,
     /// The command may do everything except change the team's files and the user's settings.
     Free,

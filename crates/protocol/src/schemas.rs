@@ -1,19 +1,20 @@
-//! The schemas of the tools' inputs, as a model is shown them.
+//! The JSON schemas of the tools' inputs, as shown to a model.
 //!
-//! Source of the team tools': `fixtures/claude-2.1.39/tool-input-schemas.json`: the same
-//! properties, types and required ones, but for these. The words of the descriptions are ours. Task
-//! has three properties more: `isolation`, of the later versions, and our `backend` and `program`;
-//! its `model` names no vendor's. TeamDelete has the `team_name` of the API reference. ExitPlanMode
-//! has the `plan` that is read, and none of those that speak of remote sessions and of what a plan
-//! wants leave for: nothing reads them. A model is shown the named dialect only; what is accepted
-//! is wider, see `tools` and `send`.
+//! Source for the team tools: `fixtures/claude-2.1.39/tool-input-schemas.json`. Our schemas have
+//! the same properties, types and required properties, with these exceptions. The descriptions are
+//! worded by us. Task has three additional properties: `isolation` from later versions, and our own
+//! `backend` and `program`. Its property `model` does not list one vendor's models. TeamDelete has
+//! the `team_name` of the API reference. ExitPlanMode has `plan`. It lacks the properties about
+//! remote sessions and about the permissions that a plan asks for, because nothing reads them.
+//!
+//! A model is shown only the named dialect. The modules `tools` and `send` accept more forms.
 
 use serde_json::{Value, json};
 
 use crate::{PermissionMode, Program, ToolDescriptor};
 
-/// The JSON schema of a tool's input: an object on top, without `oneOf`. `None` for a tool that is
-/// not ours.
+/// Returns the JSON schema of a tool's input: an object at the top level, without `oneOf`. Returns
+/// `None` for a tool that is not ours.
 #[must_use]
 pub fn tool_schema(name: &str) -> Option<Value> {
     ToolDescriptor::find(name)?.schema.map(|schema| schema())
@@ -38,7 +39,7 @@ fn flag(description: &str) -> Value {
     json!({"type": "boolean", "description": description})
 }
 
-/// The permission modes in the recorded order, which is the alphabet's.
+/// Returns the permission modes in the recorded order, which is alphabetical.
 fn modes() -> [&'static str; 6] {
     let mut modes = PermissionMode::ALL.map(PermissionMode::as_str);
     modes.sort_unstable();
@@ -73,7 +74,7 @@ pub(crate) fn team_delete() -> Value {
     strict(json!({"team_name": text("The name of your team; needs not be given")}), &[])
 }
 
-/// The parameters of Task that must be given.
+/// The required parameters of Task.
 const TASK_REQUIRED: [&str; 3] = ["description", "prompt", "subagent_type"];
 
 pub(crate) fn task() -> Value {

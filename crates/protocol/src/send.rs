@@ -1,9 +1,8 @@
 //! The input of SendMessage, in both dialects.
 //!
 //! Source for the named dialect (`type`, `recipient`, `content`):
-//! `fixtures/claude-2.1.39/tool-input-schemas.json` and the founding guide's union. Source for the
-//! session dialect (`to`, `message`): the wire format. `team` decides which messages a sender may
-//! send.
+//! `fixtures/claude-2.1.39/tool-input-schemas.json` and the founding guide. Source for the session
+//! dialect (`to`, `message`): the wire format. `team` decides which messages a sender may send.
 
 use serde_json::Value;
 
@@ -52,7 +51,7 @@ pub enum SendMessageInput {
     },
     /// Answers a plan approval request.
     PlanApprovalResponse {
-        /// The id of the shutdown request.
+        /// The id of the plan approval request.
         request_id: String,
         /// The name of the teammate that sent the plan.
         recipient: String,
@@ -66,10 +65,10 @@ pub enum SendMessageInput {
 impl SendMessageInput {
     /// Reads the input of a call. Accepted are `{type, recipient, content, ...}`, and `{to,
     /// message, summary}` where `message` is a text or an object with a `type`. A mixture of both
-    /// is accepted if it has no contradiction.
+    /// is accepted if its values do not contradict each other.
     ///
     /// # Errors
-    /// [`InputError`] with every fault. It names the parameters as the call's dialect does.
+    /// [`InputError`] with every fault. The error names the parameters as the call's dialect does.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(crate::tool_name::SEND_MESSAGE, input);
         let form = Form::merge(&mut given);
@@ -134,7 +133,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Takes the `type`. In the session dialect, a plain text has no `type`.
+    /// Takes the `type` out of the parameters. In the session dialect, a plain text has no `type`.
     fn take(given: &mut Parameters, form: Form) -> Option<Self> {
         let to_everybody = given.peek("recipient").and_then(Value::as_str) == Some(EVERYBODY);
         let text = if to_everybody { Self::Broadcast } else { Self::Message };

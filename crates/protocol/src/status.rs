@@ -11,15 +11,17 @@ pub enum Status {
     /// Created but not started.
     #[default]
     Pending,
-    /// In a turn. Its word is that of the journal; earlier versions wrote `active` in places.
+    /// In a turn. The state is called `running`, as in the journal; earlier versions wrote `active`
+    /// in some places.
     #[serde(rename = "running", alias = "active")]
     Active,
     /// Between turns. An idle agent costs nothing.
     Idle,
-    /// Between turns, while its plan waits for the lead's answer.
+    /// Between turns, while the agent's plan waits for the lead's answer.
     AwaitingPlanApproval,
-    /// Either a teammate between turns whose team has no lead. It takes no mail until there is one.
-    /// Or a lead whose model was unavailable for too long. It continues in the next run.
+    /// Either a teammate between turns whose team has no lead: the teammate takes no mail until the
+    /// team has a lead. Or a lead whose model was unavailable for too long: the lead continues in
+    /// the next run.
     Parked,
     /// Asked to shut down, but not ended yet.
     ShutdownRequested,
@@ -45,7 +47,7 @@ impl Status {
         Self::Killed,
     ];
 
-    /// The one word for the state, in files, in the journal and in the stream.
+    /// Returns the name of the state in files, in the journal and in the stream.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,7 +63,7 @@ impl Status {
         }
     }
 
-    /// Finds the state of that word.
+    /// Finds the state with that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == name)

@@ -33,7 +33,8 @@ wire_object! {
 }
 
 wire_object! {
-    /// An event in the team. It is ours, and is a system event so that other readers skip it.
+    /// An event in the team. Only pitcrew writes this event. The event's type is `system`, so that
+    /// other readers skip the event.
     pub struct TeamEvent {
         /// The event's type, always `system`.
         pub kind: String => "type" req,
@@ -75,9 +76,9 @@ wire_object! {
     pub struct AssistantMessage {
         /// The message's id, the same for all events of a turn.
         pub id: String => "id" opt,
-        /// Always `message`, if present.
+        /// The message's type, always `message`, if present.
         pub kind: String => "type" opt,
-        /// The event's type, always `assistant`.
+        /// The message's role, always `assistant`.
         pub role: String => "role" req,
         /// The name of the model.
         pub model: String => "model" opt,
@@ -113,7 +114,7 @@ wire_object! {
 wire_object! {
     /// A message to the model.
     pub struct UserMessage {
-        /// The event's type, always `user`.
+        /// The message's role, always `user`.
         pub role: String => "role" req,
         /// The content of the message.
         pub content: Content => "content" req,
@@ -125,7 +126,7 @@ wire_object! {
     pub struct ResultEvent {
         /// The event's type, always `result`.
         pub kind: String => "type" req,
-        /// `success`, or the kind of failure, such as `error_max_turns`.
+        /// The outcome: `success`, or the kind of failure, such as `error_max_turns`.
         pub subtype: String => "subtype" req,
         /// Whether the run failed.
         pub is_error: bool => "is_error" opt,

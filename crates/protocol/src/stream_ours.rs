@@ -60,8 +60,8 @@ impl TeamEvent {
     /// The `subtype` that distinguishes our events from other clients' events.
     pub const SUBTYPE: &str = "pitcrew_team_event";
 
-    /// Creates an event of team `team_name`. `teammate_id` is the teammate that it concerns, if
-    /// any.
+    /// Creates an event of team `team_name`. `teammate_id` is the teammate that the event concerns,
+    /// if any.
     #[must_use]
     pub fn new(
         ids: EventIds,
@@ -100,8 +100,8 @@ impl StreamUsage {
         }
     }
 
-    /// Adds the fields that only the last event of a run has. We run no tools at the vendor, and
-    /// our cache entries live five minutes.
+    /// Adds the fields that only the last event of a run has. The vendor's servers run no tools for
+    /// us, and our cache entries live five minutes.
     #[must_use]
     pub fn of_run(self) -> Self {
         let no_tools = ServerToolUse {
@@ -253,7 +253,7 @@ impl UserEvent {
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
-    /// `success`, or the kind of failure, such as `error_max_turns`.
+    /// The outcome: `success`, or the kind of failure, such as `error_max_turns`.
     pub subtype: String,
     /// Whether the run failed.
     pub is_error: bool,

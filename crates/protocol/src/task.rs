@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::wire::wire_object;
 
-/// A task's id: a decimal number from 1 up, as a string. It is never reused after its task is
+/// A task's id: a decimal number from 1 up, as a string. The id is never reused after the task is
 /// deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -24,13 +24,13 @@ impl TaskId {
         Self(n.to_string())
     }
 
-    /// Reads an id. `#3` is accepted for `3`, because people and models write it. `None` for
-    /// anything except a number from 1 up.
+    /// Reads an id. `#3` is accepted for `3`, because people and models write it. Returns `None`
+    /// for anything except a number from 1 up.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('#').unwrap_or(text);
         let number: u64 = digits.parse().ok()?;
-        // Only the plain form is an id: `03` or `+3` would name a file of another task.
+        // Only the plain form is an id: `03` and `+3` would name other files than `3`.
         (number > 0 && number.to_string() == digits).then(|| Self(digits.to_owned()))
     }
 
@@ -65,8 +65,9 @@ impl Ord for TaskId {
     }
 }
 
-/// The status of a task. `deleted` is not included: it removes the file. If another program leaves
-/// a file with status `deleted`, the file holds no task, and its id stays taken.
+/// The status of a task. `deleted` is not included, because deleting a task removes its file. If
+/// another program leaves a file with status `deleted`, the file counts as no task, and its id
+/// stays taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {

@@ -1,7 +1,7 @@
 //! The names by which models call the tools, each written once.
 //!
-//! A tool of an MCP server has a name that is known at run time only (`mcp__server__tool`); what is
-//! known of it is said by [`ToolTraits`](crate::ToolTraits) all the same.
+//! A tool of an MCP server has a name that is known at run time only (`mcp__server__tool`). Such a
+//! tool has [`ToolTraits`](crate::ToolTraits) too.
 
 /// Runs a shell command.
 pub const BASH: &str = "Bash";
@@ -21,7 +21,7 @@ pub const TASK_STOP: &str = "TaskStop";
 pub const TASK: &str = "Task";
 /// The name of [`TASK`] in the session dialect.
 pub const AGENT: &str = "Agent";
-/// Makes the caller's team.
+/// Creates a team with the caller as its lead.
 pub const TEAM_CREATE: &str = "TeamCreate";
 /// Ends the caller's team.
 pub const TEAM_DELETE: &str = "TeamDelete";
@@ -35,5 +35,5 @@ pub const TASK_UPDATE: &str = "TaskUpdate";
 pub const TASK_LIST: &str = "TaskList";
 /// Writes to members of the team, and answers requests.
 pub const SEND_MESSAGE: &str = "SendMessage";
-/// Hands in a plan for approval.
+/// Submits a plan for approval.
 pub const EXIT_PLAN_MODE: &str = "ExitPlanMode";

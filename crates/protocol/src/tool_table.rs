@@ -1,8 +1,10 @@
-//! The table of tools: one descriptor each, and what is assumed of a tool that is not in it.
+//! The table of tools: a descriptor for each tool, and the assumptions about a tool that is not in
+//! the table.
 //!
-//! Whoever must know something of a tool reads its [`ToolTraits`] and compares no names. Traits can
-//! also be made at run time, for the tools of an MCP server; [`ToolSet`] holds those of one agent.
-//! What is allowed is the gate's to decide, and how a tool works is its implementation's.
+//! Code that depends on properties of a tool reads the tool's [`ToolTraits`] and does not compare
+//! names. Traits can also be created at run time, for the tools of an MCP server. [`ToolSet`] holds
+//! the traits of one agent's tools. The permission gate decides which calls are allowed, and each
+//! tool's implementation decides how the tool works.
 
 use std::collections::BTreeMap;
 
@@ -11,42 +13,43 @@ use serde_json::Value;
 use crate::schemas;
 use crate::tool_name as name;
 
-/// What is known of a tool before it is called.
+/// The facts about a tool that are known before a call.
 #[derive(Clone, Debug)]
 pub struct ToolDescriptor {
-    /// Returns the tool's name, as models use it.
+    /// The tool's name, as models use it.
     pub name: &'static str,
-    /// Another name of the same tool, of another dialect.
+    /// Another name of the same tool, in another dialect.
     pub alias: Option<&'static str>,
-    /// The JSON schema of its input; none for a tool of the reference client only.
+    /// The JSON schema of the tool's input. `None` for a tool that only the reference client has.
     pub schema: Option<fn() -> Value>,
-    /// What its calls mean to those who make, judge and show them.
+    /// The properties of the tool's calls.
     pub traits: ToolTraits,
 }
 
-/// What the calls of a tool mean to those who make, judge and show them.
+/// The properties of a tool's calls, for the code that makes, checks or shows the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolTraits {
-    /// What the gate judges its calls as.
+    /// The kind of the tool, for the permission gate.
     pub kind: ToolKind,
-    /// Which parameter names the file or folder that a call is about.
+    /// The parameter that names the file or folder of a call.
     pub file: FileParameter,
-    /// What a permission rule for it may name in parentheses.
+    /// What a permission rule for the tool may contain in parentheses.
     pub rule: RuleScope,
-    /// What a call means to the agent that makes it.
+    /// The effect of a call, for the agent that makes the call.
     pub effect: CallEffect,
     /// How a call is shown to a person.
     pub view: CallView,
-    /// The form of its results in the stream.
+    /// The form of the tool's results in the stream.
     pub result: ResultForm,
-    /// Whether its calls change nothing, so that several of one turn may run at the same time.
+    /// Whether the tool's calls change nothing. Several such calls of one turn may run at the same
+    /// time.
     pub is_read_only: bool,
-    /// Whether a call that a crash interrupted may be made again: the team knows by its key what is
-    /// done already.
+    /// Whether a call that a crash interrupted may be made again. The team recognises the call by
+    /// its key and knows what is already done.
     pub is_repeatable: bool,
 }
 
-/// What the gate judges calls of a tool as; the modes are written against this list.
+/// The kinds of tools for the permission gate. The permission modes are defined by these kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
     /// Runs shell commands.
@@ -65,29 +68,29 @@ pub enum ToolKind {
     ExitPlan,
     /// Reads the output of a background task.
     Output,
-    /// Anything else.
+    /// Any other tool.
     Other,
 }
 
-/// Which parameter of a call names the file or folder that it is about.
+/// The parameter that names the file or folder of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileParameter {
-    /// None.
+    /// No parameter names a file or folder.
     None,
-    /// `file_path`.
+    /// The parameter `file_path`.
     FilePath,
-    /// `notebook_path`.
+    /// The parameter `notebook_path`.
     NotebookPath,
-    /// `path`; without it the working folder.
+    /// The parameter `path`, otherwise the working folder.
     Folder,
-    /// `path`, and the folder that the `pattern` below it begins with.
+    /// The parameter `path`, followed by the folder with which the parameter `pattern` begins.
     FolderAndPattern,
 }
 
-/// What a permission rule for a tool may name in parentheses.
+/// What a permission rule for a tool may contain in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleScope {
-    /// Nothing: such a rule would match no call.
+    /// Nothing: a rule with parentheses would match no call.
     WholeTool,
     /// A shell command.
     Command,
@@ -95,47 +98,47 @@ pub enum RuleScope {
     Path,
     /// An agent type.
     AgentType,
-    /// Something that the gate cannot check.
+    /// Something that the permission gate cannot check.
     Unchecked,
 }
 
-/// What a call means to the agent that makes it.
+/// The effect of a call, for the agent that makes the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEffect {
-    /// Nothing but its result.
+    /// No effect except the result.
     None,
-    /// Writes a file whole: after a crash the file tells whether that was done.
+    /// Writes a whole file. After a crash, the file shows whether the write was done.
     WritesFile,
-    /// Replaces text in a file: after a crash the file tells whether that was done.
+    /// Replaces text in a file. After a crash, the file shows whether the replacement was done.
     EditsFile,
-    /// Submits a plan; the result of a teammate's names the request.
+    /// Submits a plan. When a teammate submits a plan, the result names the approval request.
     SubmitsPlan,
     /// Sends a message, which may answer a request to shut down.
     SendsMessage,
-    /// Starts an agent: a teammate when the call names it, else a subagent.
+    /// Starts an agent: a teammate if the call gives a name, otherwise a subagent.
     StartsAgent,
     /// Adds a task to the team's list.
     CreatesTask,
     /// Changes a task.
     ChangesTask,
-    /// Looks how the tasks of others come on: to look again is its use.
+    /// Checks the progress of other agents' tasks. Repeated calls are useful.
     ChecksTasks,
     /// Ends the team.
     EndsTeam,
 }
 
-/// How a call is shown to a person who decides about it.
+/// The form in which a call is shown to a person who decides about the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallView {
-    /// Field by field.
+    /// Each parameter separately.
     Fields,
-    /// The `command` as text.
+    /// The parameter `command` as text.
     Command,
-    /// The `content` as a diff of the file as it is.
+    /// The parameter `content` as a diff against the current file.
     WholeFile,
-    /// The replaced text as a diff of the file as it is.
+    /// The replaced text as a diff against the current file.
     Replacement,
-    /// The `plan` as text.
+    /// The parameter `plan` as text.
     Plan,
 }
 
@@ -149,7 +152,7 @@ pub enum ResultForm {
 }
 
 impl ToolTraits {
-    /// What is assumed of a tool of which nothing is known, such as one of an MCP server.
+    /// The traits that are assumed for an unknown tool, such as a tool of an MCP server.
     pub const UNKNOWN: Self = Self {
         kind: ToolKind::Other,
         file: FileParameter::None,
@@ -161,7 +164,7 @@ impl ToolTraits {
         is_repeatable: false,
     };
 
-    /// The traits of the tool that is called so, by either of its names.
+    /// Returns the traits of the tool with this name or alias.
     #[must_use]
     pub fn of(tool: &str) -> Self {
         ToolDescriptor::find(tool).map_or(Self::UNKNOWN, |found| found.traits)
@@ -176,7 +179,8 @@ impl ToolTraits {
         Self { kind, file, rule, effect, view, ..Self::UNKNOWN }
     }
 
-    /// A tool of the team: the team knows its calls by their key.
+    /// Returns the traits of a team tool. Its calls are repeatable, because the team recognises
+    /// each call by its key.
     const fn of_team(kind: ToolKind, effect: CallEffect) -> Self {
         let rule = RuleScope::WholeTool;
         Self { kind, rule, effect, is_repeatable: true, ..Self::UNKNOWN }
@@ -188,22 +192,22 @@ impl ToolTraits {
 }
 
 impl ToolDescriptor {
-    /// The tool that is called so, by either of its names; none for one that is not in the table.
+    /// Finds the tool with this name or alias. Returns `None` for a tool that is not in the table.
     #[must_use]
     pub fn find(tool: &str) -> Option<&'static Self> {
         let mut all = Self::own().iter().chain(Self::of_client());
         all.find(|known| known.name == tool || known.alias == Some(tool))
     }
 
-    /// The tools that agents can have here.
+    /// Returns the tools that pitcrew's agents can have.
     #[must_use]
     pub fn own() -> &'static [Self] {
         &OWN
     }
 
-    /// Tools of the reference client that are not ours. Its users have rules for them, which are
-    /// read, and some of these bound our tools too: what a rule for MultiEdit denies, Edit does not
-    /// do.
+    /// Returns the reference client's tools that pitcrew does not have. Users of the reference
+    /// client have permission rules for these tools. Such rules are read, and some of them also
+    /// apply to our tools: a call that a rule denies to MultiEdit is denied to Edit too.
     #[must_use]
     pub fn of_client() -> &'static [Self] {
         &OF_CLIENT
@@ -218,19 +222,20 @@ impl ToolDescriptor {
     }
 }
 
-/// The name by which the table has a tool: the session dialect calls Task `Agent`.
+/// Returns the tool's name in the table. For example, `Agent` of the session dialect becomes
+/// `Task`.
 #[must_use]
 pub fn canonical_tool(tool: &str) -> &str {
     ToolDescriptor::find(tool).map_or(tool, |found| found.name)
 }
 
-/// The tools of one agent by name, with those that came at run time. Of a tool that it does not
-/// have, the table tells.
+/// The traits of one agent's tools by name, including tools that were added at run time. For any
+/// other tool, the traits come from the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolSet(BTreeMap<String, ToolTraits>);
 
 impl ToolSet {
-    /// The traits of the tool that is called so.
+    /// Returns the traits of the tool with this name.
     #[must_use]
     pub fn traits(&self, tool: &str) -> ToolTraits {
         self.0.get(canonical_tool(tool)).copied().unwrap_or_else(|| ToolTraits::of(tool))

@@ -27,7 +27,7 @@ pub enum TeamCall {
 }
 
 impl TeamCall {
-    /// Reads a call of `tool`, or returns `None` if it is not a team tool.
+    /// Reads a call of `tool`. Returns `None` if `tool` is not a team tool.
     ///
     /// # Errors
     /// [`InputError`] with every fault of the input.
@@ -87,7 +87,7 @@ pub struct TeamDeleteInput {
 }
 
 impl TeamDeleteInput {
-    /// Reads the input of a TeamCreate call.
+    /// Reads the input of a TeamDelete call.
     ///
     /// # Errors
     /// [`InputError`] with every fault in the input.
@@ -113,26 +113,26 @@ pub struct SpawnInput {
     pub team_name: Option<String>,
     /// The model for the new agent.
     pub model: Option<String>,
-    /// The initial permission mode. `plan` requires an approved plan first.
+    /// The initial permission mode. With `plan`, the agent needs an approved plan first.
     pub mode: Option<String>,
     /// Whether the caller continues at once. A teammate always runs in the background.
     pub run_in_background: Option<bool>,
     /// The number of turns after which the agent is stopped.
     pub max_turns: Option<u32>,
-    /// `worktree` gives the agent its own git worktree.
+    /// The isolation of the agent: `worktree` gives the agent its own git worktree.
     pub isolation: Option<String>,
-    /// The place to run the agent: `in-process`, or the run's kind of panes. The run decides when
-    /// absent.
+    /// The place to run the agent: `in-process`, or the kind of panes that the run uses. If absent,
+    /// the run decides.
     pub backend: Option<String>,
-    /// The program that runs the agent: `pitcrew` or `claude`. The agent definition or the run
-    /// decides when absent.
+    /// The program that runs the agent: `pitcrew` or `claude`. If absent, the agent definition
+    /// decides, otherwise the run.
     pub program: Option<String>,
     /// The id of an agent to continue.
     pub resume: Option<String>,
 }
 
 impl SpawnInput {
-    /// Reads the input of a TeamCreate call.
+    /// Reads the input of a Task call.
     ///
     /// # Errors
     /// [`InputError`] with every fault in the input.
@@ -174,7 +174,7 @@ pub struct TaskCreateInput {
 }
 
 impl TaskCreateInput {
-    /// Reads the input of a TeamCreate call.
+    /// Reads the input of a TaskCreate call.
     ///
     /// # Errors
     /// [`InputError`] with every fault in the input.
@@ -198,7 +198,7 @@ pub struct TaskGetInput {
 }
 
 impl TaskGetInput {
-    /// Reads the input of a TeamCreate call.
+    /// Reads the input of a TaskGet call.
     ///
     /// # Errors
     /// [`InputError`] with every fault in the input.
@@ -265,7 +265,7 @@ pub struct TaskUpdateInput {
 }
 
 impl TaskUpdateInput {
-    /// Reads the input of a TeamCreate call.
+    /// Reads the input of a TaskUpdate call.
     ///
     /// # Errors
     /// [`InputError`] with every fault in the input.
@@ -300,7 +300,7 @@ pub struct ExitPlanModeInput {
 }
 
 impl ExitPlanModeInput {
-    /// Reads the input of a TeamCreate call.
+    /// Reads the input of an ExitPlanMode call.
     ///
     /// # Errors
     /// [`InputError`] with every fault in the input.
@@ -314,12 +314,12 @@ impl ExitPlanModeInput {
 /// TaskStop: stops background work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskStopInput {
-    /// The id of the background work to stop. Its older name is `shell_id`.
+    /// The id of the background work to stop. The older name of this parameter is `shell_id`.
     pub task_id: String,
 }
 
 impl TaskStopInput {
-    /// Reads the input of a TeamCreate call.
+    /// Reads the input of a TaskStop call.
     ///
     /// # Errors
     /// [`InputError`] with every fault in the input.

@@ -67,8 +67,8 @@ impl Foreign {
         }
     }
 
-    /// Returns the keys to write: the keys read, in their order. A known key that was added later
-    /// follows the known key before it.
+    /// Returns the keys to write: the keys that were read, in the order read. A key of `known` that
+    /// was not read follows the key before it in `known`.
     pub(crate) fn order<'a>(&'a self, known: &[&'a str]) -> Vec<&'a str> {
         let mut order: Vec<&str> = self.slots.iter().map(|(key, _)| key.as_ref()).collect();
         let mut after = 0;
@@ -134,7 +134,7 @@ impl PartialEq for Foreign {
     }
 }
 
-/// The key of a field: a known key or an unknown one. Only an unknown key is copied.
+/// Reads the key of a field, given the known keys. Only an unknown key is copied.
 pub(crate) struct Key(pub(crate) &'static [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for Key {
@@ -158,8 +158,8 @@ impl Visitor<'_> for Key {
     }
 }
 
-/// The raw text of a field during reading. It is owned, or borrowed from the JSON text if that is
-/// one string.
+/// The raw text of a field during reading. It is borrowed if the whole JSON text is one string in
+/// memory, otherwise owned.
 pub(crate) trait FieldText<'de>: Deserialize<'de> + Deref<Target = RawValue> {
     /// Returns the text as an owned value.
     fn kept(self) -> Box<RawValue>;
@@ -179,7 +179,7 @@ impl<'de> FieldText<'de> for &'de RawValue {
 
 /// Declares a wire object. `name: Type => "wireName" req` declares a required field, `opt` an
 /// optional one. `req or "olderName"` declares a field that is also read under an older name, and
-/// then written back under it.
+/// then written back under the older name.
 ///
 /// The struct gets a `foreign` field. `Default` is not derived; each type defines its own
 /// constructors.

@@ -1,5 +1,5 @@
-//! What runs inside of bubblewrap in the tests and benchmarks of this crate, as `pitcrew
-//! sandbox-exec` does in the product.
+//! The program that runs inside bubblewrap in the tests and benchmarks of this crate. In the
+//! product, `pitcrew sandbox-exec` has this role.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 

@@ -1,16 +1,16 @@
-//! Reads a conversation file of the reference client: which mail the model has received, and
-//! whether a later process can resume the conversation.
+//! Reads a conversation file of the reference client. Finds out which mail the model has received,
+//! and whether a later process can resume the conversation.
 //!
 //! The client appends JSON lines to `<root>/projects/<folder>/<id>.jsonl`, one for each entry of
-//! the conversation. The id is set with `--session-id`, and a later process resumes it with
-//! `--resume`. The format is not public. So this module accepts only the forms recorded with 2.1.39
-//! and 2.1.330, and treats any other file as no conversation.
+//! the conversation. The id is set with `--session-id`, and a later process resumes the
+//! conversation with `--resume`. The format is not public. So this module accepts only the forms
+//! recorded with 2.1.39 and 2.1.330, and treats any other file as no conversation.
 //!
 //! Mail appears as a `user` entry. A message that came by the socket during a turn appears as a
 //! `queued_command` attachment. The client writes that attachment only after the model request that
-//! contained the message. A client that ends with this request, for example because it agreed to
-//! shut down, has only written a `queue-operation` that says the turn absorbed the message. Source:
-//! `docs/interop.md`, "Conversations".
+//! contained the message. If the client ends with this request, for example because it agreed to
+//! shut down, there is no attachment. Then a `queue-operation` entry says that the turn absorbed
+//! the message. Source: `docs/interop.md`, "Conversations".
 
 use std::path::{Path, PathBuf};
 
@@ -117,8 +117,8 @@ impl ClientConversation {
         has_begun.then_some(Self { mail, absorbed })
     }
 
-    /// Counts absorbed messages as received. For a conversation that no process resumes: its model
-    /// has read them in a request.
+    /// Counts absorbed messages as received. Use this for a conversation that no process resumes.
+    /// The model has read the absorbed messages in a request.
     pub(crate) fn ended(mut self) -> Self {
         self.mail.append(&mut self.absorbed);
         self
@@ -286,7 +286,7 @@ mod tests {
         Mail { id: MessageId(format!("{from}-{text}")), message, frame: Frame::detect(text) }
     }
 
-    /// Returns the texts of those messages that a conversation with these lines does not contain.
+    /// Returns the texts of the messages that a conversation with these lines does not contain.
     fn lacking(lines: &[Value], mail: &[Mail]) -> Option<Vec<String>> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let mail: Vec<&Mail> = mail.iter().collect();

@@ -5,15 +5,15 @@
 //! a key there and listens at `cc-socks/<pid>.sock`. The protocol is not public, so a socket is
 //! used only if three checks pass: the record belongs to the receiver's process (number and start
 //! time), the protocol version is 1, and the peer of the connection is that process. A message is
-//! always in the receiver's inbox first. The process that marks it as read there
+//! always in the receiver's inbox first. The process that marks the message as read there
 //! (`Team::claim_mail`) delivers it.
 //!
 //! The client starts a new turn with the socket's messages before it reads the messages that it
 //! took from its inbox. So a message uses the socket only if all older mail of its receiver went
-//! through the socket too or is in the conversation. At most eight messages wait there at a time.
-//! Otherwise, socket messages would overtake inbox mail again and again, and the inbox mail would
-//! never be read. Without a socket, mail arrives through the inbox alone. Source:
-//! `docs/interop.md`, "The message socket".
+//! through the socket too or is in the conversation. Also, at most eight messages wait inside a
+//! client at a time. Without these rules, socket messages would overtake inbox mail again and
+//! again, and the inbox mail would never be read. Without a socket, mail arrives through the inbox
+//! alone. Source: `docs/interop.md`, "The message socket".
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -92,7 +92,7 @@ struct Offer {
     is_idle: bool,
 }
 
-/// A receiver of mail that runs the reference client.
+/// An agent that runs the reference client and receives mail.
 struct Receiver {
     process: ProcessIdentity,
     /// Whether the team's config says that the receiver is between two turns.
@@ -104,7 +104,7 @@ struct Receiver {
 }
 
 impl ClientSockets {
-    /// Creates the finder for clients that use this root.
+    /// Creates a finder for the sockets of clients that use this root folder.
     #[must_use]
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), sessions: root.join("sessions") }
@@ -170,7 +170,8 @@ impl ClientSockets {
             return Ok(false);
         };
         let older = known.iter().take_while(|mail| mail.id != receipt.id);
-        // Mail from before this conversation is not in it and does not count.
+        // Mail that was sent before this conversation began is not in the conversation and does not
+        // count.
         let older: Vec<&Mail> = older.filter(|mail| sent_at_ms(mail) >= since_ms).collect();
         if older.iter().any(|mail| !mail.message.is_read()) {
             return Ok(false);
@@ -254,16 +255,16 @@ async fn receiver(team: &Team, config: &TeamConfig, to: &AgentName) -> Option<Re
     })
 }
 
-/// Returns the conversation of the lead: the session named in the config, with the messages that
-/// went through its socket.
+/// Returns the lead's conversation. It is the session named in the config, together with the
+/// messages that went through the lead's socket.
 async fn conversation_of_lead(team: &Team, config: &TeamConfig) -> Option<Known> {
     let id = config.lead_session_id.clone()?;
     let known = team.client_conversation(&AgentName::lead()).await.ok()?;
     Some(known.filter(|known| known.id == id).unwrap_or(Known { id, ..Known::default() }))
 }
 
-/// Delivers one message through the socket, unless the receiver has already taken it from its
-/// inbox. If the socket does not accept the message, it is put back into the inbox.
+/// Delivers one message through the socket, unless the receiver has already taken the message from
+/// its inbox. If the socket does not accept the message, the message is put back into the inbox.
 async fn hand_over(
     team: &Team,
     receiver: &Receiver,
@@ -297,8 +298,8 @@ async fn hand_over(
 }
 
 /// Returns the socket messages that are not in the conversation, and whether the latest inbox
-/// message of `older` is. The client reads its inbox in order, so all earlier inbox messages are
-/// then in the conversation too.
+/// message of `older` is in the conversation. The client reads its inbox in order. So if the latest
+/// message is in the conversation, all earlier inbox messages are in the conversation too.
 fn not_in(
     conversation: &ClientConversation,
     brought: &[MessageId],
@@ -312,8 +313,8 @@ fn not_in(
     (waiting, last.is_none_or(|mail| !lacking.contains(&&mail.id)))
 }
 
-/// Formats a message for the socket: one JSON line with the text inside the client's tag that names
-/// the sender. A text from another client's inbox is already escaped.
+/// Formats a message for the socket as one JSON line. The text is inside the client's tag, and the
+/// tag names the sender. A text from another client's inbox is already escaped.
 fn line_of(from: &str, text: &str) -> String {
     let from = attribute(from);
     let content = format!(

@@ -1,12 +1,13 @@
 //! Reads model calls from a conversation file of the reference client: the model, the tokens and
-//! the tool calls of each.
+//! the tool calls of each call.
 //!
-//! Each content block of an answer is an `assistant` entry of its own, with the id, model and usage
-//! of the whole answer. Each subagent has its own conversation file beside the main one,
+//! Each content block of an answer is its own `assistant` entry, with the id, model and usage of
+//! the whole answer. Each subagent has its own conversation file beside the main one,
 //! `<id>/subagents/agent-<subagent>.jsonl`. Version 2.1.330 writes an entry when the answer is
-//! complete. Version 2.1.39 writes it earlier, with the usage known at the start of the answer, so
-//! the output tokens are estimated from the length of the text. Side calls of the client, such as
-//! those for titles, are in no conversation. Source: `docs/interop.md`, "Model calls of a client".
+//! complete. Version 2.1.39 writes the entry earlier, with the usage known at the start of the
+//! answer, so the output tokens are estimated from the length of the text. Additional calls of the
+//! client, such as the calls that create titles, are in no conversation. Source: `docs/interop.md`,
+//! "Model calls of a client".
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -99,7 +100,8 @@ impl UsageReader {
         Some(Self { file, subagents, places: BTreeMap::new() })
     }
 
-    /// Returns the calls added since the last read, in the order of each file.
+    /// Returns the calls added since the last read. The calls of one file keep the order of that
+    /// file.
     pub(crate) fn read_on(&mut self) -> Vec<ClientCall> {
         let mut calls = self.read_file(&self.file.clone(), None);
         let (files, _) =
@@ -123,7 +125,8 @@ impl UsageReader {
             // writing it.
             let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             let is_full = bytes.len() as u64 == READ_MOST;
-            // Skip a line that is longer than one whole read. It cannot be a model's answer.
+            // Skip a line that is longer than one whole read. Such a line cannot be a model's
+            // answer.
             let read = if whole == 0 && is_full { bytes.len() } else { whole };
             place.offset = place.offset.saturating_add(read as u64);
             let lines = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());

@@ -1,12 +1,13 @@
-//! The control socket of a lead's process. Other processes of the user ask the lead here for
+//! The control socket of a lead's process. Other processes of the user send requests to it for
 //! actions that only the lead can sign.
 //!
-//! It is a unix socket in pitcrew's own folder of the team. Each connection carries one request and
-//! one answer, each a JSON line. This module decides who may ask, from the kernel's data about the
-//! caller: it must be the same user, and no tool of an agent may have started it. The code of the
-//! team's run carries out the request. A tool's process that changes its session and clears its
-//! environment before it asks is not detected. The gate and the sandbox must prevent that. Linux
-//! only: other systems do not identify the caller well enough.
+//! It is a unix socket in the folder that pitcrew has for the team. Each connection carries one
+//! request and one answer, each a JSON line. This module decides who may send a request, from the
+//! kernel's data about the caller. The caller must run as the same user, and must not have been
+//! started by a tool of an agent. The code of the team's run carries out the request. A process of
+//! a tool that changes its session and clears its environment before its request is not detected.
+//! The gate and the sandbox must prevent that. Linux only: other systems do not identify the caller
+//! well enough.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -30,8 +31,8 @@ use crate::question::Digest;
 /// The file name of the socket.
 const NAME: &str = "door";
 
-/// The detail of an error that holds the lead's version. The lead adds it when it does not know the
-/// request.
+/// The name of the error detail that contains the lead's version. The lead adds this detail when it
+/// does not know the request.
 pub const LEAD_VERSION: &str = "lead_version";
 
 /// Maximum length in bytes of a request or an answer, including the line break.
@@ -52,15 +53,15 @@ const SPAWN_PATIENCE: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The field of the answer to [`ControlRequest::EndTeam`] that says why the run was already ending.
-/// It is null if it was not.
+/// The field is null if the run was not ending yet.
 pub const ENDING: &str = "ending";
 
 /// A request to the lead.
 ///
-/// The lead and the caller may have different versions. A reader ignores unknown fields, so a new
-/// field may only add details to a request that an older lead can still carry out its own way. A
-/// field that limits the action (as `digest` does) needs a new op, because a lead refuses an op
-/// that it does not know and names its version ([`LEAD_VERSION`]).
+/// The lead and the caller may have different versions. A reader ignores unknown fields. So a new
+/// field may only add details, and an older lead must still be able to carry out the request
+/// without them. A field that limits the action (as `digest` does) needs a new op. A lead refuses
+/// an op that it does not know, and its error names the lead's version ([`LEAD_VERSION`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum ControlRequest {
@@ -131,8 +132,8 @@ impl ControlRequest {
         }
     }
 
-    /// Returns the request without its optional fields, or `None` if it has none set. Older leads
-    /// refuse fields that they do not know.
+    /// Returns the request without its optional fields. Returns `None` if no optional field is set.
+    /// Older leads refuse fields that they do not know.
     fn plain(&self) -> Option<Self> {
         match self {
             Self::EndTeam { wait_seconds: Some(_) } => Some(Self::EndTeam { wait_seconds: None }),
@@ -179,7 +180,8 @@ pub async fn control_request(
     control_request: &ControlRequest,
 ) -> Result<Value, KnockError> {
     match (ask(folder, control_request).await, control_request.plain()) {
-        // An older lead may refuse a field that it does not know, so try once more without it.
+        // An older lead may refuse fields that it does not know, so try once more without the
+        // optional fields.
         (Err(KnockError::Refused(error)), Some(plain))
             if error.code == ErrorCode::InvalidRequest =>
         {
@@ -221,7 +223,7 @@ async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, K
     Ok(answer)
 }
 
-/// Parses a refusal. If its code is unknown, because the lead is newer, the message is kept.
+/// Parses a refusal. A newer lead may send an unknown error code. The message is kept in that case.
 fn refusal(answer: Value) -> ApiError {
     let said = answer
         .get("message")
@@ -317,7 +319,7 @@ impl Call {
 }
 
 /// Reads the request of one caller. Returns `None` if the caller may not ask or sends an invalid
-/// request. It has then received the error.
+/// request. In both cases the function has already sent the error to the caller.
 async fn listen_to(mut caller: UnixStream) -> Option<Call> {
     let heard = async {
         check(&caller).await?;
@@ -354,8 +356,8 @@ async fn check(caller: &UnixStream) -> Result<(), ApiError> {
     let Some(pid) = who.pid().and_then(|pid| u32::try_from(pid).ok()) else {
         return Err(denied("the system does not say which process asks".to_owned()));
     };
-    // The caller may have ended and another process may have its number. Such a process started
-    // later than the connection, so compare the start times.
+    // The caller may have ended, and another process may have the same process id now. Such a
+    // process started later than the connection, so compare the start times.
     let came = ProcessIdentity::ticks_now();
     let look = move || {
         let process = ProcessIdentity::of(pid).filter(|process| process.start_ticks <= came);
@@ -404,8 +406,8 @@ fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
-/// Returns the socket's path through the open folder. The folder's real path is often longer than
-/// the 108 bytes that a socket address allows.
+/// Returns a path to the socket that goes through the file descriptor of the open folder. The
+/// folder's real path is often longer than the 108 bytes that a socket address allows.
 fn place_in(folder: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()))
 }

@@ -1,5 +1,6 @@
-//! Retries an action of a member that was lost from the config because a client wrote a stale copy.
-//! The host that runs the member puts it back into the config, and then the action is tried again.
+//! Retries an action that failed because its member was missing from the config. That happens when
+//! a client writes a stale copy of the config. The host that runs the member adds the member to the
+//! config again, and then the action is tried again.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
 use pitcrew_team::{Actor, Team};
 use tokio::time::{Instant, timeout_at};
 
-/// How long to wait until the member is back in the config. Its host is woken at once and writes
-/// one file.
+/// Time to wait until the member is back in the config. The host that runs the member is woken at
+/// once and writes one file.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs `act` for a member. Runs it once more if it failed because the config lacked the member and

@@ -1,9 +1,9 @@
-//! The events of a run that the user interface receives: enough for a progress line for each
-//! teammate, and for the recorded stream-json format.
+//! The events of a run that the user interface receives. They contain enough for a progress line
+//! for each teammate, and for the recorded stream-json format.
 //!
 //! Source of the fields that `assistant` and `tool_result` lines need:
-//! `fixtures/claude-2.1.39/stream-json`. The user interface decides how to print them. The team's
-//! journal, not this module, keeps the durable record.
+//! `fixtures/claude-2.1.39/stream-json`. The user interface decides how to print the events. The
+//! team's journal, not this module, keeps the durable record.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::hosting::LaunchStage;
 pub enum RunEvent {
     /// The team exists and the main agent of the run starts. This is the first event.
     Started(RunStarted),
-    /// An agent started: a teammate, or a subagent of a tool call.
+    /// An agent other than the lead started: a teammate, or a subagent.
     AgentStarted(AgentStarted),
     /// The launch of a teammate in a pane reached its next stage.
     AgentLaunched {
@@ -29,16 +29,16 @@ pub enum RunEvent {
         /// The stage reached.
         stage: LaunchStage,
     },
-    /// A model call of an agent ended, and its answer is not known here; else it is
-    /// [`RunEvent::Answered`].
+    /// A model call of an agent ended, and this process does not know the answer. A known answer is
+    /// reported as [`RunEvent::Answered`] instead.
     TurnEnded {
         /// The agent.
         agent: AgentName,
-        /// What the call took.
+        /// The tokens, the money and the time that the call took.
         spending: Spending,
     },
-    /// An agent made or changed a task by a call that is not known here; else the call is a
-    /// [`RunEvent::ToolEnded`].
+    /// An agent created or changed a task by a tool call that this process does not know. A known
+    /// call is reported as [`RunEvent::ToolEnded`] instead.
     TaskChanged {
         /// The agent.
         agent: AgentName,
@@ -48,7 +48,7 @@ pub enum RunEvent {
         /// `deleted`.
         change: TaskChangeKind,
     },
-    /// An agent handed in a plan by a call that is not known here.
+    /// An agent submitted a plan by a tool call that this process does not know.
     PlanHandedIn {
         /// The agent.
         agent: AgentName,
@@ -57,7 +57,7 @@ pub enum RunEvent {
     AgentChanged {
         /// The agent.
         agent: AgentName,
-        /// Its new state.
+        /// The agent's new state.
         status: Status,
         /// Details as text: why the agent failed or is idle, or what it waits for.
         detail: Option<String>,
@@ -98,14 +98,14 @@ pub enum RunEvent {
         call: String,
         /// The tool.
         tool: String,
-        /// Its input.
+        /// The input of the call.
         input: Value,
     },
     /// A tool call finished with a result.
     ToolEnded(ToolEnded),
     /// Mail entered a conversation.
     MailDelivered {
-        /// The agent that received it.
+        /// The agent that received the mail.
         agent: AgentName,
         /// The sender of each message, in order.
         from: Vec<String>,
@@ -132,11 +132,12 @@ pub enum RunEvent {
         /// The rule that would have allowed the call. Set if no person was there to ask.
         would_allow: Option<String>,
     },
-    /// The user allowed an agent something for the rest of this run.
+    /// The user gave an agent a permission for the rest of this run.
     AllowedAlways {
         /// The agent. The permission is valid for no other agent.
         agent: AgentName,
-        /// A rule such as `Bash(npm test:*)`, or a description if there is no rule for it.
+        /// The rule of the permission, such as `Bash(npm test:*)`. If there is no rule, a
+        /// description.
         what: String,
     },
     /// An agent's permission mode changed.
@@ -146,8 +147,8 @@ pub enum RunEvent {
         /// The new mode.
         mode: PermissionMode,
     },
-    /// A permission mode was recorded for an agent that another client runs. That client applies it
-    /// when the agent's plan is approved, or else at its next start.
+    /// A permission mode was recorded for an agent that another client runs. That client applies
+    /// the mode when the agent's plan is approved, otherwise at the agent's next start.
     ModeRecorded {
         /// The agent.
         agent: AgentName,
@@ -215,19 +216,19 @@ pub struct RunStarted {
 /// The data of [`RunEvent::AgentStarted`], the start of an agent other than the lead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentStarted {
-    /// Its name. A subagent gets a name generated for this run.
+    /// The agent's name. A subagent gets a name generated for this run.
     pub agent: AgentName,
-    /// The tool call it works for, if it is a subagent.
+    /// The tool call for which the agent works, if the agent is a subagent.
     pub parent_call: Option<String>,
-    /// Its agent type.
+    /// The agent's type.
     pub agent_type: Option<String>,
-    /// Its model.
+    /// The agent's model.
     pub model: String,
-    /// Its color.
+    /// The agent's color.
     pub color: Option<String>,
-    /// Its folder.
+    /// The agent's working folder.
     pub cwd: PathBuf,
-    /// Its permission mode.
+    /// The agent's permission mode.
     pub mode: PermissionMode,
 }
 
@@ -261,14 +262,15 @@ pub struct Compacted {
     pub agent: AgentName,
     /// The model that wrote the summary. It is the agent's own model.
     pub model: String,
-    /// The size of the conversation before, in tokens.
+    /// The size of the conversation before the compaction, in tokens.
     pub tokens_before: u64,
-    /// The approximate size of the conversation now, in tokens. Equal to the size before if the
-    /// summary was not shorter and the conversation was kept.
+    /// The approximate size of the conversation after the compaction, in tokens. Equal to the size
+    /// before if the summary was not shorter and the conversation was kept.
     pub tokens_after: u64,
     /// The tokens of the model call that wrote the summary.
     pub usage: Usage,
-    /// The cost of that call in US dollars. `None` if the model has no known price.
+    /// The cost of the model call that wrote the summary, in US dollars. `None` if the model has no
+    /// known price.
     pub cost_usd: Option<f64>,
 }
 

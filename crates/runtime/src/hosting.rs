@@ -1,9 +1,9 @@
 //! Where the teammates of a run execute, and which program runs them.
 //!
 //! A teammate runs inside the lead's process, or in its own process in a pane. A process in a pane
-//! is pitcrew or the reference client. The user interface builds its command line through
-//! [`Launcher`], because it knows its own executable, the environment and the keys. `panes` handles
-//! panes, and the team's run handles the teammates in them.
+//! is pitcrew or the reference client. The user interface knows pitcrew's executable, the
+//! environment and the keys, so it builds the command line of such a process through [`Launcher`].
+//! `panes` handles panes, and the team's run handles the teammates in them.
 
 pub use pitcrew_protocol::Program;
 use std::fmt;
@@ -22,18 +22,18 @@ use pitcrew_panes::Panes;
 use pitcrew_permission::settings::Settings;
 use pitcrew_process::identity::ProcessIdentity;
 
-/// Time within which a new teammate must take its prompt, unless the settings give another. The
-/// reference client needs 4 seconds.
+/// Time within which a new teammate must take its prompt, unless the settings give another time.
+/// The reference client needs 4 seconds.
 pub const PROMPT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Number of bytes of a root's digest used in the tags of its panes.
+/// Number of bytes of a root folder's digest that are used in the tags of panes.
 const ROOT_WORD_BYTES: usize = 6;
 
 /// Builds the command line and environment of a teammate's process.
 pub type Launcher = Arc<dyn Fn(&LaunchSpec) -> Launch + Send + Sync>;
 
 /// Returns a message for the user about the other client that runs teammates. Only the first call
-/// returns it.
+/// returns the message.
 pub type ClientRemark = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
 /// Where a teammate runs.
@@ -48,21 +48,21 @@ pub enum TeammatePlace {
 /// Where the teammates of a run execute, unless a spawn request says otherwise.
 #[derive(Clone)]
 pub struct Hosting {
-    /// The place of teammates whose spawn request names none.
+    /// The place where a teammate runs if its spawn request names no place.
     pub default: TeammatePlace,
     /// The available panes, if any.
     pub panes: Option<Arc<dyn Panes>>,
     /// The panes of an earlier run of this team, if they belong to another terminal. Teammates that
     /// still run there continue, and leftover panes are closed. No new teammate is placed there.
     pub former_panes: Option<Arc<dyn Panes>>,
-    /// The pane programs that the user named, each with its arguments. A pane program that only a
-    /// record names is never run.
+    /// The pane programs that the user named, each with its arguments. If only a stored record
+    /// names a pane program, the program is never run.
     pub pane_programs: Vec<Vec<String>>,
     /// Builds the command line of each process in a pane.
     pub launch: Launcher,
-    /// The program that runs a teammate in a pane if its spawn request names none.
+    /// The program that runs a teammate in a pane if the spawn request names no program.
     pub program: Program,
-    /// Called when the first teammate starts that another client runs.
+    /// Called when another client's first teammate starts.
     pub client_remark: Option<ClientRemark>,
     /// The settings from the command line. Pitcrew teammates in panes use them too.
     pub settings: Map<String, Value>,
@@ -103,40 +103,40 @@ impl fmt::Debug for Hosting {
 pub struct LaunchSpec {
     /// The program that runs the teammate.
     pub program: Program,
-    /// Its id in the form `NAME@TEAM`.
+    /// The teammate's id in the form `NAME@TEAM`.
     pub agent_id: String,
-    /// Its name.
+    /// The teammate's name.
     pub name: AgentName,
-    /// Its team's name, as the user gave it.
+    /// The team's name, as the user gave it.
     pub team: TeamName,
-    /// Its color.
+    /// The teammate's color.
     pub color: Option<String>,
-    /// The session id of its lead.
+    /// The session id of the lead.
     pub session_id: String,
-    /// Whether it needs an approved plan before it works.
+    /// Whether the teammate needs an approved plan before it works.
     pub plan_mode_required: bool,
-    /// The agent definition it uses.
+    /// The agent definition that the teammate uses.
     pub agent_type: Option<String>,
     /// The permission mode in which the teammate starts.
     pub mode: PermissionMode,
-    /// Its model.
+    /// The teammate's model.
     pub model: Option<String>,
     /// The key that verifies the lead's signatures.
     pub verify_key: Option<String>,
-    /// The process that holds the private key of these signatures.
+    /// The process that holds the private key of the lead's signatures.
     pub lead_process: Option<ProcessIdentity>,
-    /// Its working folder.
+    /// The teammate's working folder.
     pub cwd: PathBuf,
     /// Maximum number of model calls. The teammate ends after them.
     pub max_turns: Option<u32>,
     /// The file with the settings from the command line.
     pub settings: Option<PathBuf>,
-    /// The conversation, if another client runs the teammate. Pitcrew teammates find theirs by
-    /// name.
+    /// The conversation, if another client runs the teammate. A teammate that pitcrew runs finds
+    /// its conversation by name.
     pub conversation: Option<Conversation>,
 }
 
-/// The conversation with which another client starts, by its id.
+/// The conversation with which another client starts. Each variant contains the conversation's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversation {
     /// A new conversation.
@@ -167,8 +167,8 @@ pub fn rules_digest(settings: &Settings, root: &Path, project: &AgentFiles) -> S
     format!("{} {}", settings.digest(), definitions_digest(root, project))
 }
 
-/// Returns a digest of the limits on a member's process except its mode: the digest `rules` of
-/// settings and agent definitions, and the member's own limits.
+/// Returns a digest of all limits on a member's process except the permission mode. It is made from
+/// `rules`, the digest of the settings and the agent definitions, and from the member's own limits.
 #[must_use]
 pub fn member_bounds(rules: &str, limits: RunLimits, member: &Member) -> String {
     let all = format!("{rules} {:?}", limits.turns_of(member));

@@ -1,7 +1,7 @@
-//! One run of a team as the user interface sees it: its options, the handle that controls it, and
-//! its outcome.
+//! One run of a team as the user interface sees it: the options of the run, the handle that
+//! controls the run, and its outcome.
 //!
-//! The work is done elsewhere: `team_run` contains the loop of the team, `driver` the loop of one
+//! Other modules do the work: `team_run` contains the loop of the team, `driver` the loop of one
 //! agent. This module does not read the environment, the home folder or the command line. The user
 //! interface passes everything in [`RunOptions`].
 
@@ -46,7 +46,7 @@ pub struct AgentOptions {
     /// The lead's working folder, as an absolute path. A member that runs alone uses it if the
     /// config names no folder.
     pub cwd: PathBuf,
-    /// The root. Plans and the user's agent definitions are stored below it.
+    /// The root folder. Plans and the user's agent definitions are stored below it.
     pub root: PathBuf,
     /// Facts about the machine and its user that the sandbox of commands needs.
     pub machine: Machine,
@@ -71,8 +71,8 @@ pub struct AgentOptions {
     /// The permission mode of the lead. Teammates start in it too, except for `plan` and
     /// `delegate`. A member that runs alone uses it if the config names no mode.
     pub mode: PermissionMode,
-    /// Answers when a call needs permission. For a member that runs alone, its lead is asked too
-    /// and the first answer counts. With [`Asks::Deny`], only the lead answers.
+    /// Says who answers when a call needs permission. For a member that runs alone, the member's
+    /// lead is asked too, and the first answer counts. With [`Asks::Deny`], only the lead answers.
     pub asks: Asks,
     /// The limits at which the run ends. The number of teammates does not matter for a member that
     /// runs alone.
@@ -88,11 +88,12 @@ pub struct RunOptions {
     pub teams: Teams,
     /// Whether the run creates a new team or continues an existing one.
     pub begin: Begin,
-    /// The resources and rules that its agents work with.
+    /// The resources and rules that the agents of the run work with.
     pub agent_options: AgentOptions,
     /// The model of the lead.
     pub model: String,
-    /// The model of every teammate whose spawn request names none. `None` means the lead's model.
+    /// The model of every teammate whose spawn request names no model. `None` means the lead's
+    /// model.
     pub teammate_model: Option<String>,
     /// Where teammates run, and which program runs them.
     pub hosting: Hosting,
@@ -143,8 +144,8 @@ pub enum Begin {
     TakeOver {
         /// The team's name or folder.
         team: String,
-        /// The member whose conversation becomes the lead's. `None` means that the lead's own
-        /// conversation continues.
+        /// The member whose conversation becomes the lead's conversation. `None` means that the
+        /// lead's own conversation continues.
         member: Option<AgentName>,
         /// A new instruction for the lead.
         goal: Option<String>,
@@ -257,7 +258,7 @@ impl RunLimits {
 
 /// Controls a run and receives its events.
 ///
-/// Dropping it kills the run.
+/// Dropping the handle kills the run.
 #[derive(Debug)]
 pub struct RunHandle {
     /// The team's name.
@@ -275,7 +276,7 @@ pub struct RunHandle {
 pub struct Runtime;
 
 impl Runtime {
-    /// Starts a run. It continues in tasks of this process until its outcome.
+    /// Starts a run. The run continues in tasks of this process until it has an outcome.
     ///
     /// # Errors
     /// If the team, the model or the settings cannot be used, another process runs the team, or a
@@ -284,8 +285,8 @@ impl Runtime {
         team_run::start(options).await
     }
 
-    /// Starts one member of a team alone in this process. Its lead is in another process. The
-    /// member runs until its outcome.
+    /// Starts one member of a team alone in this process. The member's lead is in another process.
+    /// The member runs until it has an outcome.
     ///
     /// # Errors
     /// If the team or the member does not exist, another process runs the member, or the settings
@@ -314,7 +315,7 @@ impl RunHandle {
         // Drain the bounded channel. Otherwise the team's loop would block on it and never end.
         while self.events.recv().await.is_some() {}
         if let Some(task) = self.task.take() {
-            // Ignore a panic of the task here. It shows as a missing outcome below.
+            // Ignore a panic of the task here. In that case the outcome is missing below.
             let _panicked = task.await;
         }
         (&mut self.outcome).await.unwrap_or_else(|_| RunOutcome {
@@ -341,21 +342,22 @@ impl Drop for RunHandle {
 pub struct RunOutcome {
     /// The team's name.
     pub team: String,
-    /// How it ended.
+    /// How the run ended.
     pub end: RunEnd,
     /// All agents that the team ever had, including subagents and agents of earlier runs. The lead,
     /// or the member that ran alone, comes first.
     pub agents: Vec<AgentSummary>,
-    /// The totals of all runs of the team. For a member that ran alone, its own totals.
+    /// The totals of all runs of the team. If a member ran alone, the totals of this member.
     pub totals: Totals,
-    /// The team's tasks at the end of the run. If the lead deleted the team, the tasks at that
-    /// moment.
+    /// The team's tasks at the end of the run. If the lead deleted the team, the tasks at the time
+    /// of the deletion.
     pub tasks: Vec<TaskSummary>,
     /// The open work. It is set for every kind of end.
     pub open: OpenWork,
     /// Worktrees that were kept because they contain work.
     pub kept: Vec<KeptWorktree>,
-    /// Whether the team was deleted from disk, by its lead or otherwise. If not, it can be resumed.
+    /// Whether the team was deleted from disk, by its lead or otherwise. If not, the team can be
+    /// resumed.
     pub team_deleted: bool,
 }
 
@@ -411,17 +413,17 @@ impl Totals {
 /// The work of one agent in all runs of its team.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentSummary {
-    /// Its name.
+    /// The agent's name.
     pub name: AgentName,
-    /// Its role.
+    /// The agent's role.
     pub role: Role,
-    /// Its agent type.
+    /// The agent's type.
     pub agent_type: Option<String>,
-    /// The model it ran on.
+    /// The agent's model.
     pub model: String,
-    /// Its state at the end.
+    /// The agent's state at the end.
     pub state: pitcrew_protocol::Status,
-    /// Why it ended, if that is not obvious.
+    /// Why the agent ended, if the reason is not obvious.
     pub reason: Option<String>,
     /// Number of model calls.
     pub turns: u32,
@@ -431,21 +433,21 @@ pub struct AgentSummary {
     pub usage: Usage,
     /// Cost in US dollars. 0 for a model without a known price.
     pub cost_usd: f64,
-    /// Whether its model calls are known. They are not known for another client that stores no
-    /// conversation.
+    /// Whether the agent's model calls are known. They are not known if the agent runs in another
+    /// client that stores no conversation.
     pub is_counted: bool,
 }
 
 /// A worktree that was kept after its teammate ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptWorktree {
-    /// The teammate that used it.
+    /// The teammate that used the worktree.
     pub agent: AgentName,
-    /// Where it is.
+    /// The path of the worktree.
     pub path: PathBuf,
-    /// Its branch.
+    /// The branch of the worktree.
     pub branch: String,
-    /// Why it was kept.
+    /// Why the worktree was kept.
     pub reason: String,
 }
 
@@ -458,7 +460,7 @@ pub enum RunError {
     /// The model could not be opened.
     #[error("cannot open the model {name:?}")]
     Model {
-        /// Its name.
+        /// The name of the model.
         name: String,
         /// The reason.
         #[source]
@@ -507,7 +509,7 @@ pub enum RunError {
     /// A hook refused the goal.
     #[error("a hook refused the goal: {reason}")]
     Refused {
-        /// The error message.
+        /// The reason for the refusal.
         reason: String,
     },
     /// An agent definition, a hook or a rule in the settings is invalid.
@@ -529,7 +531,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Asks every agent to shut down. Stops those that do not end within the grace period.
+    /// Asks every agent to shut down. Stops the agents that do not end within the grace period.
     pub fn stop(&self) {
         self.stop.cancel();
     }

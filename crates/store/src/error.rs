@@ -26,7 +26,7 @@ pub enum StoreError {
     /// A file has invalid content, even when it is read under its lock.
     #[error("{} is not readable: {reason}", path.display())]
     Corrupt {
-        /// The settings file.
+        /// The path of the file.
         path: PathBuf,
         /// The fault, and its position in the file.
         reason: String,

@@ -61,14 +61,14 @@ impl RunSpan {
 pub struct MemberSummary {
     /// The latest change to each state, ordered by time, the newest last.
     pub states: Vec<MemberState>,
-    /// Number of turns that it ended since its last spawn.
+    /// Number of turns that the member ended since its last spawn.
     pub turns: u32,
-    /// Permissions granted for the future since its last spawn, as far as the member keeps them
-    /// after a resume.
+    /// Permissions that the member got for the future since its last spawn. Contains only
+    /// permissions that are valid after a resume.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub always: BTreeSet<String>,
-    /// The cost of all its turns, by model. Includes earlier members of the same name, because
-    /// their turns were paid too.
+    /// The cost of all turns of the member, by model. Includes earlier members of the same name,
+    /// because their turns were paid too.
     #[serde(default)]
     pub spent: BTreeMap<String, Spent>,
 }
@@ -386,7 +386,7 @@ pub enum Event {
     MessageDead {
         /// The message.
         id: MessageId,
-        /// The agent to which it belonged.
+        /// The agent to which the message belonged.
         to: AgentName,
         /// The reason.
         reason: String,
@@ -396,11 +396,11 @@ pub enum Event {
     FrameRefused {
         /// The message.
         id: MessageId,
-        /// The owner of the inbox that contained it.
+        /// The owner of the inbox that contained the message.
         to: AgentName,
-        /// The sender that it names.
+        /// The sender that the message names.
         from: String,
-        /// The type of its frame.
+        /// The frame type of the message.
         frame: String,
         /// The reason for the refusal.
         reason: String,
@@ -411,7 +411,7 @@ pub enum Event {
         task: TaskId,
         /// The author of the change.
         by: String,
-        /// What was done.
+        /// The kind of change.
         change: TaskChangeKind,
         /// The changed fields.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -424,7 +424,7 @@ pub enum Event {
     MemberChanged {
         /// The member.
         member: AgentName,
-        /// What changed, or its new state.
+        /// The kind of change, or the new state of the member.
         state: MemberChange,
         /// More details, as text.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -434,18 +434,18 @@ pub enum Event {
     Started {
         /// The member.
         member: AgentName,
-        /// What runs.
+        /// The program that runs the member.
         program: StartedProgram,
         /// The process id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
-        /// Start time of that process in clock ticks since boot.
+        /// Start time of the process in clock ticks since boot.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         start_ticks: Option<u64>,
         /// The pane, as `backend:id`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pane: Option<String>,
-        /// Process id of the process that started it and is responsible for stopping it.
+        /// Id of the process that started the member and is responsible for stopping it.
         owner: u32,
     },
     /// The process and pane of a member are gone. Nothing is left to stop.
@@ -463,18 +463,19 @@ pub enum Event {
     Permission {
         /// The id of the permission request.
         request: String,
-        /// The member that asked.
+        /// The member that requested the permission.
         member: AgentName,
         /// The tool.
         tool: String,
-        /// What became of it.
+        /// The outcome of the request so far.
         outcome: PermissionOutcome,
     },
-    /// The person at a member's own process gave it a permission for the rest of this run.
+    /// A user at the process of a member gave this member a permission for the rest of the run.
     AllowedAlways {
-        /// The member. The permission is valid for it alone.
+        /// The member. The permission is valid only for this member.
         member: AgentName,
-        /// A rule such as `Bash(npm test:*)`, or a description if there is no rule.
+        /// The rule of the permission, such as `Bash(npm test:*)`. If there is no rule, a
+        /// description of the permission.
         what: String,
         /// Whether the member keeps the permission after a resume.
         lasts: bool,
@@ -498,9 +499,9 @@ pub enum Event {
     /// The consumption of earlier teams of the same run, which its lead deleted before it created
     /// this team.
     EarlierTeams {
-        /// Total duration of their runs.
+        /// Total duration of the runs of the earlier teams.
         ran_ms: u64,
-        /// Consumption of the turns of each of their members, by model.
+        /// Consumption of each member of the earlier teams, by model.
         spent: BTreeMap<AgentName, BTreeMap<String, Spent>>,
     },
 }

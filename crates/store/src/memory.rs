@@ -258,8 +258,8 @@ impl ArchiveStore for MemoryBackend {
             return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
         }
         let mut team = shelf.archived.remove(archive).ok_or_else(no_team)?;
-        // The former watchers already know that the team is gone, so they must not get its new
-        // changes.
+        // The former watchers already know that the team is gone, so they must not get changes of
+        // the restored team.
         team.changes = broadcast::channel(WATCH_BOUND).0;
         shelf.teams.insert(dir.clone(), team);
         Ok(dir)
@@ -549,8 +549,8 @@ impl RateStore for MemoryBackend {
             taken.push_back(now_ms);
             return Ok(Slot::Taken);
         }
-        // Counted from the newest, because the rate may have been lowered since these slots were
-        // taken.
+        // The slots are counted from the newest one, because the rate may have been lowered since
+        // they were taken.
         let oldest = count.checked_sub(1).and_then(|back| taken.iter().rev().nth(back)).copied();
         let wait_ms = oldest.map_or(window_ms, |at| at + window_ms - now_ms);
         Ok(Slot::Full { retry_after: Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)) })

@@ -1,77 +1,78 @@
-//! The words of the journal: one spelling each. A word of a newer version is kept as it is, so that
-//! the entry can be read.
+//! The text values of journal entries. A value that a newer version wrote is kept unchanged, so
+//! that its entry can still be read.
 
 use std::fmt;
 
 use pitcrew_protocol::{Program, Status};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What an entry says of a member.
+/// The kind of change of a member in a journal entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemberChange {
-    /// It was added to the team.
+    /// The member was added to the team.
     Spawned,
-    /// It joined by itself.
+    /// The member joined by itself.
     Joined,
-    /// It has this state now.
+    /// The member has this state now.
     Status(Status),
-    /// It is no member any more.
+    /// The member is no longer in the team.
     Removed,
-    /// It has another permission mode.
+    /// The member has another permission mode.
     Mode,
-    /// A mode that its config names was not taken, since nobody vouches for it.
+    /// The permission mode in the member's config was refused, because nobody confirmed it.
     ModeRefused,
-    /// A word of a newer version.
+    /// A value that a newer version wrote.
     Other(String),
 }
 
-/// What was done to a task.
+/// The kind of change of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TaskChangeKind {
-    /// It was made.
+    /// The task was created.
     Created,
-    /// Some of its fields changed.
+    /// Some fields of the task changed.
     Updated,
-    /// Somebody took it.
+    /// An agent claimed the task.
     Claimed,
-    /// It was completed.
+    /// The task was completed.
     Completed,
-    /// Its owner ended, and it is free again.
+    /// The owner of the task ended, and the task is free again.
     Released,
-    /// It was removed.
+    /// The task was removed.
     Deleted,
     /// A word of a newer version.
     Other(String),
 }
 
-/// What became of a permission request.
+/// The outcome of a permission request so far.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PermissionOutcome {
-    /// It was asked.
+    /// The permission was requested.
     Asked,
-    /// Yes.
+    /// The permission was granted.
     Allowed,
-    /// No.
+    /// The permission was denied.
     Denied,
     /// A word of a newer version.
     Other(String),
 }
 
-/// What was started to run a member.
+/// The program that was started to run a member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StartedProgram {
     /// A program that this version knows.
     Known(Program),
-    /// One of a newer version.
+    /// A program that only a newer version knows.
     Other(String),
 }
 
-/// Spells a type by its unit variants and their words, by one variant of words that `named` and
-/// `as_str` know, and `Other`.
+/// Implements the conversion between a type and its text values in the journal. Arguments: the unit
+/// variants with their texts, at most one variant whose inner type has its own texts (`named` and
+/// `as_str`). The variant `Other` is required.
 macro_rules! spelled {
     ($type:ident { $($word:literal => $variant:ident),* } $($known:ident($inner:ident))?) => {
         impl $type {
-            /// The word, as the journal spells it.
+            /// Returns the text value in the journal.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
@@ -142,7 +143,7 @@ spelled!(PermissionOutcome { "asked" => Asked, "allowed" => Allowed, "denied" =>
 spelled!(StartedProgram {} Known(Program));
 
 impl MemberChange {
-    /// The state that the member has since then, where the change is about its state.
+    /// Returns the new state of the member if the change is a change of state.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         match self {
@@ -158,7 +159,7 @@ impl MemberChange {
 }
 
 impl PermissionOutcome {
-    /// The outcome of an answer.
+    /// Returns the outcome for an answer.
     #[must_use]
     pub fn of_answer(is_approved: bool) -> Self {
         if is_approved { Self::Allowed } else { Self::Denied }
@@ -166,7 +167,7 @@ impl PermissionOutcome {
 }
 
 impl StartedProgram {
-    /// The program, where this version knows it.
+    /// Returns the program if this version knows it.
     #[must_use]
     pub fn known(&self) -> Option<Program> {
         match self {
@@ -182,7 +183,7 @@ mod tests {
 
     use crate::JournalEntry;
 
-    /// Reads a line and writes it again.
+    /// Parses a journal line and serializes it again.
     fn written_again(line: &Value) -> Value {
         let entry: JournalEntry = serde_json::from_value(line.clone()).unwrap();
         assert!(!format!("{entry:?}").contains("Other(") || line.to_string().contains("newer"));

@@ -56,7 +56,7 @@ pub(crate) fn drop_mentions<'a>(
 }
 
 /// Ids from this value on do not count for the next id. The reference client stores ids as
-/// floating-point numbers and could not distinguish neighbors among them.
+/// floating-point numbers and could not distinguish two neighboring ids of that size.
 const HIGHEST_ID: u64 = (1 << 53) - 1;
 
 /// Completes an edited table: removes references to removed tasks, stores dependencies at both

@@ -32,9 +32,9 @@ pub enum Actor {
 /// The caller of an operation, looked up in the team's config.
 #[derive(Clone, Debug)]
 pub(crate) struct Speaker {
-    /// The name in the `from` field of its messages.
+    /// The name in the `from` field of the caller's messages.
     pub(crate) name: String,
-    /// The color, if the caller is a teammate.
+    /// The color of the caller, if the caller is a teammate.
     pub(crate) color: Option<String>,
     /// The caller's role in the team.
     pub(crate) rank: Rank,

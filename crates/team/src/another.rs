@@ -1,5 +1,5 @@
-//! A new team that replaces one that its lead has deleted. It has the same name and keeps the
-//! lead's conversation.
+//! Creates a new team in place of a team that the lead deleted. The new team has the same name and
+//! keeps the lead's conversation.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamCreateInput, TeamCreated, TeamName};
 use pitcrew_store::{ArchivedLogs, Event, LeaseName, LogName, StoreError};
@@ -22,7 +22,7 @@ pub struct AnotherTeam {
     pub model: String,
     /// The lead's session id, a UUID.
     pub session_id: String,
-    /// The lead's permission mode, if it differs from the mode that the run gave it.
+    /// The lead's permission mode, if it differs from the mode that the run gave the lead.
     pub mode: Option<String>,
 }
 
@@ -54,8 +54,8 @@ impl Team {
         self.count_call().await?;
         self.teams().may_make_one(MadeBy::Caller).await?;
         let mut config = self.teams().new_config(&create, self.name().clone())?;
-        // The creation time is part of every signature. A time later than the deleted team's makes
-        // old signatures invalid here.
+        // The creation time is part of every signature. The new team gets a later creation time
+        // than the deleted team, so old signatures are not valid here.
         let born_ms =
             self.now_ms().max(self.born_ms().map_or(i64::MIN, |before| before.saturating_add(1)));
         config.created_at_ms = Some(born_ms);
@@ -103,7 +103,7 @@ impl Team {
     /// # Errors
     /// `internal_error` when the store fails.
     pub async fn give_up_another(&self) -> Result<(), ApiError> {
-        // Another process may lead the team by now. Then the team is no longer ours to discard.
+        // Another process may lead the team by now. Then this process must not discard the team.
         let led = self.ask(self.backend().lease_holder(self.dir(), &LeaseName::Run)).await;
         let discarded = match led {
             Ok(None) => self.discard().await,

@@ -1,5 +1,5 @@
-//! Finished teams: moves them into the archive, finds them there, restores them and deletes them
-//! for good.
+//! Moves finished teams into the archive, finds archived teams, restores them and deletes them for
+//! good.
 
 use std::collections::BTreeSet;
 
@@ -106,8 +106,8 @@ impl Teams {
         Ok(newest)
     }
 
-    /// Opens the team called `given`. If it does not exist, moves the archived team of that name
-    /// back and opens it. The boolean is true if the team came from the archive.
+    /// Opens the team called `given`. If there is no such team, restores the archived team of that
+    /// name and opens it. The boolean is true if the team came from the archive.
     ///
     /// # Errors
     /// `team_not_found`; `team_already_exists` when a team has the name of the archived one.
@@ -174,8 +174,8 @@ impl Team {
         if config.teammates().next().is_some() {
             return Ok(None);
         }
-        // Write the event before the move. It must be the last line of the archived journal, which
-        // tells why the team ended.
+        // Write the event before the move. It must be the last line of the archived journal,
+        // because the event tells why the team ended.
         self.note([Event::TeamArchived { team: config.name.to_string() }]).await;
         let archive = self.ask(self.backend().archive_team(self.dir())).await?;
         Ok(Some(archive.to_string()))

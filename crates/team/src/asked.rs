@@ -13,7 +13,7 @@ use crate::ours::KEY;
 use crate::team::Team;
 use crate::{named, refusal, teams::Teams};
 
-/// The record that pitcrew keeps in a team's config.
+/// The data that pitcrew adds to a team's config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct TeamRecord {
@@ -48,8 +48,8 @@ impl Team {
             || self.config().await.is_ok_and(|config| named::goes_by(name, &config))
     }
 
-    /// Applies the lead's TeamCreate input to the team that the run already created. The result has
-    /// the team's name on disk.
+    /// Applies the lead's TeamCreate input to the team that the run already created. The result
+    /// contains the name that the team has on disk.
     ///
     /// # Errors
     /// `invalid_request` for a bad name, `team_already_exists` for the name of another team,
@@ -83,7 +83,7 @@ impl Teams {
     /// Finds the folder of the team whose lead asked for this name.
     ///
     /// # Errors
-    /// `invalid_request` when the leads of several teams asked for it.
+    /// `invalid_request` when the leads of several teams asked for this name.
     pub(crate) async fn asked_for(&self, given: &str) -> Result<Option<TeamDir>, ApiError> {
         let dir = TeamDir::of(given);
         let (mut found, mut names) = (None, BTreeSet::new());

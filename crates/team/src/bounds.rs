@@ -51,7 +51,7 @@ impl Document for RunBounds {
 }
 
 impl Team {
-    /// Stores the limits of the starting run in place of those of the previous run.
+    /// Stores the limits of the run that starts now. They replace the limits of the previous run.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.

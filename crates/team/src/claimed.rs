@@ -1,9 +1,10 @@
-//! Mail that reaches its receiver's conversation by another way than its inbox, such as the message
-//! socket of another client.
+//! Delivers a message into the receiver's conversation without the inbox, for example through the
+//! message socket of another client.
 //!
-//! The message is always written to the inbox first, and stays there as its record. The process
-//! that then marks it as read, under the inbox's lock, must deliver it: either the receiver's
-//! client, which reads the inbox, or pitcrew. The crate `runtime` implements the other way.
+//! Each message is first written to the inbox, and stays there as a record. Then either pitcrew or
+//! the receiver's client, which reads the inbox, marks the message as read under the inbox's lock.
+//! The one that marks the message must also deliver it. The crate `runtime` implements the delivery
+//! without the inbox.
 
 use pitcrew_protocol::{AgentName, ApiError, Frame, MessageId, TeamConfig};
 use pitcrew_store::Event;
@@ -15,9 +16,9 @@ use crate::mail::Mail;
 use crate::ours::SpawnRecord;
 
 impl Team {
-    /// Claims one unread text message of `to`, so that the caller can deliver it by another way.
-    /// Returns `None` if the receiver has already taken it, or if it carries a frame: clients read
-    /// frames from inboxes only.
+    /// Claims one unread text message of `to`, so that the caller can deliver it without the inbox.
+    /// Returns `None` if the receiver has already taken the message, or if the message carries a
+    /// frame: clients read frames from inboxes only.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -65,8 +66,8 @@ impl Team {
     }
 }
 
-/// Whether the lead reads its inbox now. The lead of a session reads it only while the session has
-/// a named teammate of its own. For other teams the result is always `true`.
+/// Whether the lead reads its inbox now. The lead of a session reads its inbox only while the
+/// session has a named teammate. For other teams the result is always `true`.
 #[must_use]
 pub fn lead_reads_inbox(config: &TeamConfig) -> bool {
     !config.is_session_dialect()

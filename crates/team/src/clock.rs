@@ -1,5 +1,5 @@
-//! The clock of the operations. No operation asks the system for the time, so a simulation can set
-//! the time.
+//! The clock that all team operations use. No operation asks the system for the time, so a
+//! simulation can set the time.
 
 use jiff::Timestamp;
 
@@ -20,7 +20,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Formats a time as messages carry it: ISO 8601, UTC, milliseconds, `Z`.
+/// Formats a time in the form that messages use: ISO 8601 in UTC, with milliseconds and `Z`.
 pub(crate) fn wire_time(ms: i64) -> String {
     format!("{:.3}", Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH))
 }

@@ -70,7 +70,7 @@ impl Team {
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn begin_client_conversation(&self, name: &AgentName) -> Result<String, ApiError> {
         let id = self.teams().entropy().token()?;
-        // Mail that is still unread now also belongs to the new conversation.
+        // Mail that is unread at this moment belongs to the new conversation too.
         let since_ms = self
             .unread(name)
             .await?
@@ -167,16 +167,17 @@ impl Team {
         Ok(mail)
     }
 
-    /// The id of a message that is sent again. It is always the same, so a crash during the repeat
-    /// cannot send it twice.
+    /// Returns the id for sending the message `id` again. The same message always gets the same new
+    /// id, so a crash while it is sent again cannot produce two copies.
     #[must_use]
     pub fn again_id(&self, id: &MessageId) -> MessageId {
         made_id(&[self.dir().as_str(), "again", &id.0])
     }
 
-    /// Records as received every message that the client of a member has taken, if the journal has
-    /// no end for it yet. After the member is gone, its inbox no longer shows this. The caller must
-    /// first record the messages that the model never read.
+    /// Records as received every message that the client of a member has taken, unless the journal
+    /// already records the end of its delivery. After the member is gone, the inbox no longer shows
+    /// which messages the client has taken. The caller must first record the messages that the
+    /// model never read.
     pub(crate) async fn note_taken(&self, name: &AgentName) -> Result<(), ApiError> {
         let mut taken = self.known_mail(name).await?;
         taken.retain(|mail| mail.message.is_read());
@@ -184,7 +185,8 @@ impl Team {
             return Ok(());
         }
         let (journal, _) = self.ask(self.backend().journal_since(self.dir(), 0)).await?;
-        // A message that is already recorded as read or dead must not get a second, different end.
+        // A message that is already recorded as read or dead must not get a second, different
+        // record.
         let told: HashSet<&MessageId> =
             journal.iter().filter_map(|entry| settled(&entry.event)).collect();
         let untold = taken.into_iter().map(|mail| mail.id).filter(|id| !told.contains(id));
@@ -197,9 +199,9 @@ impl Team {
         Ok(())
     }
 
-    /// Puts a message into the inbox of `to` again, because the process that took it ended before
-    /// its model read it. With `remark`, a line before the text explains this. Returns `None` if
-    /// the message was already sent again or is dead.
+    /// Puts a message into the inbox of `to` again, because the process that took the message ended
+    /// before the model read it. A `remark`, if given, becomes the first line of the text. Returns
+    /// `None` if the message was already sent again or is dead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -214,8 +216,8 @@ impl Team {
         }
         let id = self.again_id(&mail.id);
         let is_sent = |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: sent, .. } if *sent == id);
-        // A crash can come between the repeated message and the record that the first one is dead.
-        // Then only the record is missing.
+        // A crash can happen after the repeated message is sent and before the first message is
+        // recorded as dead. Then only this record is missing.
         let was_sent = self.journal_of(&id).await?.iter().any(is_sent);
         let text = match remark {
             Some(remark) if mail.frame.is_none() => format!("{remark}\n{}", mail.message.text),
@@ -244,8 +246,8 @@ impl Team {
         Ok(receipt)
     }
 
-    /// Records that the client of `gone` took a message, but its model never read it, and informs
-    /// the sender. Returns false if the message was already sent again or recorded as dead.
+    /// Records that the client of `gone` took a message that the model never read, and informs the
+    /// sender. Returns false if the message was already sent again or recorded as dead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -289,7 +291,8 @@ impl Team {
     }
 }
 
-/// Returns the message whose delivery ended with this event, because it was read or is dead.
+/// Returns the id of the message whose delivery ended with this event. Such a message was read or
+/// is dead.
 fn settled(event: &Event) -> Option<&MessageId> {
     match event {
         Event::MessageAcknowledged { id, .. } | Event::MessageDead { id, .. } => Some(id),

@@ -52,8 +52,8 @@ pub(crate) struct OutgoingMessage {
     pub(crate) text: String,
     pub(crate) summary: Option<String>,
     /// The maximum number of unread messages in the receiver's inbox. Frames and messages of the
-    /// team itself have no limit: a handshake must not wait for a slow reader, and each one belongs
-    /// to one call, one task or one end of a member.
+    /// team itself have no limit: a handshake must not wait for a slow reader, and the team sends
+    /// each of its messages for only one call, one task or one ended member.
     pub(crate) limit: UnreadLimit,
 }
 
@@ -124,7 +124,7 @@ impl Team {
     }
 
     /// Whether an earlier attempt of the same call already sent this message, and a session's
-    /// client has removed it from the inbox since.
+    /// client has removed the message from the inbox since then.
     async fn was_taken(&self, id: &MessageId) -> Result<bool, ApiError> {
         if !self.config().await?.is_session_dialect() {
             return Ok(false);
@@ -195,10 +195,10 @@ impl Team {
         Ok(dead)
     }
 
-    /// Gives up unread mail for somebody who is no member.
+    /// Gives up unread messages in the inbox of a name that is not a member.
     ///
     /// # Errors
-    /// When the store fails; the mail is noted as given up then.
+    /// When the store fails. The messages are then already recorded as given up.
     pub async fn give_up_mail_of_nobody(
         &self,
         name: &AgentName,
@@ -213,8 +213,8 @@ impl Team {
         self.backend().acknowledge(self.dir(), &name.inbox_file(), ids).await.map(drop)
     }
 
-    /// Returns the id of a message: a new one, or always the same one for a call that can be
-    /// repeated.
+    /// Returns the id for a message. With `call`, a repeated call gets the same id again. Without
+    /// `call`, each id is new.
     pub(crate) fn letter_id(
         &self,
         config: &TeamConfig,
@@ -251,7 +251,7 @@ fn undeliverable(to: &AgentName, id: &MessageId, end: MemberEnd) -> ApiError {
         .with("state", "dead")
 }
 
-/// Whether `error` comes from [`undeliverable`]. The message is dead then, and sending it again
+/// Whether `error` comes from [`undeliverable`]. If so, the message is dead, and sending it again
 /// does not help.
 pub(crate) fn is_undeliverable(error: &ApiError) -> bool {
     error.code == ErrorCode::AgentNotFound && error.details.contains_key("message_id")

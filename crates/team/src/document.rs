@@ -1,4 +1,5 @@
-//! pitcrew's own documents of a team. Reading tolerates unknown content, and writing preserves it.
+//! The documents that pitcrew stores for a team. Reading tolerates unknown content, and writing
+//! preserves it.
 //!
 //! A document is an object with a format version and usually one collection of entries. An entry
 //! that cannot be read is skipped and stays in the file. An unknown field also stays. A document of
@@ -96,7 +97,7 @@ impl<D: Document> Reading<D> {
         }
     }
 
-    /// The same, of the document in the file at `path`.
+    /// Parses the document that is stored in the file at `path`. An error contains `path`.
     fn at(stored: Option<&Value>, path: &str) -> Result<Self, ApiError> {
         let reading =
             Self::of(stored).map_err(|error| error.with("path", path).with("corrupt", true))?;
@@ -138,7 +139,7 @@ impl<D: Document> Reading<D> {
 }
 
 impl Team {
-    /// Reads one of our documents; one that is not there yet is `D`'s default.
+    /// Reads one of pitcrew's documents. A missing document counts as `D`'s default.
     ///
     /// # Errors
     /// `internal_error` for a document of a later version, or one that cannot be read at all.
@@ -343,8 +344,8 @@ fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>
     (readable.into(), unread, places)
 }
 
-/// Copies unknown fields and entries into `new`: those that the stored `whole` has, but that the
-/// parsed `before` lacks.
+/// Copies unknown fields and entries into `new`. These are in the stored value `whole`, but not in
+/// the parsed value `before`.
 fn restore(whole: &Value, before: &Value, new: &mut Value) {
     match (whole, before, new) {
         (Value::Object(whole), Value::Object(before), Value::Object(new)) => {
@@ -352,7 +353,7 @@ fn restore(whole: &Value, before: &Value, new: &mut Value) {
                 match (before.get(key), new.get_mut(key)) {
                     (None, None) => _ = new.insert(key.clone(), value.clone()),
                     (Some(before), Some(new)) => restore(value, before, new),
-                    // The edit removed this field, or it was added meanwhile.
+                    // The edit removed or added this field.
                     (Some(_), None) | (None, Some(_)) => {}
                 }
             }

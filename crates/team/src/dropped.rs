@@ -1,12 +1,13 @@
-//! Members that an outdated config removes, and members that it brings back.
+//! Repairs the list of members after another program wrote an outdated config. Such a config can
+//! lack a running member, or contain a member that has ended.
 //!
-//! A program that honours no lock can write an older config at any time. Then a member that was
+//! A program that ignores the locks can write an older config at any time. Then a member that was
 //! spawned meanwhile is missing, and a removed member is there again. pitcrew records each of its
-//! own removals in `ended.json` before it changes the config, and never uses a name twice. So a
-//! running member that is missing and not recorded there was dropped by mistake, and one of
-//! pitcrew's members that is recorded there as finished was brought back by mistake. When another
-//! client leads the team, its removals are respected: a member agrees to shut down first, and no
-//! longer runs.
+//! own removals in `ended.json` before it changes the config, and never uses a name twice. A
+//! running member that is missing from the config and from `ended.json` was therefore dropped by
+//! mistake. One of pitcrew's members that is in the config although `ended.json` records its end
+//! was brought back by mistake. When another client leads the team, the removals by that client are
+//! respected: a member agrees to shut down first, and no longer runs.
 
 use std::collections::BTreeSet;
 

@@ -23,8 +23,8 @@ impl Document for Ended {
 pub(crate) struct EndedMember {
     pub(crate) name: AgentName,
     pub(crate) at_ms: i64,
-    /// Whether its tasks are released and its mail is reported as dead. False while that work is in
-    /// progress.
+    /// Whether the member's tasks are released and its mail is reported as dead. False while that
+    /// work is in progress.
     pub(crate) settled: bool,
     /// The way in which the member ended.
     #[serde(default, skip_serializing_if = "MemberEnd::is_left")]
@@ -67,8 +67,8 @@ impl MemberEnd {
     }
 }
 
-/// A later version may know more kinds of ends. This version reports them only as a member that
-/// left.
+/// A later version may know more ways in which a member ends. This version reads every unknown way
+/// as `Left`.
 impl From<String> for MemberEnd {
     fn from(name: String) -> Self {
         [Self::Failed, Self::Stopped]
@@ -104,7 +104,8 @@ impl Team {
         self.read_document().await
     }
 
-    /// Records that `name` ends, and in which way. Its tasks and mail are still to be handled.
+    /// Records that `name` ends, and in which way. The member's tasks and mail must still be
+    /// handled.
     pub(crate) async fn note_ended(
         &self,
         name: &AgentName,

@@ -19,14 +19,15 @@ pub struct Escaped {
     pub member: AgentName,
     /// The first part of the command that started the process.
     pub command: String,
-    /// The process that runs the member. It kills the recorded process at its end, unless it is
-    /// killed first.
+    /// The process that runs the member. When this process ends normally, it kills the recorded
+    /// process.
     pub owner: ProcessRef,
     /// The time when the process was found, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// The stored document: every such process that is not known to have ended.
+/// The stored document: every process that a command left running and that is not known to have
+/// ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct EscapedProcesses {

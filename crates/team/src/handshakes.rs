@@ -26,8 +26,8 @@ pub struct Asked {
     pub request_id: String,
     /// The receipt of the message that carries the request.
     pub receipt: Receipt,
-    /// Whether the request was already answered after an earlier attempt of the same call. The
-    /// answer is or was in the asker's inbox then.
+    /// Whether the request was already answered after an earlier attempt of the same call. If so,
+    /// the answer is or was in the asker's inbox.
     pub is_answered: bool,
 }
 
@@ -293,8 +293,8 @@ impl Team {
         reply.asker = Some(asker.clone());
         let (_, receipt) = self.reply(reply).await?;
         if approve && self.signer.is_some() {
-            // A teammate in another process cannot sign its own mode. Without this signature it
-            // would return to plan mode when it is resumed.
+            // A teammate in another process cannot sign its own mode. Without the lead's signature,
+            // the teammate would return to plan mode when it is resumed.
             self.record_mode(&asker, &mode).await?;
         }
         if approve && let Some(words) = content.clone().filter(|words| !words.trim().is_empty()) {

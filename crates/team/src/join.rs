@@ -25,8 +25,8 @@ pub struct JoinMember {
     pub color: Option<String>,
     /// The member's pane id, if it runs in a pane.
     pub pane_id: Option<String>,
-    /// The kind of the pane's host. If absent, none is recorded, so that no lead takes the pane for
-    /// one of its own.
+    /// The kind of the pane's host. If absent, no kind is recorded, so that no lead takes the pane
+    /// for one of the lead's own panes.
     pub backend_type: Option<String>,
 }
 
@@ -34,8 +34,8 @@ impl Team {
     /// Records a member that joins by itself.
     ///
     /// # Errors
-    /// `invalid_request` for a bad or reserved name; `agent_already_exists` for a name that equals,
-    /// or shares an inbox with, that of a member or former member; `rate_limit`.
+    /// `invalid_request` for a bad or reserved name; `agent_already_exists` if a member or former
+    /// member has the same name or the same inbox file; `rate_limit`.
     pub async fn join(&self, join: JoinMember) -> Result<Member, ApiError> {
         let name = AgentName::new(&join.name).map_err(|e| refusal::bad_name(&join.name, &e))?;
         if is_reserved(&name) {
@@ -94,7 +94,7 @@ impl Team {
     }
 
     /// Removes a member from the team at its own request, and releases its tasks and mail. This
-    /// also works if another program has already removed it from the config.
+    /// also works if another program has already removed the member from the config.
     ///
     /// # Errors
     /// `permission_denied` for the lead; `internal_error` when the store fails.

@@ -1,8 +1,8 @@
-//! What is kept of a team and needs no decision: its journal, logs, leases and changes, in the
-//! words of the store.
+//! Direct access to a team's stored data that needs no decision: its journal, logs, leases and file
+//! changes. The types are those of the store.
 //!
-//! Unlike the operations, these also work on a team that was deleted through its handle, once
-//! another has its name.
+//! Unlike the operations, these methods also work after the team was deleted through its handle and
+//! another team has its name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{Team, Teams};
 
 impl Teams {
-    /// The folders of all teams, sorted; see [`pitcrew_store::TeamStore::teams`].
+    /// Returns the folders of all teams, sorted; see [`pitcrew_store::TeamStore::teams`].
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -24,22 +24,22 @@ impl Teams {
         self.backend().teams().await
     }
 
-    /// The config of the team in a folder.
+    /// Returns the config of the team in a folder.
     ///
     /// # Errors
-    /// [`StoreError::NoTeam`], and what keeps it from being read.
+    /// [`StoreError::NoTeam`], or the error of the store when the config cannot be read.
     pub async fn config_in(&self, folder: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         self.backend().team(folder).await
     }
 }
 
 impl Team {
-    /// Whether the team was taken away from the store, by whomever.
+    /// Whether the team is no longer in the store, no matter which program removed it.
     pub async fn is_gone(&self) -> bool {
         matches!(self.backend().team(self.dir()).await, Err(StoreError::NoTeam { .. }))
     }
 
-    /// Tells what changes in the team from now on; see [`pitcrew_store::TeamStore::watch`].
+    /// Watches the team for changes from now on; see [`pitcrew_store::TeamStore::watch`].
     ///
     /// # Errors
     /// [`StoreError::NoTeam`].
@@ -47,15 +47,15 @@ impl Team {
         self.backend().watch(self.dir()).await
     }
 
-    /// All tasks, the reference client's own bookkeeping included.
+    /// Returns all tasks, including those that the reference client keeps for itself.
     ///
     /// # Errors
-    /// [`StoreError::NoTeam`], and what keeps one from being read.
+    /// [`StoreError::NoTeam`], or the error of the store when a task cannot be read.
     pub async fn all_tasks(&self) -> Result<Arc<[Task]>, StoreError> {
         self.backend().tasks(self.dir()).await
     }
 
-    /// The journal from a position on, and the position to go on from; see
+    /// Returns the journal from a position on, and the position for the next call; see
     /// [`pitcrew_store::JournalStore::journal_since`].
     ///
     /// # Errors
@@ -67,7 +67,8 @@ impl Team {
         self.backend().journal_since(self.dir(), position).await
     }
 
-    /// The summary of the journal so far, and the position after it.
+    /// Returns the summary of the journal so far, and the journal position after the last
+    /// summarized entry.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -75,7 +76,7 @@ impl Team {
         self.backend().journal_summary(self.dir()).await
     }
 
-    /// The whole lines of a log.
+    /// Returns the complete lines of a log.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -91,7 +92,7 @@ impl Team {
         self.backend().append_log(self.dir(), log, lines).await
     }
 
-    /// Puts lines in the place of a log's, which are kept in the log `kept_as`.
+    /// Replaces all lines of a log. The old lines are kept in the log `kept_as`.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -104,8 +105,8 @@ impl Team {
         self.backend().replace_log(self.dir(), log, lines, kept_as).await
     }
 
-    /// Puts `document` in the place of one of our own documents, for other processes to read, and
-    /// answers its file.
+    /// Replaces one of pitcrew's documents with `document`, so that other processes can read it.
+    /// Returns the path of its file.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -122,8 +123,8 @@ impl Team {
         Ok(self.document_file(name))
     }
 
-    /// Takes a lease; `Err(holder)` inside: somebody has it. See
-    /// [`pitcrew_store::LeaseStore::take_lease`].
+    /// Takes a lease. Returns the inner `Err` with the present holder if the lease is already
+    /// taken. See [`pitcrew_store::LeaseStore::take_lease`].
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -135,7 +136,7 @@ impl Team {
         self.backend().take_lease(self.dir(), lease, holder).await
     }
 
-    /// Says anew who holds a lease that this process has taken.
+    /// Replaces the holder's data in a lease that this process has taken.
     ///
     /// # Errors
     /// [`StoreError::NotHeld`], and the errors of the store.
@@ -147,7 +148,7 @@ impl Team {
         self.backend().name_holder(self.dir(), lease, holder).await
     }
 
-    /// Who holds a lease now.
+    /// Returns the present holder of a lease.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -155,7 +156,7 @@ impl Team {
         self.backend().lease_holder(self.dir(), lease).await
     }
 
-    /// Who took a lease last, whether it still holds it or not.
+    /// Returns the last holder of a lease, even if it no longer holds the lease.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -163,8 +164,8 @@ impl Team {
         self.backend().last_holder(self.dir(), lease).await
     }
 
-    /// Breaks the locks that killed processes left in the team's files, and says how many; none
-    /// where there are no files.
+    /// Breaks the locks that killed processes left in the team's files. Returns the number of
+    /// broken locks, which is 0 if the store has no files.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the disk.

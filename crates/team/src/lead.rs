@@ -1,9 +1,10 @@
-//! The lead's handle on its team: it signs the commands, which change what a teammate does or may
-//! do; and the teammates' handles, which refuse a command that the lead did not sign.
+//! Signs and checks the lead's commands. A command changes what a teammate does or may do. The
+//! lead's handle on the team signs each command, and the teammates' handles refuse a command that
+//! the lead did not sign.
 //!
-//! Which keys the leads of the team had is kept here; how a key signs and verifies is
-//! `lead_signer`'s, what a signed mode is worth is `mode_record`'s. That an answer is given once is
-//! the ledger's (`requests`).
+//! This module also stores the public keys of the team's leads. The module `lead_signer` makes and
+//! verifies signatures, and `mode_record` decides about signed permission modes. The module
+//! `requests` makes sure that each request gets only one answer.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -43,16 +44,16 @@ impl Document for Keys {
 }
 
 impl Team {
-    /// Turns this into the lead's own handle. It signs the lead's commands and accepts only
-    /// commands with its own key.
+    /// Turns this handle into the lead's own handle, which signs the lead's commands and accepts
+    /// only commands that are signed with the lead's key.
     #[must_use]
     pub fn sealed(self, signer: LeadSigner) -> Self {
         let trust = Trust::of(Some(*signer.verify_key()));
         self.by(Some(signer), trust)
     }
 
-    /// Turns this into a teammate's handle. It checks the lead's commands with `trust`, and cannot
-    /// give commands.
+    /// Turns this handle into a teammate's handle, which checks the lead's commands with `trust`
+    /// and cannot give commands.
     #[must_use]
     pub fn trusting(self, trust: Trust) -> Self {
         self.by(None, trust)
@@ -80,9 +81,9 @@ impl Team {
     }
 
     /// Makes this process the lead with a new key pair. The caller must hold the lease of the run.
-    /// Messages that earlier leads signed stay valid, and the modes that they signed are signed
-    /// again with the new key. If no lead has signed for the team yet, the modes in the config are
-    /// signed as they are.
+    /// Messages that earlier leads signed stay valid. The modes that earlier leads signed are
+    /// signed again with the new key. If no lead has signed for the team yet, the modes in the
+    /// config are signed as they are.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -126,8 +127,8 @@ impl Team {
         Ok(team)
     }
 
-    /// Returns the public keys of all leads that signed, newest first. A new lead accepts what they
-    /// signed, and its teammates may do so too.
+    /// Returns the public keys of all leads that signed, newest first. A new lead accepts
+    /// everything that earlier leads signed, and the new lead's teammates may do so too.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -161,13 +162,13 @@ impl Team {
 /// A message that claimed to be a command of the lead, but was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedFrame {
-    /// The message.
+    /// The id of the message.
     pub id: MessageId,
-    /// Who it says it is from.
+    /// The sender that the message names. It may be false.
     pub from: String,
-    /// The type of the frame it pretends to be.
+    /// The frame type that the message claims to have.
     pub frame: String,
-    /// Why it was not taken.
+    /// The reason for the refusal.
     pub reason: String,
 }
 
@@ -230,7 +231,7 @@ impl Team {
 
     /// Splits the messages of an inbox into those to keep and those that falsely claim to be
     /// commands of the lead. A command with a valid signature by a key of `to_come` is in neither
-    /// list: it stays unread until that lead is known.
+    /// list: it stays unread until the lead with that key is known.
     pub(crate) fn examine(
         &self,
         to: &AgentName,
@@ -277,9 +278,9 @@ impl Team {
     }
 
     /// Returns the keys that may soon belong to the lead: the key of the process that took the
-    /// lease of the run last, and the recorded keys. The list is empty when no unread message in
-    /// the inbox of `to` depends on them. A forged command fits none of these keys, because only a
-    /// lead has the private half.
+    /// lease of the run last, and the recorded keys. The list is empty if no unread message in the
+    /// inbox of `to` depends on these keys. A forged command fits none of these keys, because only
+    /// a lead has a matching private key.
     pub(crate) async fn keys_to_come(
         &self,
         to: &AgentName,

@@ -2,7 +2,7 @@
 //!
 //! A lead's process creates a key pair for its team and keeps the private key to itself. This
 //! module only signs and verifies bytes, and holds the rule for accepting a new lead's key. The
-//! module `command` decides which frames need a signature, `standing` decides about signed modes,
+//! module `lead` decides which frames need a signature, `mode_record` decides about signed modes,
 //! and the crate `runtime` gives the key to the teammates.
 
 use std::fmt;
@@ -141,11 +141,11 @@ impl From<VerifyKey> for String {
 /// The way in which a teammate verifies the commands of its lead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// By the name in `from` only, as the founding documents describe. The lead's client signs
+    /// Checks only the name in `from`, as the founding documents describe. The lead's client signs
     /// nothing.
     #[default]
     Founding,
-    /// By a signature with one of these keys.
+    /// Checks the signature with these keys.
     Signed(LeadKeys),
 }
 
@@ -228,13 +228,14 @@ pub enum NotRenewed {
 }
 
 impl Trust {
-    /// Returns the trust in a lead that has this key, or in one that signs nothing.
+    /// Returns the trust in a lead with this key. Without a key, returns the trust in a lead that
+    /// signs nothing.
     #[must_use]
     pub fn of(key: Option<VerifyKey>) -> Self {
         key.map_or(Self::Founding, |key| Self::Signed(key.into()))
     }
 
-    /// Adds the keys of former leads. A trust by name stays unchanged.
+    /// Adds the keys of former leads. `Trust::Founding` stays unchanged.
     #[must_use]
     pub fn knowing(self, former: impl IntoIterator<Item = VerifyKey>) -> Self {
         match self {
@@ -315,8 +316,9 @@ pub(crate) struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// Encodes the content for signing. Each part follows its length, and an absent part differs
-    /// from an empty one, so two different contents never give the same bytes.
+    /// Encodes the content for signing. The length of each part comes before the part, and an
+    /// absent part differs from an empty one. Two different contents therefore never give the same
+    /// bytes.
     fn to_bytes(&self) -> Vec<u8> {
         fn put(bytes: &mut Vec<u8>, part: &[u8]) {
             bytes.extend((part.len() as u64).to_be_bytes());

@@ -13,8 +13,9 @@
 //! never does. No member, user or outside writer can send a text that a reader takes for a frame or
 //! for another sender's message. This crate also checks everything that it reads: a frame counts
 //! only if its sender may send it to that receiver ([`Mail`]), and everything else is text. When
-//! pitcrew itself leads the team, it also signs its commands ([`LeadSigner`]). A handle that knows
-//! its key ([`Team::trusting`]) then accepts no other commands, no matter who can write the files.
+//! pitcrew itself leads the team, the lead also signs its commands ([`LeadSigner`]). A handle that
+//! knows the lead's key ([`Team::trusting`]) then accepts no other commands, no matter which
+//! program can write the files.
 
 #![cfg_attr(
     test,

@@ -16,12 +16,12 @@ use crate::lead::RefusedFrame;
 use crate::ours::SpawnRecord;
 use crate::requests::RequestKind;
 
-/// The number of read messages that stay in an inbox of a member that pitcrew runs. Each send, each
-/// look and each mark reads or writes the whole inbox, so a longer inbox makes a busy team slower.
+/// The number of read messages that stay in an inbox of a member that pitcrew runs. Every operation
+/// on a message reads or writes the whole inbox, so a longer inbox makes a busy team slower.
 const READ_KEPT: usize = 50;
 
-/// The number of further read messages before the surplus is moved to the archive, so that the
-/// archive is not written for each message.
+/// The number of read messages above [`READ_KEPT`] that an inbox may have before they are moved to
+/// the archive. Without this margin, the archive would be written for each message.
 const READ_SLACK: usize = 50;
 
 /// A message as its receiver sees it.
@@ -236,8 +236,8 @@ impl Team {
         self.refuse(name, &refused).await?;
         let all = stored.len();
         stored.retain(|stored| !stored.message.is_read());
-        // Another client may have marked this mail as read, or a run may have ended before it moved
-        // read messages. Trim them now.
+        // Another client may have marked messages as read, or a run may have ended before it moved
+        // the read messages out of the inbox. Move them now.
         self.trim(name, all - stored.len()).await?;
         Ok(Collected { mail: self.verified(name, stored, Senders::Members).await?, refused })
     }
@@ -292,8 +292,8 @@ impl Team {
     /// Moves the oldest of the `read` read messages of `name` out of its inbox if there are too
     /// many, because each new message rewrites the whole inbox.
     async fn trim(&self, name: &AgentName, read: usize) -> Result<(), ApiError> {
-        // Another client may mark messages by their position. Moving some would make it mark the
-        // wrong ones.
+        // Another client may mark messages by their position. If pitcrew moved some of the
+        // messages, that client would mark the wrong ones.
         if read > READ_KEPT + READ_SLACK
             && self.config().await?.member(name.as_str()).is_some_and(SpawnRecord::is_run_by_us)
         {
@@ -371,11 +371,11 @@ impl Team {
 /// The senders whose frames are accepted as frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Senders {
-    /// Frames of members only, for a reader that acts on them. Reports of a former member also
-    /// count.
+    /// Only frames of members, for a reader that acts on the frames. Reports of a former member
+    /// also count.
     Members,
-    /// Frames of former members too, for display. Under another client's lead nothing records who
-    /// was a member, so every sender counts.
+    /// Frames of former members too, for display. If another client leads the team, former members
+    /// are not recorded, so every sender counts.
     Former,
 }
 
@@ -412,7 +412,7 @@ impl FrameRoute<'_> {
         }
     }
 
-    /// Whether this is a report to the lead from a teammate, or from a former one, about itself.
+    /// Whether the frame is a report to the lead from a teammate or former teammate about itself.
     fn reports(&self, speaks_for: Option<&str>) -> bool {
         let known = self.is_member() || self.ended.member(self.from).is_some();
         known
@@ -421,7 +421,7 @@ impl FrameRoute<'_> {
             && speaks_for.is_none_or(|name| same(name, self.from))
     }
 
-    /// Whether this is a request to the lead from a teammate for itself.
+    /// Whether the frame is a request to the lead from a teammate for itself.
     fn asks(&self, asker: &str) -> bool {
         self.is_member()
             && self.is_lead(self.to)
@@ -429,7 +429,7 @@ impl FrameRoute<'_> {
             && same(asker, self.from)
     }
 
-    /// Whether the lead sends this to a teammate.
+    /// Whether the lead sends the frame to a teammate.
     fn commands(&self) -> bool {
         self.is_lead(self.from) && !self.is_lead(self.to)
     }

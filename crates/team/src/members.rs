@@ -43,8 +43,8 @@ pub struct SpawnMember {
     pub max_turns: Option<u32>,
     /// The path of the teammate's own git worktree, if it has one.
     pub worktree_path: Option<String>,
-    /// The id of the tool call that spawns the teammate. A second spawn by the same call returns
-    /// the first call's member.
+    /// The id of the tool call that spawns the teammate. A second spawn with the same id returns
+    /// the member that the first one added.
     pub call: Option<String>,
 }
 
@@ -60,16 +60,17 @@ pub struct MemberRemoved {
 /// A permission mode that was replaced by a stricter one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeLowered {
-    /// The member's mode before, or the mode it would have had after its plan's approval.
+    /// The member's old mode, or the mode that the member would have had after the approval of its
+    /// plan.
     pub before: String,
-    /// The stricter mode that replaces it.
+    /// The stricter mode that replaces the old mode.
     pub now: String,
 }
 
 /// The member that a spawn call recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Enlisted {
-    /// The call has just added the member, and the journal does not have it yet; see
+    /// The call has just added the member. The journal does not record the new member yet; see
     /// [`Team::note_spawned`].
     New(Member),
     /// An earlier attempt of the same call had already added the member.
@@ -97,8 +98,8 @@ impl Team {
         self.note([changed(name, MemberChange::Spawned, None)]).await;
     }
 
-    /// Adds a new teammate to the config, but not to the journal. A caller that starts it at once
-    /// records both together.
+    /// Adds a new teammate to the config, but not to the journal. A caller that starts the teammate
+    /// at once records the spawn and the start together.
     ///
     /// # Errors
     /// The errors of [`Team::spawn`].
@@ -164,8 +165,8 @@ impl Team {
         self.remove_ended(actor, name, MemberEnd::Left).await
     }
 
-    /// Removes a member like [`Team::remove_member`], and records how it ended. Later senders to
-    /// that member learn this.
+    /// Removes a member like [`Team::remove_member`], and records how the member ended. Agents that
+    /// send to this member later are told how it ended.
     ///
     /// # Errors
     /// The errors of [`Team::remove_member`].
@@ -210,8 +211,8 @@ impl Team {
         Ok(finished)
     }
 
-    /// Changes the permission mode of a member. If the lead signs, only the lead's own handle can
-    /// set any mode. Other handles can set only `plan`, the strictest mode.
+    /// Changes the permission mode of a member. In a team whose lead signs, the lead's own handle
+    /// can set every mode. All other handles can set only `plan`, the strictest mode.
     ///
     /// # Errors
     /// `permission_denied` for every caller except the lead and the user, `invalid_request` for an
@@ -232,7 +233,7 @@ impl Team {
     }
 
     /// Records the mode from a plan approval as the member's own mode. A lead that signs has
-    /// already recorded it itself.
+    /// already recorded this mode itself.
     ///
     /// # Errors
     /// `agent_not_found`, `invalid_request` for an unknown mode.
@@ -440,8 +441,9 @@ fn spawned_by<'a>(config: &'a TeamConfig, call: Option<&str>) -> Option<&'a Memb
         .find(|m| SpawnRecord::of(m).is_some_and(|record| record.call.as_deref() == Some(call)))
 }
 
-/// Builds a member with the fields of the recordings. Its name differs from all members and former
-/// members, because it would take over a former member's conversation and mail.
+/// Builds a member with the fields of the recordings. Its name differs from the names of all
+/// members and former members. With a former member's name it would take over that member's
+/// conversation and mail.
 fn new_member(
     config: &TeamConfig,
     ended: &[AgentName],

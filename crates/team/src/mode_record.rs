@@ -1,5 +1,5 @@
-//! The permission mode of a member, with the lead's signature: it is recorded, verified, and
-//! checked for manual changes.
+//! Records and verifies the permission mode of a member with the lead's signature, and detects
+//! manual changes of the mode.
 //!
 //! The mode is stored in the config, which any program of the user can change. A member that knows
 //! its lead's key accepts another mode from the config only with the lead's signature. The only
@@ -19,7 +19,7 @@ use crate::{Team, refusal};
 /// The domain of these signatures. It keeps them apart from every other kind of signed data.
 const DOMAIN: &str = "pitcrew member mode 1";
 
-/// The field of the signature in pitcrew's record of a member.
+/// The name of the field that holds the signature in pitcrew's record of a member.
 const SIGNATURE: &str = "modeSig";
 
 /// The strictest permission mode.
@@ -56,8 +56,8 @@ impl ModeRecord {
         }
     }
 
-    /// Returns the effective mode. A mode that was set, for example by the approval of a plan,
-    /// comes first. Before that, a member that must plan is in plan mode.
+    /// Returns the effective mode. A mode that was set, for example by the approval of a plan, has
+    /// priority. If no mode was set, a member that must plan is in plan mode.
     fn mode(&self) -> &str {
         let spawned_in = if self.must_plan { Some(LEAST_FREE) } else { self.spawned_in.as_deref() };
         self.mode.as_deref().or(spawned_in).unwrap_or(PLAIN)
@@ -66,7 +66,7 @@ impl ModeRecord {
 
 impl Team {
     /// Signs the mode in a member's record, if this handle belongs to the lead. If the old record
-    /// had no valid signature, its mode from the spawn is removed first.
+    /// has no valid signature, the mode from the spawn is first removed from the record.
     pub(crate) fn sign_mode(
         &self,
         member: &mut Member,
@@ -143,8 +143,8 @@ impl Team {
         self.vouches_for(&member.name, &ModeRecord::of(member))
     }
 
-    /// Returns the member's mode after its plan is approved: its own mode, or `default` if that is
-    /// `plan` or has no valid signature.
+    /// Returns the mode that the member gets when its plan is approved: its own mode, or `default`
+    /// if its own mode is `plan` or has no valid signature.
     pub(crate) fn mode_after_plan(&self, member: &Member) -> String {
         let mode_record = ModeRecord::of(member);
         let own = mode_record
@@ -217,7 +217,7 @@ pub struct KnownMode {
     is_believed: bool,
     at: Option<i64>,
     seen: ModeRecord,
-    /// Whether the config entry that was checked last has another mode, which was refused.
+    /// Whether the mode in the config entry that was checked last was refused.
     is_refused: bool,
 }
 
@@ -261,7 +261,8 @@ impl std::fmt::Display for RefusedMode {
 impl KnownMode {
     /// Returns the mode in which a member starts, and the mode that was refused, if any.
     ///
-    /// A config entry without a valid signature gives `default`, or `plan` if it says so.
+    /// A config entry without a valid signature gives `plan` if its mode is `plan`, otherwise
+    /// `default`.
     #[must_use]
     pub fn of(team: &Team, member: &Member) -> (Self, Option<RefusedMode>) {
         let seen = ModeRecord::of(member);
@@ -358,8 +359,8 @@ impl KnownMode {
         let Some(claimed) = now.mode.clone() else { return ModeLook::Same };
         let is_vouched_for = self.is_believed || team.vouches_for(&member.name, &now);
         let at = now.signature.filter(|_| is_vouched_for).map(|signature| signature.at);
-        // An old config can come back with a mode that the lead once signed. A later signature has
-        // replaced it.
+        // An old config can come back with a mode that the lead once signed. If the lead signed
+        // another mode later, the old mode is refused.
         let is_old = is_vouched_for && at < self.at;
         if (is_vouched_for && !is_old) || claimed == LEAST_FREE {
             self.at = at.max(self.at);
@@ -389,7 +390,7 @@ impl KnownMode {
         ModeLook::Changed(self.mode.clone())
     }
 
-    /// Whether the config entry that was checked last has another mode, which was refused.
+    /// Whether the mode in the config entry that was checked last was refused.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.is_refused

@@ -14,8 +14,8 @@ pub(crate) fn member<'a>(given: &str, config: &'a TeamConfig) -> Option<&'a Memb
     config.member(bare_name(given, config))
 }
 
-/// Removes a leading `@` and this team's name at the end from `given`. A name with another team at
-/// the end stays unchanged, so that it matches no member here.
+/// Removes a leading `@`, and this team's name in the form `@team` at the end, from `given`. A name
+/// with another team at the end stays unchanged, so that it matches no member here.
 pub(crate) fn bare_name<'a>(given: &'a str, config: &TeamConfig) -> &'a str {
     let name = given.trim();
     let name = name.strip_prefix('@').unwrap_or(name);
@@ -39,8 +39,8 @@ pub fn team_of(member: &str) -> Option<&str> {
 }
 
 impl Team {
-    /// Removes a leading `@` and this team's name at the end from `given`. The result need not be
-    /// the name of a member.
+    /// Removes a leading `@`, and this team's name in the form `@team` at the end, from `given`.
+    /// The result need not be the name of a member.
     pub async fn bare_name(&self, given: &str) -> String {
         self.config()
             .await

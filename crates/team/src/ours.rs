@@ -24,7 +24,7 @@ pub struct SpawnRecord {
     /// The program that runs the member.
     #[serde(default, skip_serializing_if = "Program::is_ours")]
     pub program: Program,
-    /// The maximum number of the member's model calls, if it is lower than that of its run.
+    /// The maximum number of the member's model calls, if it is lower than the limit of the run.
     #[serde(rename = "maxTurns", default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
 }
@@ -36,8 +36,8 @@ impl SpawnRecord {
         serde_json::from_str(member.foreign.get(KEY)?.get()).ok()
     }
 
-    /// Whether pitcrew runs `member`. It does not run members that another client added, or members
-    /// that run the reference client.
+    /// Whether pitcrew runs `member`. pitcrew does not run members that another client added, or
+    /// members that run the reference client.
     #[must_use]
     pub fn is_run_by_us(member: &Member) -> bool {
         member.is_run_by_pitcrew()
@@ -52,7 +52,8 @@ impl SpawnRecord {
     }
 }
 
-/// The field of the API reference for the time of a task's last change, as text.
+/// The name that the API reference gives to the field for the time of a task's last change. The
+/// value is a text.
 const UPDATED_AT: &str = "updated_at";
 
 /// pitcrew's record of a task. Times are milliseconds since 1970.

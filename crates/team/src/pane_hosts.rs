@@ -1,5 +1,5 @@
-//! The places where a team's panes are created. They are recorded before the first pane is created,
-//! so that a crash cannot leave a pane that no record leads to.
+//! The hosts in which a team's panes are created. A host is recorded before the first pane is
+//! created in it, so that a crash cannot leave a pane that no record leads to.
 
 use pitcrew_protocol::{ApiError, PaneHost};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub(crate) struct PaneHosts {
 impl Document for PaneHosts {
     const NAME: &'static str = "panes";
 
-    /// Before documents had a version, this one was only the list of hosts.
+    /// Before documents had a version, this document was only the list of hosts.
     fn from_earlier(document: Value) -> Value {
         json!({ "hosts": document })
     }

@@ -1,5 +1,5 @@
-//! Where people find a team's files. A store that keeps no files names the places that they would
-//! have below `memory`.
+//! The paths of a team's files, for display to people. A store without files returns the paths that
+//! the files would have below the folder `memory`.
 
 use std::path::{Path, PathBuf};
 
@@ -33,14 +33,14 @@ impl Team {
         self.teams().paths().log(self.dir(), log)
     }
 
-    /// The file of one of our own documents.
+    /// The file of one of pitcrew's documents.
     #[must_use]
     pub fn document_file(&self, document: &str) -> PathBuf {
         self.teams().paths().document(self.dir(), document)
     }
 
-    /// The folder of the team that is ours alone, for what the store does not keep, such as a
-    /// socket; `None` where teams have no folders.
+    /// The folder of the team that only pitcrew uses, for data that the store does not keep, such
+    /// as a socket. `None` if the store has no folders.
     #[must_use]
     pub fn own_folder(&self) -> Option<PathBuf> {
         self.backend().files().map(|files| files.paths().ours(self.dir()))

@@ -91,8 +91,8 @@ impl Team {
                 }
                 (_, Some((approved, _))) => PlanState::answered(approved),
                 (Some(_), None) => PlanState::Open,
-                // No record and no answer: either another client's request, which is never
-                // recorded, or that of a member that has ended.
+                // There is neither a record nor an answer. The request came from another client,
+                // whose open requests are not recorded, or from a member that has ended.
                 (None, None) if config.member(plan.member.as_str()).is_some() => PlanState::Open,
                 (None, None) => PlanState::Void,
             };
@@ -104,7 +104,8 @@ impl Team {
         Ok(plans)
     }
 
-    /// Returns the answer to a plan from the asker's mail: whether it approves, and its comment.
+    /// Finds the answer to a plan in the asker's mail. Returns whether the answer approves the
+    /// plan, and the comment in the answer.
     async fn plan_answer(
         &self,
         plan: &PlanView,

@@ -17,7 +17,7 @@ mod log;
 use log::unknown;
 pub(crate) use log::{Reply, RequestLog};
 
-/// The reason for withdrawing a request's message at the end of a run.
+/// The reason that is recorded when the message of a request is withdrawn at the end of a run.
 const RUN_IS_OVER: &str = "the run that asked is over";
 
 /// The kind of a request.
@@ -83,7 +83,7 @@ pub struct Request {
 pub struct Answer {
     /// Whether the answer approves the request.
     pub approved: bool,
-    /// The time of the request, in milliseconds since 1970.
+    /// The time of sending, in milliseconds since 1970.
     pub at_ms: i64,
     /// The id of the tool call that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct Answer {
     pub(crate) frame: Outgoing,
 }
 
-/// A frame that is decided, and possibly not sent yet.
+/// A frame that is recorded, and possibly not sent yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outgoing {
     /// The id of the message that carries the frame.
@@ -262,8 +262,8 @@ impl Team {
         Ok(())
     }
 
-    /// Removes the open requests from and to an ended member. Its own requests also leave the
-    /// unread mail of the agents it asked, because nobody needs to decide on them.
+    /// Removes the open requests from and to an ended member. The member's own requests also leave
+    /// the unread mail of the agents that were asked, because nobody needs to decide on them.
     pub(crate) async fn void_requests(&self, gone: &AgentName) -> Result<(), ApiError> {
         let is_void = |request: &Request, gone: &AgentName| {
             request.answer.is_none() && (request.from == *gone || request.to == *gone)
@@ -283,9 +283,9 @@ impl Team {
         .await
     }
 
-    /// Records a request and sends it. For a repeated call it uses the recorded one. The boolean
-    /// says whether that request is already answered. `draft` builds the request and its id for a
-    /// time in milliseconds.
+    /// Records a request and sends it. For a repeated call, the recorded request is used. The
+    /// boolean says whether that request is already answered. `draft` builds the request and its id
+    /// for a time in milliseconds.
     pub(crate) async fn ask_for(
         &self,
         draft: impl Fn(i64) -> Result<(String, Request), ApiError> + Send + 'static,
@@ -340,8 +340,8 @@ impl Team {
         Ok((request, receipt))
     }
 
-    /// Records that `asker` got its answer without a frame, and marks its request as read in the
-    /// inbox of the agent it asked. Returns the request if it was still open.
+    /// Records that `asker` got its answer without a frame, and marks the request of `asker` as
+    /// read in the inbox of the agent that was asked. Returns the request if it was still open.
     pub(crate) async fn spend(
         &self,
         asker: &AgentName,
@@ -378,8 +378,8 @@ impl Team {
                 state: DeliveryState::Persisted,
             });
         };
-        // In the reference client's recordings, a plan request has no color. All its other frames
-        // have one.
+        // In the reference client's recordings, a plan request has no color. All other frames in
+        // the recordings have one.
         let color = match (request.kind, half) {
             (RequestKind::Plan, Half::Ask) => None,
             (RequestKind::Shutdown | RequestKind::Permission, _)
@@ -397,8 +397,8 @@ impl Team {
             limit: UnreadLimit::None,
         };
         let delivered = self.deliver(letter).await;
-        // A dead receiver counts as sent too. Otherwise crash recovery would try this message
-        // forever.
+        // A message to a member that has ended counts as sent too. Otherwise crash recovery would
+        // try to send this message forever.
         if delivered.as_ref().err().is_none_or(is_undeliverable) {
             let id = id.to_owned();
             self.edit_document(move |ledger: &mut RequestLog| {

@@ -1,5 +1,5 @@
-//! SendMessage: texts to one member or to all. The module `handshakes` handles its requests and
-//! answers.
+//! SendMessage: texts to one member or to all. The module `handshakes` handles the requests and
+//! answers of SendMessage.
 
 use pitcrew_protocol::{
     AgentName, ApiError, BroadcastSent, Color, Frame, LEAD_NAME, Member, MessageSent, Routing,
@@ -60,8 +60,8 @@ impl Team {
         let speaker = Speaker::of(actor, &config)?;
         if speaker.rank == Rank::Outside {
             let name = AgentName::foreign(&speaker.name);
-            // A former member's reports still count as frames, so no outside writer may use its
-            // name.
+            // A former member's reports still count as frames, so no outside writer may use the
+            // name of a former member.
             if let Some(ended) =
                 self.ended().await?.members.iter().find(|ended| passes_for(&name, &ended.name))
             {

@@ -19,24 +19,25 @@ use crate::{PanePlace, Team};
 /// it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// The process. Absent while it is not known.
+    /// The started process. Absent while the process is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRef>,
-    /// The pane. Absent if the member runs in none.
+    /// The pane in which the member runs. Absent if the member runs in no pane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pane: Option<PanePlace>,
-    /// What runs.
+    /// The program that was started.
     pub program: StartedProgram,
-    /// The digest of the limits at its start. Absent if an earlier version started it.
+    /// The digest of the limits at the time of the start. Absent if an earlier version of pitcrew
+    /// started the member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<String>,
-    /// The process that started it. If that process is gone and no other process leads the team,
-    /// the member is an orphan.
+    /// The process that started the member. If that process is gone and no other process leads the
+    /// team, the member is an orphan.
     pub owner: ProcessRef,
     /// The time of the start, in milliseconds since 1970.
     pub at_ms: i64,
     /// The latest time at which the member must be ready, in milliseconds since 1970. Absent once
-    /// it is ready.
+    /// the member is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i64>,
 }
@@ -51,7 +52,7 @@ pub(crate) struct StartedMembers {
 impl Document for StartedMembers {
     const NAME: &'static str = "started";
 
-    /// Before documents had a version, this one was only the map of members.
+    /// Before documents had a version, this document was only the map of members.
     fn from_earlier(document: Value) -> Value {
         json!({ "started": document })
     }

@@ -1,5 +1,5 @@
-//! A member that becomes the lead of a team whose lead is dead. A record of it allows crash
-//! recovery.
+//! A take-over: a member becomes the lead of a team whose lead is dead. The take-over is recorded,
+//! so that it can be completed after a crash.
 //!
 //! The change has several steps: the member's conversation becomes the lead's, and the member
 //! leaves the team. The intention is recorded first, and after a crash the next run repeats the

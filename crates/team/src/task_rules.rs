@@ -18,11 +18,12 @@ use crate::refusal;
 /// The maximum number of task ids in an error.
 const IDS_LISTED: usize = 50;
 
-/// Metadata keys that callers may not set. The reference client hides tasks that have the first
-/// one, and pitcrew's own data is under the second.
+/// Metadata keys that callers may not set. The reference client hides tasks that have the key
+/// `_internal`. The other key holds pitcrew's own data.
 const RESERVED_KEYS: [&str; 2] = ["_internal", KEY];
 
-/// The changes of an update. Its ids and names are already checked, and its texts are short enough.
+/// The changes of an update. The ids and names in it are already checked, and the texts are short
+/// enough.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskChange {
     pub(crate) subject: Option<String>,

@@ -55,7 +55,8 @@ impl Team {
         &self.dir
     }
 
-    /// The store itself, for tests and for what only a store does; all else asks the team.
+    /// The store. Use it directly only in tests, or for functions that only the store has.
+    /// Everything else goes through the team.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {
         self.teams.backend()
@@ -95,8 +96,8 @@ impl Team {
         self.count_call().await?;
         let left: Vec<String> = config.teammates().map(|m| m.name.to_string()).collect();
         if !left.is_empty() {
-            // The recorded text names a function that models do not have, so the tool call that
-            // they do have is added after it.
+            // The recorded text names a function that models do not have. The tool call that models
+            // do have is therefore added after this text.
             let how = match actor {
                 Actor::User | Actor::Outside(_) => "They have to shut down, or be removed, first.",
                 Actor::Lead | Actor::Member(_) => {
@@ -139,7 +140,8 @@ impl Team {
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, ApiError> {
-        // Another process may have created a team of the same name. This handle must not touch it.
+        // Another process may have created a team of the same name. This handle must not change
+        // that team.
         let answer = if self.life.is_over() {
             Err(StoreError::NoTeam { team: self.dir.clone() })
         } else {

@@ -126,7 +126,8 @@ impl Teams {
         Self { shared: Arc::new(Shared { backend, paths, limits, clock, entropy }) }
     }
 
-    /// The store itself, for tests and for what only a store does; all else asks the teams.
+    /// The store. Use it directly only in tests, or for functions that only the store has.
+    /// Everything else goes through the teams.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.shared.backend
@@ -188,16 +189,16 @@ impl Teams {
             }
             read => read.map_err(refusal::of_store)?,
         };
-        // Different names can give the same folder, such as `a b` and `a-b`. Opening the wrong team
-        // silently would be worse.
+        // Different names can give the same folder, such as `a b` and `a-b`. An error is better
+        // than opening the wrong team silently.
         if !is_asked_for
             && name != dir.as_str()
             && config.name.as_str().to_lowercase() != name.to_lowercase()
         {
             return Err(self.unknown(name).await.with("did_you_mean", config.name.as_str()));
         }
-        // Opening a team also restores pitcrew's changes that other programs undid, and the store
-        // reports them. If that fails, the team still opens.
+        // Opening a team also restores pitcrew's changes that other programs undid. The store
+        // reports each restored change. If restoring fails, the team still opens.
         if let Some(files) = self.backend().files()
             && let Err(error) = files.reapply(&dir).await
         {
@@ -248,8 +249,8 @@ impl Teams {
         }
     }
 
-    /// The list entry for a folder with the config of another team. No command can open a team
-    /// there under that config's name.
+    /// The list entry for a folder that contains the config of another team. No command can open
+    /// this folder under the name in that config.
     fn misplaced(&self, dir: TeamDir, config: &TeamConfig) -> TeamSummary {
         let path = self.paths().config(&dir);
         let reason = format!(

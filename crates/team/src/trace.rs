@@ -13,22 +13,23 @@ use crate::{SpawnRecord, Teams, refusal};
 pub struct MessageTrace {
     /// The id of the message.
     pub id: MessageId,
-    /// The team in which it was sent.
+    /// The team in which the message was sent.
     pub team: String,
     /// The sender. Not known for a message to a member that had already ended.
     pub from: Option<String>,
-    /// The member whose inbox it is for.
+    /// The member that the message is for.
     pub to: AgentName,
-    /// The delivery state.
+    /// The delivery state of the message.
     pub state: DeliveryState,
-    /// The time when it was put into the inbox.
+    /// The time when the message was put into the inbox.
     pub persisted_at: Option<String>,
-    /// The time when it was put into the receiver's conversation. Not known for other clients.
+    /// The time when the message was put into the receiver's conversation. Not known for other
+    /// clients.
     pub injected_at: Option<String>,
-    /// The time when it was marked as read. For another client, the time at its end when pitcrew
-    /// saw that it had taken the message.
+    /// The time when the message was marked as read. If the receiver ran in another client, this is
+    /// the time of the receiver's end, when pitcrew saw that the client had taken the message.
     pub acknowledged_at: Option<String>,
-    /// The reason and the time, if it will not be delivered.
+    /// The reason and the time, if the message will not be delivered.
     pub dead: Option<DeadLetter>,
     /// The time when the team was deleted. Absent while the team exists. After the deletion, the
     /// actions of other clients on the message are not known.
@@ -101,8 +102,8 @@ impl Teams {
     ) -> Option<MessageTrace> {
         let told = told(config.name.as_str(), journal, id);
         let members = config.members.iter().map(|m| &m.name);
-        // The journal does not know messages that another client wrote. Then search the inboxes of
-        // all members.
+        // The journal does not know messages that another client wrote. For such a message, search
+        // the inboxes of all members.
         let boxes: Vec<&AgentName> =
             told.as_ref().map_or_else(|| members.collect(), |told| vec![&told.to]);
         for name in boxes {
@@ -112,8 +113,9 @@ impl Teams {
                 return Some(with_inbox(trace, stored));
             }
         }
-        // Newer versions of the other client remove each taken message from the inbox, in their own
-        // team and in one that pitcrew leads. So a missing message counts as read.
+        // Newer versions of the other client remove each taken message from the inbox, both in
+        // teams that they lead and in teams that pitcrew leads. So a missing message counts as
+        // read.
         let is_clients = |name: &AgentName| {
             config.is_session_dialect()
                 || config

@@ -1,5 +1,5 @@
-//! Results in the form of the API reference, for programs. They use its field names where files and
-//! recordings differ.
+//! Results for programs, in the form of the API reference. Where files and recordings have other
+//! field names, the results use the names from the API reference.
 
 use pitcrew_protocol::{
     AgentName, Frame, Member, MessageId, Task, TaskGraph, TaskId, TaskStatus, TaskTimes, TeamConfig,
@@ -197,7 +197,7 @@ impl Serialize for SentView<'_> {
 /// One message in an inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MessageView {
-    /// The id of the task.
+    /// The id of the message.
     pub id: MessageId,
     /// The sender of the message.
     pub from: String,
@@ -213,8 +213,8 @@ pub struct MessageView {
     pub timestamp: Option<String>,
     /// Whether the receiver has taken the message.
     pub read: bool,
-    /// The type of the frame that the message carries, if its sender may send such a frame now, or
-    /// could while it was a member.
+    /// The type of the frame that the message carries. Absent if the sender may not send such a
+    /// frame now, and could not send it as a member earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame: Option<&'static str>,
 }

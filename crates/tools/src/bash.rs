@@ -36,8 +36,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Returns the sandbox for the command. It is empty if the command asks to run without one and
-    /// the user allows that.
+    /// Returns the sandbox for the command. It has no limits if the command asks to run without a
+    /// sandbox and the user allows that.
     fn sandbox(&self, context: &ToolContext) -> Sandbox {
         if self.unconfined && context.may_unconfine {
             Sandbox::default()
@@ -102,7 +102,8 @@ pub(super) fn spawn_shell(
     sandbox: &Sandbox,
     context: &ToolContext,
 ) -> io::Result<Job> {
-    // Without this check, the system's error would look as if the shell were missing.
+    // Without this check, the error of the operating system would look as if the shell were
+    // missing.
     if !context.cwd.is_dir() {
         let words = format!("the working folder {} does not exist", context.cwd.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, words));
@@ -165,8 +166,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     if let Some(left) = left {
         written.stderr.push_str(&format!("\n[{left}]"));
     }
-    // The command may have created files that grant permissions or run by themselves, so they are
-    // moved aside before the next step.
+    // The command may have created files that grant permissions or run automatically. Move these
+    // files aside before the next step.
     let Appeared { aside, left } = sandbox.take_appeared();
     if !aside.is_empty() {
         let words = format!(
@@ -184,8 +185,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     Ok(if left.is_empty() { outcome } else { with_left(outcome, &left) })
 }
 
-/// Turns the outcome into an error, because the command created files that could not be moved
-/// aside.
+/// Turns the outcome into an error that names the files which the command created and which could
+/// not be moved aside.
 fn with_left(outcome: ToolOutcome, left: &[String]) -> ToolOutcome {
     let words = format!(
         "The command made what decides rights or runs by itself, and it could not be put aside; nobody may work there until \
@@ -242,7 +243,7 @@ fn join(parts: &[&str]) -> String {
     parts.join("\n")
 }
 
-/// Returns the result's data in the recorded form:
+/// Returns the data of the result in the form recorded in
 /// `fixtures/claude-2.1.39/stream-json/team-lifecycle.ndjson`.
 fn output_data(stdout: &str, stderr: &str, interrupted: bool) -> Value {
     json!({

@@ -1,7 +1,7 @@
 //! Edit: replaces an exact piece of a file.
 //!
-//! Models write line ends as `\n`. In a file with `\r\n` line ends, `\n` in the pieces means
-//! `\r\n`, so that the file keeps its line ends.
+//! Models write line ends as `\n`. In a file with `\r\n` line ends, `\n` in the old and new text
+//! means `\r\n`, so that the file keeps its line ends.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -138,10 +138,10 @@ fn replace(
         .map_err(|problem| ToolOutcome::refused(format_args!("{problem} in {}", path.display())))
 }
 
-/// Returns the file's text after an Edit, for the person who is asked about it.
+/// Returns the file's text after an Edit, to show it to the person who is asked for permission.
 ///
 /// # Errors
-/// The reason why the Edit would be refused, in words.
+/// The reason why the Edit would be refused, as text.
 pub fn edited(
     before: Option<&str>,
     old: &str,
@@ -174,8 +174,8 @@ enum Unplaced {
 }
 
 fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Replaced, Unplaced> {
-    // If `old` is found as given, `new` gets `\r\n` only in a file without any plain `\n`. A mixed
-    // file keeps its mix.
+    // If `old` is found as given, write `\r\n` in `new` only if all line ends of the file are
+    // `\r\n`. In a file with both kinds of line ends, `new` stays as given.
     let is_crlf =
         text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
     let (old, new) = if text.contains(old) {
@@ -193,8 +193,8 @@ fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Repl
     Ok(Replaced { content: text.replace(old.as_ref(), &new), at, len: new.len() })
 }
 
-/// Counts the occurrences of a piece in a text. Overlapping ones count too, because they are
-/// ambiguous as well.
+/// Counts the occurrences of a piece in a text. Overlapping occurrences count too, because they
+/// also make the edit ambiguous.
 fn occurrences(text: &str, piece: &str) -> usize {
     let step = piece.chars().next().map_or(1, char::len_utf8);
     let mut count = 0;

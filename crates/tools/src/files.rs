@@ -1,4 +1,4 @@
-//! Files for the tools: it makes paths absolute, limits the size of reads, and makes changes either
+//! File access for the tools: makes paths absolute, limits the size of reads, and makes each change
 //! completely or not at all. A tool opens exactly the path that the gate checked: a real path
 //! without links.
 
@@ -94,7 +94,7 @@ impl From<FileError> for ToolOutcome {
     }
 }
 
-/// Makes a path from outside absolute.
+/// Makes a path that the model has given absolute.
 pub(super) fn resolve(cwd: &Path, given: &str) -> Result<PathBuf, FileError> {
     if given.is_empty() {
         return Err(FileError::EmptyPath);
@@ -105,7 +105,7 @@ pub(super) fn resolve(cwd: &Path, given: &str) -> Result<PathBuf, FileError> {
     Ok(cwd.join(given))
 }
 
-/// Returns the real path of a call. Only the path that the gate checked may be opened.
+/// Returns the real path of the file of a call. Only the path that the gate checked may be opened.
 pub(super) fn real_path(path: &Path, context: &ToolContext) -> Result<PathBuf, FileError> {
     let resolved = || gate::resolve(&context.cwd, path);
     context
@@ -115,7 +115,7 @@ pub(super) fn real_path(path: &Path, context: &ToolContext) -> Result<PathBuf, F
         .ok_or_else(|| FileError::Circle { path: path.to_owned() })
 }
 
-/// Runs file operations outside the async threads, unless the agent is already interrupted.
+/// Runs file operations on a blocking thread, unless the agent is already interrupted.
 pub(super) async fn in_background<F>(context: &ToolContext, work: F) -> ToolOutcome
 where
     F: FnOnce(&ToolContext) -> Result<ToolOutcome, ToolOutcome> + Send + 'static,
@@ -131,8 +131,8 @@ where
     }
 }
 
-/// Runs a check outside the async threads, and returns its reason to refuse the call. Returns
-/// `None` if there is no reason, or if the check itself broke down.
+/// Runs a check on a blocking thread, and returns the reason why the check refuses the call.
+/// Returns `None` if there is no reason, or if the check itself failed.
 pub(super) async fn look_in_background<F>(context: &ToolContext, look: F) -> Option<ToolOutcome>
 where
     F: FnOnce(&ToolContext) -> Result<(), ToolOutcome> + Send + 'static,
@@ -141,7 +141,7 @@ where
     tokio::task::spawn_blocking(move || look(&context)).await.ok()?.err()
 }
 
-/// A real path, split into its folder and its name in that folder.
+/// A real path, split into its folder and the name of its last component.
 struct Place<'a> {
     path: &'a Path,
     folder: &'a Path,
@@ -164,7 +164,8 @@ impl<'a> Place<'a> {
         let (file, stat) =
             folder.and_then(|folder| folder.file(self.name)).map_err(|problem| match problem {
                 Unopened::NotPlain(FileType::Directory) => FileError::Folder { path: path() },
-                // The checked path had no link, so somebody created this link afterwards.
+                // The path that the gate checked had no link, so somebody created this link
+                // afterwards.
                 Unopened::NotPlain(FileType::Symlink) => FileError::Swapped { path: path() },
                 Unopened::NotPlain(_) => FileError::Special { path: path() },
                 Unopened::Io(source) if source.kind() == io::ErrorKind::NotFound => {
@@ -215,7 +216,7 @@ pub(super) struct Change {
     pub(super) after: Vec<u8>,
 }
 
-/// Replaces the content of a file, or creates the file. `make` returns the new content for the
+/// Replaces the content of a file, or creates the file. `make` computes the new content from the
 /// current content.
 ///
 /// Only one agent of this process changes a file at a time. The change is refused if this agent has
@@ -238,7 +239,8 @@ pub(super) fn change(
     Ok(Change { before, after })
 }
 
-/// Returns the reason why a change of the current file would be refused. It writes nothing.
+/// Returns the reason why a change of the file in its current state would be refused. This function
+/// writes nothing.
 pub(super) fn refusal(
     path: &Path,
     context: &ToolContext,
@@ -248,8 +250,8 @@ pub(super) fn refusal(
     make(before.as_deref())
 }
 
-/// Returns the file's content and the permission bits that it keeps, if the file exists. Fails if
-/// the content differs from what this agent last read.
+/// Returns the content of the file and the permission bits to keep, if the file exists. Fails if
+/// the content differs from the content that this agent last read.
 fn present(
     place: &Place<'_>,
     context: &ToolContext,
@@ -265,16 +267,16 @@ fn present(
     Ok(Some((content, Permissions::from_mode(mode & KEPT_RIGHTS))))
 }
 
-/// Writes a file in one step. Without the permission bits of an earlier file, the name must be new.
-/// The write runs without the right to change the team's own files.
+/// Writes a file in one step. If `earlier` is None, the file must not exist yet. The write runs
+/// without the right to change the team's own files.
 fn store(
     place: &Place<'_>,
     content: &[u8],
     earlier: Option<Permissions>,
     context: &ToolContext,
 ) -> Result<(), FileError> {
-    // A plan file is for its user only, as a transcript is, so its mode is stricter than that of
-    // other new files.
+    // Only the user may read a plan file, as with a transcript. So its permission bits are stricter
+    // than those of other new files.
     let is_plan = context.sandbox.is_plan(place.path);
     let (file_mode, folder_mode) = if is_plan {
         (own_mode::FILE_MODE, own_mode::FOLDER_MODE)
@@ -283,7 +285,8 @@ fn store(
     };
     let folder = match Folder::open(place.folder) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
-            // Checked before folders are created, so that no folder is made for a protected file.
+            // Check this before folders are created, so that no folder is created for a protected
+            // file.
             context
                 .sandbox
                 .check_free(place.path)
@@ -317,7 +320,7 @@ fn put(
     earlier: Option<Permissions>,
     new_mode: u32,
 ) -> Result<(), FileError> {
-    // The content goes into a draft first. The rename then replaces the file in one step.
+    // Write the content into a temporary file first. The rename then replaces the file in one step.
     let draft = OsString::from(format!(".pitcrew-{}", Uuid::new_v4().simple()));
     let file =
         folder.make_file(&draft, new_mode).map_err(FileError::io("write into", place.folder))?;

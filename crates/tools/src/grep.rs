@@ -24,7 +24,8 @@ mod sink;
 
 use sink::{Counting, Listing};
 
-/// Maximum memory of a search for one line, or for one whole file in a multi-line search.
+/// Maximum memory in bytes for one line of a searched file. In a multi-line search, the limit
+/// applies to the whole file.
 const HEAP_BYTES: usize = 64 << 20;
 
 /// Maximum number of context lines around a match.
@@ -159,12 +160,12 @@ fn searcher(input: &Input) -> Searcher {
         .after_context(lines(input.after))
         .multi_line(input.multiline)
         .heap_limit(Some(HEAP_BYTES))
-        // A NUL byte marks a binary file, and the search of that file ends there.
+        // A NUL byte marks a binary file, so the search of the file ends there.
         .binary_detection(BinaryDetection::quit(0))
         .build()
 }
 
-/// The rules for the files to search.
+/// The rules that select the files to search.
 struct Filter {
     globs: Override,
     types: Types,
@@ -261,7 +262,7 @@ impl Search<'_> {
                 numbers,
                 line_chars: self.context.limits.line_chars,
                 lines: &mut lines,
-                // One line more than shown, so that the search knows whether there are more.
+                // Search for one line more than can be shown, to know whether there are more.
                 most: end.saturating_add(1),
                 cancel: &self.context.cancel,
             };
@@ -275,7 +276,7 @@ impl Search<'_> {
         let mut text = String::new();
         let mut shown_lines = 0;
         for line in lines.iter().skip(window.skip).take(window.most) {
-            // The rest stays available through `offset`.
+            // The model can read the remaining lines with `offset`.
             if text.len() + line.len() > self.context.limits.output_chars {
                 break;
             }

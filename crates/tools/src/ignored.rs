@@ -22,11 +22,12 @@ pub(super) struct Unread {
     refused: Refused,
 }
 
-/// The ignore rules of a folder and of the folders above it.
+/// The ignore rules of a folder and of its parent folders.
 #[derive(Debug, Default)]
 pub(super) struct Ignored {
-    /// The rules of one folder, one entry per kind of ignore file. The first kind with a matching
-    /// rule decides. Deeper folders come before those above.
+    /// The rules of one folder, with one entry for each kind of ignore file. For a path, the first
+    /// kind with a matching rule decides. Within one kind, the rules of deeper folders are checked
+    /// before those of their parent folders.
     rules: [Option<Gitignore>; 3],
     above: Option<Rc<Ignored>>,
 }
@@ -38,10 +39,10 @@ const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 const GIT: &str = ".git";
 
 impl Ignored {
-    /// Returns the rules of the folders above a real path.
+    /// Returns the ignore rules of the parent folders of a real path.
     ///
     /// # Errors
-    /// When an ignore file in one of them is not a plain file within the size limit.
+    /// When an ignore file in one of these folders is not a plain file within the size limit.
     pub(super) fn above(real: &Path) -> Result<Rc<Self>, Unread> {
         let mut ignored = Rc::default();
         let above: Vec<&Path> = real.ancestors().skip(1).collect();
@@ -54,11 +55,11 @@ impl Ignored {
         Ok(ignored)
     }
 
-    /// Returns the rules of a folder. `above` has the rules of the folders above it. `names` has
-    /// the folder's names, if they are already known.
+    /// Returns the ignore rules of a folder. `above` contains the rules of the parent folders.
+    /// `names` contains the names of the folder's entries, if they are already known.
     ///
     /// # Errors
-    /// When one of its ignore files is not a plain file within the size limit.
+    /// When one of the folder's ignore files is not a plain file within the size limit.
     pub(super) fn of_folder(
         folder: &Folder,
         real: &Path,
@@ -67,7 +68,8 @@ impl Ignored {
     ) -> Result<Rc<Self>, Unread> {
         let mut rules = [const { None }; 3];
         for (rule, file) in rules.iter_mut().zip(FILES) {
-            // If the folder's names are known, missing ignore files are not even opened.
+            // If the names of the folder's entries are known, missing ignore files are not even
+            // opened.
             let begins = file.split('/').next().unwrap_or(file);
             if names.is_none_or(|names| names.iter().any(|(name, _)| name == begins)) {
                 *rule = read_rules(folder, real, Path::new(file))?;
@@ -79,14 +81,15 @@ impl Ignored {
             *exclude = read_rules(folder, real, &file)?;
         }
         if rules.iter().all(Option::is_none) {
-            // Most folders have no rules of their own, and share those of the folder above.
+            // Most folders have no ignore rules of their own, and share the rules of the parent
+            // folder.
             return Ok(above.clone());
         }
         Ok(Rc::new(Self { rules, above: Some(above.clone()) }))
     }
 
-    /// Whether a real path is ignored by these rules. If none matches, the user's own rules for all
-    /// repositories decide.
+    /// Whether these rules ignore a real path. If no rule matches, the user's global ignore rules
+    /// decide.
     pub(super) fn matches(&self, path: &Path, is_folder: bool, global: &Gitignore) -> bool {
         let mut found = [const { Match::None }; 3];
         let mut ignored = Some(self);
@@ -105,12 +108,12 @@ impl Ignored {
     }
 }
 
-/// Reads an ignore file and follows links. That is safe, because its content only selects files and
-/// is never shown.
+/// Reads an ignore file. Follows links, which is safe here, because the content only selects files
+/// and is never shown.
 fn read_rules(folder: &Folder, real: &Path, file: &Path) -> Result<Option<Gitignore>, Unread> {
     let bytes = match read(folder, file) {
         Ok(bytes) => bytes,
-        // A file that cannot be read has no rules, as in git.
+        // An ignore file that cannot be read has no rules, as in git.
         Err(Refused::Io(_)) => return Ok(None),
         Err(refused) => return Err(Unread { file: real.join(file), refused }),
     };
@@ -134,8 +137,9 @@ fn read(folder: &Folder, file: &Path) -> Result<Vec<u8>, Refused> {
     contents(open, LIMIT_BYTES)
 }
 
-/// Returns the path of `info/exclude` for a worktree. The worktree's `.git` is a file that names
-/// its git folder. That folder names the common git folder.
+/// Returns the path of `info/exclude` for a worktree. `.git` in the worktree is a file that names
+/// the worktree's git folder. That git folder names the common git folder, which contains
+/// `info/exclude`.
 fn exclude_of_worktree(folder: &Folder, names: Option<&[(OsString, FileType)]>) -> Option<PathBuf> {
     let is_file =
         |(name, kind): &(OsString, FileType)| name == GIT && *kind == FileType::RegularFile;

@@ -1,5 +1,5 @@
-//! Reads what a model gave a tool into the tool's own type. The words for what is wrong with it are
-//! `protocol`'s.
+//! Parses the input that a model gave to a tool into the tool's own type. The error texts come from
+//! the crate `protocol`.
 
 use pitcrew_protocol::{InputError, InputFault, check_input};
 use serde::de::{Deserializer, Error as _};
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::{Tool, ToolOutcome};
 
-/// Reads the input of `tool` into its own type, after checking it against the tool's schema.
+/// Parses the input of `tool` into the tool's own input type, after checking the input against the
+/// tool's schema.
 pub(super) fn parse<T: DeserializeOwned>(tool: &dyn Tool, input: Value) -> Result<T, ToolOutcome> {
     check_input(tool.name(), &tool.input_schema(), &input)
         .map_err(|error| ToolOutcome::malformed(&error))?;
@@ -18,8 +19,8 @@ pub(super) fn parse<T: DeserializeOwned>(tool: &dyn Tool, input: Value) -> Resul
     })
 }
 
-/// Reads a count. Models write numbers, sometimes as `10.0`. A count must be whole and not
-/// negative.
+/// Parses a count. Models write counts as numbers, sometimes as `10.0`. A count must be whole and
+/// not negative.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     /// The largest number up to which a double can represent every whole number.
     const MOST: f64 = 9_007_199_254_740_991.0;

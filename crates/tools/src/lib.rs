@@ -1,4 +1,5 @@
-//! The basic tools of an agent: Bash, Read, Write, Edit, Glob, Grep, and TaskStop for shells.
+//! The basic tools of an agent: Bash, Read, Write, Edit, Glob, Grep, and TaskStop for background
+//! shells.
 //!
 //! A tool checks its input, does its work, and returns the result. The permission gate decides
 //! earlier whether the call may run. The team tools are in another module.

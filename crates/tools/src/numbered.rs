@@ -18,8 +18,8 @@ pub(super) fn push_line(text: &mut String, number: usize, line: &str, most: usiz
 /// Maximum number of lines in a snippet.
 const SNIPPET_MOST: usize = 60;
 
-/// Returns the lines around a change of `len` bytes at byte `at`, with `context` lines before and
-/// after.
+/// Returns the numbered lines around a change of `len` bytes at byte `at`, with `context` lines
+/// before and after the change.
 pub(super) fn snippet(content: &str, at: usize, len: usize, context: usize, most: usize) -> String {
     let line_of = |byte: usize| {
         let before = content.bytes().take(byte);
@@ -33,7 +33,7 @@ pub(super) fn snippet(content: &str, at: usize, len: usize, context: usize, most
         push_line(&mut text, index + 1, line, most);
     }
     if last - first >= SNIPPET_MOST {
-        // The model knows the rest, because it wrote that text itself.
+        // The model knows the remaining lines, because it wrote that text itself.
         text.push_str("... [the rest is as given]\n");
     }
     text

@@ -1,5 +1,5 @@
-//! Checks that no tool offers a parameter that it does not read, by comparing schemas with input
-//! types.
+//! Tests that every parameter in a tool's schema is also read by the tool. Compares the schemas
+//! with the input types.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{bash, edit, glob, grep, plain_tools, read, write};
 
-/// A deserializer that reads no values, but records the requested field names.
+/// A deserializer that reads no values. It only records which field names are requested.
 struct Fields<'a>(&'a mut BTreeSet<&'static str>);
 
 impl<'de> Deserializer<'de> for Fields<'_> {
@@ -53,7 +53,7 @@ fn no_plain_tool_offers_a_parameter_that_nothing_reads() {
             "Edit" => read_by::<edit::Input>(),
             "Glob" => read_by::<glob::Input>(),
             "Grep" => read_by::<grep::Input>(),
-            // Protocol reads it, parameter by parameter.
+            // The crate `protocol` reads the input of this tool, one parameter at a time.
             "TaskStop" => ["task_id", "shell_id", "other"]
                 .into_iter()
                 .filter(|name| TaskStopInput::parse(json!({*name: "b"})).is_ok())
@@ -61,7 +61,8 @@ fn no_plain_tool_offers_a_parameter_that_nothing_reads() {
             other => panic!("{other} is compared with nothing"),
         };
         if tool.name() == "Bash" {
-            // A question shows it as the model's own words.
+            // The tool does not read this parameter. It is shown in a permission question as the
+            // model's own words.
             read.insert("description");
         }
         let schema = tool.input_schema();

@@ -1,5 +1,5 @@
-//! Stores a command's output in bounded memory: the head and the tail are kept, the bytes between
-//! them are counted.
+//! Stores a command's output in limited memory: keeps the beginning and the end, and only counts
+//! the bytes between them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,7 +34,7 @@ impl HeadTail {
         let room = self.half_bytes - self.head.len();
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(first);
-        // Bytes that would drop out of the tail at once are not copied into it.
+        // Do not copy bytes into the tail if newer bytes would push them out at once.
         let newest = rest.len().saturating_sub(self.half_bytes);
         self.tail.extend(rest.iter().skip(newest));
         let excess = self.tail.len().saturating_sub(self.half_bytes);
@@ -44,7 +44,7 @@ impl HeadTail {
     pub(super) fn finish(self) -> Text {
         let kept = (self.head.len() + self.tail.len()) as u64;
         let tail: Vec<u8> = self.tail.into();
-        // Nothing was lost. Head and tail are decoded together, because one character can be split
+        // Nothing was lost. Decode head and tail together, because one character can be split
         // between them.
         if kept == self.total {
             let mut whole = self.head;
@@ -80,14 +80,15 @@ impl Text {
         (self.head.chars().count() + self.tail.chars().count()).saturating_add(lost)
     }
 
-    /// Returns at most `most` characters of the text. A longer text is cut in the middle, with a
-    /// note.
+    /// Returns at most `most` characters of the text. A longer text is cut in the middle, and a
+    /// note replaces the removed part.
     pub(super) fn shown(mut self, most: usize) -> String {
         if self.lost_bytes == 0 && self.chars() <= most {
             return self.head;
         }
         if self.lost_bytes == 0 {
-            // Nothing was lost, so the whole text is in `head`. Its end becomes the tail.
+            // Nothing was lost, so the whole text is in `head`. Move the end of the text into
+            // `tail`.
             let middle = start_of_last(&self.head, most / 2);
             self.tail = self.head.split_off(middle);
         }
@@ -111,8 +112,8 @@ impl fmt::Display for Cut {
     }
 }
 
-/// Divides `most` characters between two texts. A text that needs less than half leaves the rest to
-/// the other.
+/// Divides `most` characters between two texts. If one text needs less than half, the other text
+/// gets the rest.
 pub(super) fn share(most: usize, first: &Text, second: &Text) -> (usize, usize) {
     let half = most / 2;
     let (first, second) = (first.chars(), second.chars());
@@ -146,7 +147,7 @@ fn without_torn_end(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Removes the last bytes of an incomplete UTF-8 character at the start.
+/// Removes the remaining bytes of a cut UTF-8 character at the start.
 fn without_torn_start(bytes: &[u8]) -> &[u8] {
     let torn =
         bytes.iter().take(CHAR_BYTES - 1).take_while(|byte| (0x80..0xC0).contains(*byte)).count();

@@ -1,4 +1,5 @@
-//! Represents a change as hunks, for displaying diffs: `structuredPatch` of Write and Edit.
+//! Represents a change of a file as hunks, to show diffs. The hunks are the field `structuredPatch`
+//! in the results of Write and Edit.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use similar::{ChangeTag, TextDiff};
 /// Number of unchanged lines around a hunk.
 const CONTEXT_LINES: usize = 3;
 
-/// Maximum time to search for the shortest diff. After that, a longer one is used.
+/// Maximum time to search for the shortest diff. After this time, a longer diff is used.
 const EFFORT: Duration = Duration::from_millis(100);
 
 /// Maximum total size of both texts in bytes. Larger texts get no hunks, because nobody reads such

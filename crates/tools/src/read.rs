@@ -14,13 +14,15 @@ use super::numbered::push_line;
 use super::read_log::Stamp;
 use super::{Tool, ToolContext, ToolLimits, ToolOutcome};
 
-/// Number of leading bytes that are checked for a NUL. A NUL makes a file binary, as in git.
+/// Number of bytes at the start of a file that are checked for a NUL byte. A NUL byte means that
+/// the file is binary, as in git.
 const SNIFFED_BYTES: usize = 8_000;
 
 /// Extensions of pictures and documents, which Read refuses.
 const NOT_TEXT: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "pdf"];
 
-/// Shows a text file with line numbers, and remembers its content for later changes.
+/// Shows a text file with line numbers, and records the file's content so that later changes are
+/// allowed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Read;
 
@@ -87,7 +89,7 @@ fn is_not_text(path: &Path) -> bool {
         .is_some_and(|extension| NOT_TEXT.contains(&extension.to_ascii_lowercase().as_str()))
 }
 
-/// The lines to show, collected while the file is read in pieces. The limits bound its memory.
+/// The lines to show, collected while the file is read in pieces. Limits keep the memory use small.
 struct Page {
     first: usize,
     lines_most: usize,
@@ -130,8 +132,8 @@ impl Page {
                 Some(bytes) => (bytes, true),
                 None => (part, false),
             };
-            // A character has at most four bytes. One character more than shown tells whether the
-            // line is cut.
+            // Store one character more than can be shown, to know whether the line is cut. A
+            // character has at most four bytes.
             let room = ((self.line_chars + 1) * 4).saturating_sub(self.line.len());
             self.line.extend(bytes.iter().take(room));
             self.line_has_bytes = true;

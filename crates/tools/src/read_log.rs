@@ -1,7 +1,8 @@
-//! The files that an agent has read, so that it never overwrites content it has not seen.
+//! Records which files an agent has read, so that the agent never overwrites content it has not
+//! seen.
 //!
-//! Within one process, [`PathLocks`] makes the check and the following rename one step. Between
-//! processes this is not possible.
+//! Within one process, [`PathLocks`] ensures that no other agent changes the file between the check
+//! and the rename. This is not possible between processes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -14,8 +15,8 @@ use sha2::{Digest, Sha256};
 
 use super::files::FileError;
 
-/// Number of locks, that is, of files that can be changed at the same time. Two paths may share a
-/// lock, which only costs time. So the table never grows.
+/// Number of locks, and so the maximum number of files that can be changed at the same time. Two
+/// paths may share a lock, which only costs time. So the table of locks never grows.
 const STRIPES: usize = 64;
 
 /// Locks for changing files, shared by all agents of one process. Cloning is cheap, and clones
@@ -46,8 +47,8 @@ impl Default for PathLocks {
     }
 }
 
-/// The files that one agent has read or written, with their last known content. Clones share the
-/// same log.
+/// The files that one agent has read or written, each with the content that the agent knows. Clones
+/// share the same log.
 #[derive(Debug, Clone)]
 pub struct ReadLog {
     /// Locked only for a look-up, never during file access.
@@ -61,8 +62,8 @@ struct Stamps {
     news: Vec<PathBuf>,
 }
 
-/// A file's content at one moment, as a hash. Times are not used: two writes within one clock tick
-/// of the file system have the same time, and a new time does not mean new content.
+/// The hash of a file's content at one moment. Change times are not used: two writes within one
+/// clock tick of the file system have the same time, and a new time does not mean new content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     sha256: [u8; 32],
@@ -108,7 +109,7 @@ impl ReadLog {
         self.note(path, Stamp::of(content));
     }
 
-    /// Returns the files recorded since the last call, with their last known content.
+    /// Returns the files recorded since the last call, each with the content that the agent knows.
     pub fn take_news(&self) -> Vec<FileSeen> {
         let mut stamps = self.stamps();
         let news = std::mem::take(&mut stamps.news);
@@ -119,15 +120,16 @@ impl ReadLog {
         news.into_iter().filter_map(seen).collect()
     }
 
-    /// Restores an entry from an earlier run of this agent. An invalid hash is ignored, so that the
-    /// file counts as not read.
+    /// Restores an entry from an earlier run of this agent. If the hash is invalid, the entry is
+    /// ignored, so that the file counts as not read.
     pub fn restore(&self, seen: &FileSeen) {
         if let Some(stamp) = Stamp::from_hex(&seen.sha256) {
             self.stamps().by_path.insert(seen.path.clone(), stamp);
         }
     }
 
-    /// Checks that `content`, the file's current content, is the content that this agent saw last.
+    /// Checks that `content`, the current content of the file, is the content that this agent read
+    /// or wrote last.
     pub(super) fn check(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
         match self.stamps().by_path.get(path) {
             None => Err(FileError::NotRead { path: path.to_owned() }),
@@ -138,7 +140,7 @@ impl ReadLog {
         }
     }
 
-    /// Waits until no other agent of this process changes the file.
+    /// Waits until no other agent of this process is changing the file, and returns the lock.
     pub(super) fn take_turn(&self, path: &Path) -> Option<MutexGuard<'_, ()>> {
         self.locks.take_turn(path)
     }

@@ -1,4 +1,5 @@
-//! Files found by Glob and Grep, and the format of their list.
+//! The places that Glob and Grep search, the files that they find, and the format of the list of
+//! files.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -21,8 +22,8 @@ impl Place {
         below(&self.written, &entry.relative)
     }
 
-    /// Whether the agent may see the entry. For a link, its target is checked too, although it is
-    /// not followed.
+    /// Whether the agent may see the entry. For a link, the path of the target is checked too,
+    /// although the search does not follow the link.
     pub(super) fn shows(&self, entry: &Entry, context: &ToolContext) -> bool {
         let real = below(&self.real, &entry.relative);
         let end = if entry.kind == FileType::Symlink {
@@ -48,12 +49,14 @@ pub(super) struct Found {
     pub(super) modified: SystemTime,
 }
 
-/// Sorts files by their last change, newest first, and by path if equal.
+/// Sorts files by the time of their last change, newest first. Files with the same time are sorted
+/// by path.
 pub(super) fn newest_first(files: &mut [Found]) {
     files.sort_by(|one, other| (other.modified, &one.path).cmp(&(one.modified, &other.path)));
 }
 
-/// Returns the path for the model: relative to the working folder if it is below it.
+/// Returns the path to show to the model: relative to the working folder if the file is inside it,
+/// otherwise unchanged.
 pub(super) fn shown(path: &Path, cwd: &Path) -> String {
     let shown = path.strip_prefix(cwd).unwrap_or(path);
     let shown = if shown.as_os_str().is_empty() { path } else { shown };

@@ -1,8 +1,8 @@
-//! The background commands of one agent, and the processes that its foreground commands left
-//! running.
+//! The background commands of one agent, and the processes that the agent's foreground commands
+//! left running.
 //!
-//! Each command has one task, which writes its output to a file and waits for its end. When the
-//! last handle is dropped, all commands are stopped.
+//! Each background command has one task, which writes the command's output to a file and waits
+//! until the command ends. When the last clone of this set is dropped, all commands are stopped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,8 @@ use super::{ToolContext, ToolLimits};
 /// Maximum number of commands that one agent may run in the background at once.
 const MOST_RUNNING: usize = 32;
 
-/// Maximum number of listed commands. When it is reached, the ended ones are removed from the list.
+/// Maximum number of commands in the list. When it is reached, ended commands are removed from the
+/// list.
 const MOST_LISTED: usize = 256;
 
 /// The id of a background command.
@@ -76,7 +77,7 @@ pub struct Shell {
     pub id: ShellId,
     /// The text of the command.
     pub command: String,
-    /// The file for the command's output. Both streams are in it, in order of arrival.
+    /// The output file of the command. It contains stdout and stderr in order of arrival.
     pub output: PathBuf,
     /// The command's state at the time of the query.
     pub state: ShellState,
@@ -121,8 +122,9 @@ fn list_ids(ids: &[ShellId]) -> String {
     format!("; running: {}", ids.join(", "))
 }
 
-/// Records what a command left running: takes the command and the processes that carry our tags.
-/// Answers, in words, with what carries none and was not recorded before.
+/// Function that records the processes which a command left running. Its arguments are the command
+/// and those processes that carry our tags. It returns texts about processes without a tag that
+/// were not recorded before.
 pub type LeftRunningLog =
     Arc<dyn Fn(String, Vec<ProcessIdentity>) -> BoxFuture<'static, Vec<String>> + Send + Sync>;
 
@@ -163,7 +165,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Begins to stop the command. Returns the channel that tells when it has ended.
+    /// Starts to stop the command. Returns the channel that reports when the command has ended.
     fn cancel(&mut self, id: &ShellId) -> (Shell, watch::Receiver<ShellState>) {
         // Dropping the old guard cancels the command. The entry stays in the list.
         self.stop = CancellationToken::new().drop_guard();
@@ -185,7 +187,8 @@ impl Entry {
 }
 
 impl Shells {
-    /// Creates an empty set. Output files are created in `folder`, which is created when needed.
+    /// Creates an empty set. Output files are created in `folder`. The folder itself is created
+    /// when it is first needed.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self::with(folder, None)
     }
@@ -199,10 +202,10 @@ impl Shells {
         Self { set: Arc::new(Set { folder: folder.into(), escapes, entries: Mutex::default() }) }
     }
 
-    /// Starts a command in the background. The sandbox keeps it away from the team's own files.
+    /// Starts a command in the background. The sandbox prevents changes to the team's own files.
     ///
     /// # Errors
-    /// [`ShellError::TooMany`], or [`ShellError::Start`] when the system refuses.
+    /// [`ShellError::TooMany`], or [`ShellError::Start`] when the system cannot start the command.
     pub fn start(
         &self,
         command: &str,
@@ -234,14 +237,14 @@ impl Shells {
         let shell = entry.shell(&id);
         let mut entries = self.entries();
         if entries.shells.len() >= MOST_LISTED {
-            // Ended commands are forgotten here. Their output files stay on disk.
+            // Remove ended commands from the list here. Their output files stay on disk.
             entries.shells.retain(|_, entry| entry.is_running());
         }
         entries.shells.insert(id, entry);
         Ok(shell)
     }
 
-    /// Stops a background command with all its processes, and waits until they are gone.
+    /// Stops a background command and all its processes, and waits until all of them have ended.
     ///
     /// # Errors
     /// [`ShellError::Unknown`] or [`ShellError::Ended`].
@@ -283,7 +286,7 @@ impl Shells {
         tokio::join!(futures_util::future::join_all(ends), futures_util::future::join_all(groups)).0
     }
 
-    /// Stops everything at the end of the agent, and waits until all of it is gone.
+    /// Stops all commands and processes when the agent ends, and waits until all have ended.
     pub async fn stop_all(&self, limits: &ToolLimits) {
         let Entries { shells, left_behind } = std::mem::take(&mut *self.entries());
         let ends = shells.into_values().map(Entry::end);
@@ -297,8 +300,8 @@ impl Shells {
         entries.shells.iter().map(|(id, entry)| entry.shell(id)).collect()
     }
 
-    /// Records the processes that a foreground command left running. Returns a description of those
-    /// outside `group`.
+    /// Records the processes that a foreground command left running. Returns a description of newly
+    /// found processes without our tag, if there are any.
     pub(super) async fn look_after(
         &self,
         command: &str,
@@ -358,7 +361,8 @@ struct KeptOutput {
 }
 
 impl KeptOutput {
-    /// Appends the bytes that still fit. The call blocks until the page cache has taken them.
+    /// Appends the bytes to the output file, as long as the size limit allows. The call blocks
+    /// until the page cache has taken the bytes.
     fn push(&mut self, bytes: &[u8]) {
         let most = usize::try_from(self.room).unwrap_or(usize::MAX);
         let kept = bytes.get(..most).unwrap_or(bytes);
@@ -378,8 +382,8 @@ impl KeptOutput {
     }
 }
 
-/// Records the processes that a command left running. Returns a description of the new ones without
-/// our tag.
+/// Records the processes that a command left running. Returns a description of newly found
+/// processes without our tag, if there are any.
 async fn note_left(
     escapes: Option<&LeftRunningLog>,
     command: &str,
@@ -392,7 +396,7 @@ async fn note_left(
     })
 }
 
-/// The data for watching a background command.
+/// The data that the task of a background command needs.
 struct Attendance {
     command: String,
     escapes: Option<LeftRunningLog>,
@@ -425,13 +429,13 @@ impl Attendance {
         if let Some(left) = note_left(escapes.as_ref(), &command, left_behind.as_ref()).await {
             words = format!("{words}; {left}");
         }
-        // The output file is complete before anybody learns of the end, because `note_end` appends
-        // to it afterwards.
+        // Complete the output file before anybody learns that the command has ended. `note_end` may
+        // append to the file afterwards.
         kept.close(&words);
         tell.send_replace(state);
         if let Some(group) = left_behind {
-            // The remaining process may be a daemon that was meant to stay. It ends with the agent,
-            // as the command would.
+            // The remaining process may be a daemon that was meant to keep running. Stop it when
+            // the background command would be stopped, at the latest when the agent ends.
             stop.cancelled().await;
             group.stop_left_behind(limits.stop_grace).await;
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ShellId, Tool, ToolContext, ToolOutcome};
 
-/// Stops a background shell of this agent, with everything it started.
+/// Stops a background shell of this agent and all processes that the shell started.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TaskStop;
 

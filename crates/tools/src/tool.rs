@@ -15,25 +15,26 @@ use super::{ReadLog, Shells};
 
 /// A tool that an agent can call.
 ///
-/// A call never panics, and never leaves an incomplete change, for any input. If the future of a
-/// call is dropped, everything that the call started is stopped.
+/// For any input, a call never panics and never leaves an incomplete change. If the future of a
+/// call is dropped, all processes that the call started are stopped.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// The name by which models call it. With a name of the table ([`ToolDescriptor`]) the rest
-    /// need not be said.
+    /// Returns the name that models use to call the tool. If the table of tools
+    /// ([`ToolDescriptor`]) contains this name, the tool's schema and traits come from the table.
     ///
     /// [`ToolDescriptor`]: pitcrew_protocol::ToolDescriptor
     fn name(&self) -> &str;
 
-    /// Returns the tool's purpose and when to use it, for the model.
+    /// Returns a text for the model that says what the tool does and when to use it.
     fn description(&self) -> &str;
 
-    /// Returns the JSON schema of the tool's input, with an object at the top level.
+    /// Returns the JSON schema of the tool's input. The schema describes an object.
     fn input_schema(&self) -> Value {
         tool_schema(self.name()).unwrap_or_else(|| json!({"type": "object"}))
     }
 
-    /// What its calls mean to those who make, judge and show them.
+    /// The properties of the tool's calls: how the gate judges them, what they mean to the agent,
+    /// and how they are shown.
     fn traits(&self) -> ToolTraits {
         ToolTraits::of(self.name())
     }
@@ -44,37 +45,38 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Runs the call. If the context is cancelled, the call ends early and says so in its outcome.
+    /// Runs the call. If the context is cancelled, the call ends early and its outcome says so.
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome;
 }
 
-/// The context of one agent's tools. Cloning is cheap, and clones share the logs.
+/// The context in which the tools of one agent run. Cloning is cheap, and clones share the logs.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
-    /// The absolute folder in which commands run. Relative paths start from it.
+    /// The absolute path of the folder in which commands run. Relative paths in calls start from
+    /// this folder.
     pub cwd: PathBuf,
     /// Variables for commands, in addition to those of this process.
     pub env: Vec<(String, String)>,
     /// The id of the call, unique in the team. A call that is repeated after a crash has the same
     /// id.
     pub call: String,
-    /// The real path of the call's file or folder, as the gate checked it. It is opened only if no
-    /// part of it is a link. A call without a check has none, and its path is resolved just before
-    /// use.
+    /// The real path of the call's file or folder, as the gate checked it. A tool opens this path
+    /// only if no part of it is a link. If the gate did not check the call, this is None, and the
+    /// tool resolves the path just before use.
     pub judged: Option<PathBuf>,
     /// Cancels the running calls.
     pub cancel: CancellationToken,
-    /// The permission gate with the files that this agent may not read. Tools that search folders
-    /// ask it about each file.
+    /// The permission gate. It knows the files that this agent may not read, so tools that search
+    /// folders ask the gate about each file.
     pub gate: Arc<Gate>,
-    /// The sandbox, which limits commands to their profile, and keeps changes away from the team's
+    /// The sandbox. It limits commands to their sandbox profile, and prevents changes to the team's
     /// own folders.
     pub sandbox: Sandbox,
     /// The permission mode of the call.
     pub mode: PermissionMode,
     /// The sandbox profile of the call, if it is a command.
     pub profile: Profile,
-    /// Whether a command may ask to run without the sandbox.
+    /// Whether the agent may request to run a command without the sandbox.
     pub may_unconfine: bool,
     /// The files that this agent has read, so that it does not overwrite content it has not seen.
     pub reads: ReadLog,
@@ -89,7 +91,7 @@ pub struct ToolContext {
 pub struct ToolLimits {
     /// Default time limit of a command.
     pub command_time: Duration,
-    /// Longest time limit that a command may ask for.
+    /// Longest time limit that an agent may request for a command.
     pub command_time_most: Duration,
     /// Time between TERM and KILL when a command is stopped.
     pub stop_grace: Duration,
@@ -163,7 +165,8 @@ impl ToolOutcome {
         }
     }
 
-    /// Tells of an input that cannot be read, in the recorded words.
+    /// Creates the outcome for an input that cannot be parsed. The texts are the recorded ones of
+    /// the reference client.
     pub fn malformed(error: &InputError) -> Self {
         Self { text: error.text(), data: Value::String(error.data()), is_error: true }
     }

@@ -26,7 +26,7 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Creates a set of tools. If two have the same name, the first is used.
+    /// Creates a set of tools. If two tools have the same name, the first one is used.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         let mut toolbox = Self::default();
         for tool in tools {

@@ -1,8 +1,8 @@
 //! Lists files in folders as ripgrep does, for Glob and Grep. Files that git ignores are left out,
-//! hidden files are included, and the folders of version control are never entered.
+//! hidden files are included, and the folders of version control systems are never entered.
 //!
-//! Each folder is opened through the handle of the folder above it, and no link is followed. So
-//! every found file is below the path that the gate checked.
+//! Each folder is opened through the handle of its parent folder, and no link is followed. So every
+//! found file is below the path that the gate checked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,13 +19,13 @@ use super::ToolOutcome;
 use super::files::FileError;
 use super::ignored::{Ignored, Unread};
 
-/// The folders of version control systems.
+/// The names of the folders in which version control systems store their data.
 const CONTROL_FOLDERS: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
 /// A found entry that is not a folder.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The entry's path relative to the start. Empty if the entry is the start itself.
+    /// The entry's path relative to the start of the walk. Empty if the entry is the start itself.
     pub(super) relative: PathBuf,
     pub(super) kind: FileType,
     folder: Rc<Folder>,
@@ -47,9 +47,9 @@ impl Entry {
     }
 }
 
-/// An iterator over the files below a real path, in the order of their names, until it is
-/// cancelled. Folders that cannot be listed are left out. So are folders whose ignore file is not a
-/// plain file.
+/// An iterator over the files below a real path, in the order of their names. It ends early if it
+/// is cancelled. Folders that cannot be listed are left out, and so are folders whose ignore file
+/// is not a plain file.
 pub(super) struct Walk {
     root: PathBuf,
     levels: Vec<Level>,
@@ -59,10 +59,11 @@ pub(super) struct Walk {
     cancel: CancellationToken,
 }
 
-/// A folder between the start and the current folder.
+/// A folder on the path from the start of the walk to the current folder.
 struct Level {
     relative: PathBuf,
-    /// Open only while the walk is in this folder itself, so that a deep tree needs few handles.
+    /// The folder's handle. It is open only while the walk is directly in this folder, so that a
+    /// deep tree needs few handles.
     folder: Option<Rc<Folder>>,
     entries: std::vec::IntoIter<(OsString, FileType)>,
     ignored: Rc<Ignored>,
@@ -81,7 +82,7 @@ impl Level {
     }
 }
 
-/// The reason why nothing can be listed.
+/// The reason why a walk cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unwalked {
     #[error(transparent)]
@@ -91,11 +92,11 @@ pub(super) enum Unwalked {
 }
 
 impl Walk {
-    /// Starts at a real path.
+    /// Starts a walk at a real path.
     ///
     /// # Errors
-    /// When the path does not exist, when it contains a link, or when an ignore file of the folder,
-    /// or of a folder above it, is not a plain file.
+    /// When the path does not exist, when it contains a link, or when an ignore file of the folder
+    /// or of one of its parent folders is not a plain file.
     pub(super) fn start(root: &Path, cancel: &CancellationToken) -> Result<Self, Unwalked> {
         let mut walk = Self {
             root: root.to_owned(),
@@ -112,8 +113,8 @@ impl Walk {
                 if matches!(kind, FileType::Directory | FileType::Symlink) {
                     above.folder(name)
                 } else {
-                    // A single file needs no ignore rules, but an unusable ignore file is refused
-                    // here as well.
+                    // A single file is shown even if an ignore rule matches it. But an unusable
+                    // ignore file is an error here too.
                     Ignored::above(root)?;
                     let (folder, name) = (Rc::new(above), name.to_owned());
                     walk.single = Some(Entry { relative: PathBuf::new(), kind, folder, name });
@@ -148,7 +149,7 @@ impl Walk {
         }) {
             Ok(level) => {
                 if let Some(last) = self.levels.last_mut() {
-                    // The upper folder's handle is closed. It is opened again when the walk comes
+                    // Close the handle of the parent folder. It is opened again when the walk comes
                     // back.
                     last.folder = None;
                 }
@@ -204,8 +205,8 @@ impl Iterator for Walk {
     }
 }
 
-/// Starts a walk for a tool. A path that cannot be opened gives the outcome of `missing`. A link in
-/// the path, or an unusable ignore file, gives its own refusal.
+/// Starts a walk for a tool. If the path cannot be opened, returns the outcome of `missing`. If the
+/// path contains a link, or an ignore file is unusable, returns an outcome with that reason.
 pub(super) fn walk(
     real: &Path,
     cancel: &CancellationToken,

@@ -47,7 +47,7 @@ impl Tool for Write {
     }
 }
 
-/// Returns the reason why the file could not be written in its current state.
+/// Returns the reason why a write to the file in its current state would fail.
 fn check(input: &Input, context: &ToolContext) -> Result<(), ToolOutcome> {
     refusal(&resolve(&context.cwd, &input.file_path)?, context, |_| Ok(()))
 }

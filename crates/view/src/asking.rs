@@ -7,8 +7,8 @@ use pitcrew_runtime::question::{Choice, Keep, Offer, PermissionQuestion, Place, 
 use pitcrew_runtime::run::Ask;
 use tokio::sync::mpsc;
 
-/// The capacity of the queue of questions. When it is full, the next agent waits before it can ask.
-/// The user answers one question at a time anyway.
+/// Maximum number of questions in the queue. When the queue is full, the next agent waits before it
+/// can ask. This costs no time, because the user answers one question at a time anyway.
 pub const QUESTIONS_WAITING: usize = 16;
 
 /// The permission questions of a run that wait for the user at the terminal.
@@ -19,7 +19,7 @@ pub struct Questions {
     part: Section,
 }
 
-/// The question that is to be answered next, as it is shown.
+/// The next question to answer, together with its state on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Current {
     /// The permission question to show.
@@ -33,27 +33,27 @@ pub struct Current {
 /// A change to the queue of questions.
 #[derive(Debug)]
 pub enum Heard {
-    /// An agent asked a question.
+    /// An agent asked a permission question.
     Asked(Box<Ask>),
     /// The shown question was answered elsewhere, or no longer needs an answer.
     Settled,
 }
 
-/// How the question was laid out on the screen.
+/// The layout of a question on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownPages {
     /// The number of pages of the question.
     pub pages: usize,
-    /// Whether the offered rules are shown. If there is no room for them, the user cannot choose
-    /// them.
+    /// Whether the offered permission rules are shown. If there is no room for the rules, the user
+    /// cannot choose one.
     pub shows_rules: bool,
-    /// The place in the text at which each page starts.
+    /// For each page, the place in the text at which the page starts.
     pub starts: Vec<Place>,
 }
 
 impl ShownPages {
-    /// The page with the same text as `part` in the earlier layout, for example after a resize.
-    /// Returns `None` if the page number is the same.
+    /// Returns the page that now shows the text that `part` showed in the earlier layout `before`,
+    /// for example after a resize. Returns `None` if `part` need not change.
     pub fn kept(&self, before: &Self, part: Section) -> Option<Section> {
         let Section::Page(page) = part else { return None };
         let place = before.starts.get(page).filter(|_| before.starts != self.starts)?;
@@ -71,14 +71,14 @@ impl Default for ShownPages {
 /// The direction in which the user turns the pages of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// To the next page. After the last page come the start and end of the question.
+    /// To the next page. After the last page, the view shows the start and end of the question.
     On,
     /// To the previous page.
     Back,
 }
 
 impl Turn {
-    /// The part to show after this turn, in a question with this number of pages.
+    /// Returns the part to show after this turn, if the question has this number of pages.
     pub fn from(self, part: Section, pages: usize) -> Section {
         let last = pages.saturating_sub(1);
         match (part, self) {
@@ -100,7 +100,7 @@ impl Questions {
         (ask, Self { asked, waiting: VecDeque::new(), part: Section::Ends })
     }
 
-    /// The question that is to be answered next.
+    /// Returns the next question to answer.
     pub fn current(&self) -> Option<Current> {
         let question = self.waiting.front()?.question.clone();
         Some(Current { question, waiting: self.waiting.len(), part: self.part })
@@ -133,13 +133,14 @@ impl Questions {
         }
     }
 
-    /// Takes a typed line as the answer to the shown question.
+    /// Interprets a typed line as the answer to the shown question.
     ///
     /// # Errors
-    /// When the line is not an answer. The error lists the possible answers, and nothing changes.
+    /// If the line is not an answer. The error lists the possible answers, and the question stays
+    /// open.
     pub fn typed(&mut self, line: &str, seen: &ShownPages) -> Result<(), String> {
         let Some(ask) = self.waiting.front() else { return Ok(()) };
-        // The user cannot agree to a rule that is not visible.
+        // The user cannot agree to a rule that is not shown.
         let is_shown = |offer: &&Offer| seen.shows_rules || !matches!(offer, Offer::Rule(_));
         let offers: Vec<Offer> = ask.question.offers.iter().filter(is_shown).cloned().collect();
         let Some(choice) = choice(line, &offers) else {
@@ -171,7 +172,7 @@ impl Questions {
     }
 }
 
-/// The letter that the user types to choose an offered answer.
+/// Returns the letter that the user types to choose an offered answer.
 pub fn key(offer: &Offer) -> char {
     match offer {
         Offer::Exactly { .. } | Offer::Edits => 'a',
@@ -179,8 +180,8 @@ pub fn key(offer: &Offer) -> char {
     }
 }
 
-/// The choice that a typed line means, or `None` if it is not an answer to a question with these
-/// offers.
+/// Returns the choice that a typed line means. Returns `None` if the line is not an answer to a
+/// question with these offers.
 fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -199,7 +200,7 @@ fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
         Some(Choice::Always { offer, keep })
     };
     match word.as_str() {
-        // A "yes" with more words may be a condition, so it does not count as an answer.
+        // A "yes" with more words may be a condition. So it does not count as an answer.
         "y" | "yes" if rest.is_empty() => Some(Choice::Once),
         "n" | "no" => Some(Choice::No { reason: (!rest.is_empty()).then(|| rest.to_owned()) }),
         "a" | "always" => always('a'),

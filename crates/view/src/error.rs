@@ -1,9 +1,9 @@
-//! Why something cannot be shown.
+//! The reasons why data about a team cannot be shown.
 
 use pitcrew_protocol::{ApiError, TeamDir};
 use pitcrew_team::store::StoreError;
 
-/// Why a team cannot be looked at.
+/// The reason why data about a team cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
     /// An operation on the team failed.

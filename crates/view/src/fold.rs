@@ -1,7 +1,8 @@
-//! The fold: what is known of a team, made of everything that a face can learn about it.
+//! The function `fold`: updates the known state of a team by each event that a user interface
+//! receives.
 //!
-//! It is pure: the same events in the same order make the same state, wherever they come from and
-//! wherever an agent lives.
+//! The function is pure: the same events in the same order result in the same state, no matter
+//! where the events come from or in which process an agent runs.
 
 use pitcrew_agent::Role;
 use pitcrew_model::{Block, Usage};
@@ -19,24 +20,24 @@ use crate::member_status::MemberStatus;
 use crate::state::{AgentState, CurrentTask, Denial, TeamState};
 use crate::wording::doing;
 
-/// Everything that a face can learn about a team.
+/// Any event from which a user interface learns something about a team.
 #[derive(Clone, Copy, Debug)]
 pub enum ViewEvent<'a> {
     /// An event of a run that this process follows.
     Run(&'a RunEvent),
-    /// The team's config was read. Its members come first, in its order. An agent that it does not
-    /// name has left the team and stays in the state.
+    /// The team's config was read. The config's members come first in the state, in the config's
+    /// order. An agent that is not in the config has left the team, but stays in the state.
     Config(&'a TeamConfig),
-    /// The members' processes were looked for.
+    /// The processes of the members were searched. The list contains the results.
     Located(&'a [MemberStatus]),
     /// The team's tasks were read.
     Tasks(&'a [Task]),
-    /// A run ended. Its agents take the place of those known before, with what they did in all runs
-    /// of the team.
+    /// A run ended. The agents in its outcome replace the agents known before. Their numbers cover
+    /// all runs of the team.
     Ended(&'a RunOutcome),
 }
 
-/// Returns the state after the event.
+/// Returns the state of the team after the event.
 #[must_use]
 pub fn fold(mut state: TeamState, event: &ViewEvent<'_>) -> TeamState {
     match event {
@@ -104,7 +105,8 @@ fn fold_run(state: &mut TeamState, event: &RunEvent) {
         }
         RunEvent::AgentLaunched { .. }
         | RunEvent::AllowedAlways { .. }
-        // The agent works in its mode of before until its client takes the recorded one.
+        // Until the member's client applies the recorded mode, the agent works in its previous
+        // mode. So the state does not change yet.
         | RunEvent::ModeRecorded { .. }
         | RunEvent::ShuttingDown { .. }
         | RunEvent::Warning { .. } => {}
@@ -140,8 +142,8 @@ fn agent_started(state: &mut TeamState, started: &AgentStarted) {
     );
 }
 
-/// Puts an agent that just starts in the place of an earlier one of its name. What the team's files
-/// say of it stays.
+/// Adds an agent that has just started. If an earlier agent has the same name, the new agent
+/// replaces it and takes over the data that came from the team's files.
 fn restart(state: &mut TeamState, mut agent: AgentState) {
     if let Some(at) = state.agents.iter().position(|earlier| earlier.name == agent.name) {
         let earlier = state.agents.remove(at);
@@ -156,7 +158,7 @@ fn restart(state: &mut TeamState, mut agent: AgentState) {
 fn agent_changed(state: &mut TeamState, name: &AgentName, status: Status, detail: Option<&str>) {
     let Some(agent) = state.agent_mut(name) else { return };
     agent.status = status;
-    // An active agent in another process says in the detail what it waits for.
+    // For an active agent in another process, the detail says what the agent waits for.
     agent.doing = detail.filter(|_| status == Status::Active).map(str::to_owned);
     if status.is_over() {
         agent.asks.clear();
@@ -171,7 +173,7 @@ fn answer_ended(state: &mut TeamState, answered: &Answered) {
     spend(state, &answered.agent, answered.usage, answered.cost_usd, calls);
 }
 
-/// Adds a model call.
+/// Adds the tokens and the cost of a model call.
 fn spend(
     state: &mut TeamState,
     name: &AgentName,
@@ -228,7 +230,8 @@ fn permission_answered(
     would_allow: Option<&str>,
 ) {
     state.would_allow.extend(would_allow.map(str::to_owned));
-    // A question of an agent in another process may be told answered more than once.
+    // The answer to a question of an agent in another process may be reported more than once. Count
+    // it only once.
     if let (Some(reason), Some(tool)) = (refused, state.asked.remove(call)) {
         state.counts.permissions_refused += 1;
         state.denials.push(Denial {
@@ -265,8 +268,8 @@ fn fold_config(state: &mut TeamState, config: &TeamConfig) {
     state.agents.append(&mut known);
 }
 
-/// The permission mode of a member: the recorded mode, or else the mode that its client was started
-/// in.
+/// Returns the permission mode of a member: the recorded mode, otherwise `plan` if the member must
+/// plan first, otherwise the mode in which the member's client was started.
 fn mode_of(member: &Member) -> Option<String> {
     let planning =
         || member.plan_mode_required.filter(|it| *it).map(|_| PermissionMode::Plan.to_string());
@@ -275,7 +278,7 @@ fn mode_of(member: &Member) -> Option<String> {
     member.mode.clone().or_else(planning).or_else(of_client)
 }
 
-/// The task that the agent works on: the first of its tasks in progress.
+/// Returns the task that the agent works on, which is the first of the agent's tasks in progress.
 fn current_task(name: &AgentName, tasks: &[Task]) -> Option<CurrentTask> {
     let is_current = |task: &&Task| {
         task.owner.as_deref() == Some(name.as_str()) && task.status == TaskStatus::InProgress

@@ -1,4 +1,4 @@
-//! Sends requests to the process that leads a team, for acts that only the lead can sign.
+//! Sends requests to the process that leads a team, for actions that only the lead can sign.
 
 use pitcrew_protocol::{ApiError, TeamName};
 use pitcrew_runtime::control_socket::{ControlRequest, KnockError, LEAD_VERSION, control_request};
@@ -8,47 +8,47 @@ use serde_json::Value;
 
 use crate::error::ViewError;
 
-/// Why a request to the lead of a team failed.
+/// The reason why a request to the lead of a team failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LeadError {
-    /// The team cannot be looked at.
+    /// The data about the team cannot be read.
     #[error(transparent)]
     View(#[from] ViewError),
     /// The lead refused the request.
     #[error("{error}")]
     Refused {
-        /// The team.
+        /// The name of the team.
         team: TeamName,
         /// The lead's answer.
         error: ApiError,
-        /// The version of pitcrew that the lead runs, where it does not know the request.
+        /// The version of pitcrew that the lead runs, if that version does not know the request.
         lead_version: Option<String>,
     },
     /// A process leads the team and does not answer.
     #[error("{error}")]
     Unreachable {
-        /// The team.
+        /// The name of the team.
         team: TeamName,
-        /// The process.
+        /// The id of the process that leads the team.
         pid: u32,
-        /// Why.
+        /// The reason why the process could not be reached.
         error: KnockError,
     },
-    /// Only the lead of the team can sign this, and no process of ours leads it.
+    /// Only the lead of the team can sign this action, and no pitcrew process leads the team.
     #[error("{error}")]
     NeedsLead {
-        /// The team.
+        /// The name of the team.
         team: TeamName,
-        /// The refusal.
+        /// The error of the refused action.
         error: ApiError,
     },
 }
 
-/// Asks the lead of the team; `None` when no process of ours leads it, so that the caller acts for
-/// itself.
+/// Sends a request to the process that leads the team, and returns the answer. Returns `None` if no
+/// pitcrew process leads the team. Then the caller acts without the lead.
 ///
 /// # Errors
-/// When the lead refuses or does not answer.
+/// When the lead refuses the request or does not answer.
 pub async fn ask(team: &Team, request: &ControlRequest) -> Result<Option<Value>, LeadError> {
     let holder = team
         .lease_holder(&LeaseName::Run)
@@ -65,14 +65,14 @@ pub async fn ask(team: &Team, request: &ControlRequest) -> Result<Option<Value>,
     }
 }
 
-/// Returns the error of a request that the lead refused.
+/// Creates the error for a request that the lead refused.
 #[must_use]
 pub fn refused(team: &Team, error: ApiError) -> LeadError {
     let lead_version = error.details.get(LEAD_VERSION).and_then(Value::as_str).map(str::to_owned);
     LeadError::Refused { team: team.name().clone(), error, lead_version }
 }
 
-/// Returns the error of an act that was tried without the lead.
+/// Creates the error for an action that was tried without the lead.
 #[must_use]
 pub fn without(team: &Team, error: ApiError) -> LeadError {
     if error.details.contains_key("lead_signs") {

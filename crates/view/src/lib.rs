@@ -1,11 +1,13 @@
-//! What every face shows of a team, and no face owns: the terminal, a page, an editor and a program
-//! all read it here.
+//! The data about a team that every user interface shows: the terminal, a web page, an editor or a
+//! program.
 //!
-//! [`fold`](mod@fold) makes the [`state`] of what happens, and [`remark`] says what of it is worth
-//! a line. [`stream`] and [`result`] write a run as JSON, [`outcome`] its end. [`running`] and
-//! [`member_status`] find out which process runs a team and its members, [`lead`] asks the process
-//! that leads one, and [`orphans`] stops what runs without it. [`asking`] keeps the questions that
-//! wait for a person.
+//! - [`fold`](mod@fold) computes the [`state`] of a team from events.
+//! - [`remark`] selects the events that are shown to a person as a line of text.
+//! - [`stream`] and [`result`] write a run as JSON, and [`outcome`] writes the end of a run.
+//! - [`running`] and [`member_status`] find the processes that run a team and its members.
+//! - [`lead`] sends requests to the process that leads a team.
+//! - [`orphans`] stops processes and panes that are left of a team without a lead.
+//! - [`asking`] stores the permission questions that wait for a person.
 
 #![cfg_attr(
     test,

@@ -1,6 +1,6 @@
-//! Where the members of a team run, as far as that is known here: what was started for each and
-//! whether it is alive, who holds a member's lease, and for everybody else what the config says,
-//! which may be long past.
+//! Finds the process, the pane and the state of each member of a team. There are three sources:
+//! pitcrew's records of the members that it started, the holder of a member's lease, and otherwise
+//! the team's config, which may be out of date.
 
 use std::collections::BTreeMap;
 
@@ -21,16 +21,17 @@ use crate::text::printable;
 pub struct MemberStatus {
     /// The member's name.
     name: AgentName,
-    /// The program that runs the member: `pitcrew` or `claude`; null when it is not known.
+    /// The program that runs the member: `pitcrew` or `claude`. Null if the program is not known.
     program: Option<String>,
-    /// The member's pane; null without one.
+    /// The member's pane. Null if the member has no pane.
     pane: Option<PanePlace>,
-    /// The member's process id; for a member in the lead's process, the lead's. Null when none is
-    /// known.
+    /// The process id of the member. For a member in the lead's process, it is the lead's process
+    /// id. Null if no process id is known.
     pid: Option<u32>,
     /// The state of the member's process.
     state: ProcessState,
-    /// The request that the member waits for, as text; null when it waits for no answer.
+    /// The open request for which the member waits, as text. Null if the member waits for no
+    /// answer.
     waits_for: Option<String>,
 }
 
@@ -40,16 +41,17 @@ pub struct MemberStatus {
 pub enum ProcessState {
     /// The process runs.
     Running,
-    /// The process was started and is not yet at work.
+    /// The process was started and is not ready yet.
     Starting,
-    /// The process was started and is still not at work after its deadline.
+    /// The process was started and is still not ready after its deadline.
     Late,
     /// The process was started and has ended. The next lead of the team resumes the member or
     /// removes it.
     Gone,
     /// No process runs the member.
     NotRunning,
-    /// Another client runs the member or ran it, and does not record which.
+    /// Another client runs the member or has run it. That client does not record a process, so the
+    /// state is not known.
     Unknown,
 }
 
@@ -67,7 +69,7 @@ impl ProcessState {
 }
 
 impl MemberStatus {
-    /// Finds where every member of a team runs. The lead comes first.
+    /// Finds the process, pane and state of every member of a team. The lead comes first.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -76,8 +78,8 @@ impl MemberStatus {
         config: &TeamConfig,
         lead: &Running,
     ) -> Result<Vec<Self>, ViewError> {
-        // A team without a member started by pitcrew has no records. Reading them would create a
-        // pitcrew folder in it.
+        // If pitcrew started no member of the team, there are no records. Then do not read them,
+        // because reading would create a pitcrew folder in the team's folder.
         let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
         let started = if has_ours { team.started().await? } else { BTreeMap::new() };
         let now_ms = team.teams().now_ms();
@@ -129,12 +131,12 @@ impl MemberStatus {
         self.state
     }
 
-    /// The member's process id, if it is known.
+    /// Returns the member's process id, if it is known.
     pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
-    /// Whether the member is known to run.
+    /// Returns true if the member certainly runs.
     pub fn runs(&self) -> bool {
         match self.state {
             ProcessState::Running | ProcessState::Starting | ProcessState::Late => true,
@@ -142,7 +144,8 @@ impl MemberStatus {
         }
     }
 
-    /// Returns the place and the state in words; `backend_type` is the kind of place in the config.
+    /// Returns two texts for a table: the place and the state of the member. `backend_type` is the
+    /// kind of place that the config names.
     #[must_use]
     pub fn cells(&self, backend_type: Option<&str>) -> [String; 2] {
         let place = match &self.pane {
@@ -183,7 +186,7 @@ impl MemberStatus {
         }
     }
 
-    /// The lead, or a member that runs in the lead's process.
+    /// Creates the status of the lead, or of a member that runs in the lead's process.
     fn in_lead(member: &Member, lead: &Running) -> Self {
         let (program, pid, state) = match lead {
             Running::ByPitcrew { pid } => (Some("pitcrew"), Some(*pid), ProcessState::Running),
@@ -203,8 +206,8 @@ impl MemberStatus {
         }
     }
 
-    /// A teammate in a pane of a session on this machine. Its client records no process, so the
-    /// process is found by the agent id on its command line.
+    /// Creates the status of a teammate that runs in a pane of a session on this machine. The
+    /// client records no process, so the process is found by the agent id on its command line.
     fn of_session(member: &Member) -> Self {
         let process = member.agent_id.as_ref().and_then(|id| process_of_agent(id.as_ref()));
         let unknown = Self::on_its_own(member, None);
@@ -219,8 +222,8 @@ impl MemberStatus {
         }
     }
 
-    /// A member with a process of its own, but without a record of its start. `pid` is the process
-    /// that holds the member's lease.
+    /// Creates the status of a member that has its own process, but no record of its start. `pid`
+    /// is the process that holds the member's lease.
     fn on_its_own(member: &Member, pid: Option<u32>) -> Self {
         let record = SpawnRecord::of(member);
         let state = match (&record, pid) {
@@ -245,7 +248,8 @@ impl MemberStatus {
     }
 }
 
-/// The member's open request, as text: for a permission, or for the approval of its plan.
+/// Returns the member's open request as text. The request asks for a permission or for the approval
+/// of a plan.
 fn waits_for(name: &AgentName, requests: &BTreeMap<String, Request>) -> Option<String> {
     let open = requests.values().filter(|request| request.is_open() && request.from == *name);
     let latest = open

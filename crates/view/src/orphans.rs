@@ -1,4 +1,5 @@
-//! Stops the processes and panes that are left of a team that no process leads, and reports them.
+//! Stops the processes and panes that are left of a team which no process leads, and reports the
+//! results.
 
 use std::time::Duration;
 
@@ -12,17 +13,17 @@ use serde::Serialize;
 use crate::error::ViewError;
 use crate::text::printable;
 
-/// The processes and panes of a team that nobody leads.
+/// The processes and panes that are left of a team which no process leads.
 #[derive(Debug)]
 pub struct Orphans<'a> {
     team: &'a Team,
     panes: RecordedPanes,
 }
 
-/// A member, process or pane that was stopped, as the answer shows it.
+/// The result for a member, process or pane that was stopped, as it is shown in the answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoppedView {
-    /// The member that ran in it; absent for a process that a dead process left running.
+    /// The name of the member. Absent for a process that a dead process left running.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,34 +32,34 @@ pub struct StoppedView {
     pane: Option<String>,
     /// The result: `gone`, `stopped` or `still_running`.
     outcome: &'static str,
-    /// Why the pane is still open.
+    /// The reason why the pane is still open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pane_left: Option<String>,
-    /// Why it is not known whether the pane is still open.
+    /// The reason why it is not known whether the pane is still open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pane_not_asked: Option<String>,
     #[serde(skip)]
-    /// Returns true if nothing is left of the member.
+    /// Whether nothing is left of the member.
     pub is_gone: bool,
 }
 
 impl<'a> Orphans<'a> {
-    /// Those of `team`, whose panes are found by their records.
+    /// Creates the orphans of `team`. `panes` finds the team's panes by their records.
     pub fn of(team: &'a Team, panes: RecordedPanes) -> Self {
         Self { team, panes }
     }
 
-    /// Stops all of them: sends SIGTERM, waits up to `term`, sends SIGKILL, and closes their panes.
-    /// Then closes the team's other panes.
+    /// Stops all members that still run: sends SIGTERM, waits up to `term`, sends SIGKILL, and
+    /// closes the members' panes. Then closes all other panes of the team.
     ///
     /// # Errors
     /// When the team's records cannot be read or written.
     pub async fn stop(&self, term: Duration) -> Result<Vec<StoppedView>, ViewError> {
-        // Errors are returned only at the end, because the other records still tell what to stop if
-        // one cannot be read.
+        // Return errors only at the end. If some records cannot be read, the others still name
+        // processes and panes to stop.
         let members = stop_members(self.team, &self.panes, term).await;
         let swept = sweep(self.team, term).await;
-        // Panes without a record: the lead died before it could record them.
+        // These panes have no record, because the lead died before it could record them.
         let mut panes = Vec::new();
         let found = self.panes.of_team(self.team).await;
         for pane in found.iter().flatten() {
@@ -109,7 +110,7 @@ impl StoppedView {
         }
     }
 
-    /// Whether the user should hear about it although it was stopped.
+    /// Whether the user should be told about this result even if the process was stopped.
     pub fn has_doubt(&self) -> bool {
         self.pane_not_asked.is_some()
     }

@@ -1,4 +1,5 @@
-//! What came of a run, for programs: what each agent did, how the run ended, and its last words.
+//! The end of a run as JSON for programs: the work of each agent, how the run ended, and the last
+//! message.
 
 use pitcrew_agent::Role;
 use pitcrew_protocol::Status;
@@ -8,8 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::fold::{ViewEvent, fold};
 use crate::state::{AgentState, TeamState};
 
-/// The part of a run's result in JSON that the result event does not have. Reasons are not
-/// shortened.
+/// Returns the fields of a run's result in JSON that the result event does not contain. Reasons are
+/// not shortened.
 #[must_use]
 pub fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value> {
     let agents = fold(TeamState::default(), &ViewEvent::Ended(outcome)).agents;
@@ -47,8 +48,8 @@ fn task(task: &TaskSummary) -> Value {
     json!({"id": task.id, "subject": task.subject, "status": task.status, "owner": task.owner})
 }
 
-/// The state of an agent as a word for JSON. A teammate that agreed to leave is `shut_down`, which
-/// does not mean that its tasks are done.
+/// Returns the state of an agent as a word for JSON. The word for a teammate that agreed to leave
+/// is `shut_down`. It does not mean that the teammate's tasks are done.
 #[must_use]
 pub fn state_name(agent: &AgentState) -> &'static str {
     match (agent.status, agent.role) {
@@ -57,7 +58,7 @@ pub fn state_name(agent: &AgentState) -> &'static str {
     }
 }
 
-/// The end of a run as a word for JSON.
+/// Returns the end of a run as a word for JSON.
 #[must_use]
 pub fn end_name(end: &RunEnd) -> &'static str {
     match end {
@@ -73,7 +74,7 @@ pub fn end_name(end: &RunEnd) -> &'static str {
     }
 }
 
-/// The last message of a run, or the reason why there is none.
+/// Returns the last message of a run, or the reason why there is none.
 #[must_use]
 pub fn result_text(end: &RunEnd) -> String {
     match end {
@@ -90,7 +91,7 @@ pub fn result_text(end: &RunEnd) -> String {
     }
 }
 
-/// The last message of the run's main agent.
+/// Returns the last message of the run's main agent.
 #[must_use]
 pub fn last_words(outcome: &RunOutcome) -> Option<&str> {
     match &outcome.end {

@@ -1,4 +1,5 @@
-//! What of each event is worth a line to a person. Pure.
+//! Turns important events of a run into lines of text for a person. The functions have no side
+//! effects, except that `follow` updates the given state.
 
 use std::fmt::Write as _;
 
@@ -11,13 +12,13 @@ use crate::state::TeamState;
 use crate::text::{first_line, in_one_line};
 use crate::wording::{doing, short};
 
-/// The most characters of a line that an agent said.
+/// Maximum number of characters shown of a text that an agent wrote.
 const SAID_CHARS: usize = 160;
 
-/// Something worth a line.
+/// A line of text for a person about one event of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// The agent that it is about; `None` for the run itself.
+    /// The agent that the line is about. `None` means that the line is about the run itself.
     pub agent: Option<AgentName>,
     /// The line, without the agent's name.
     pub text: String,
@@ -37,14 +38,14 @@ impl Remark {
     }
 }
 
-/// Folds an event of a run into the state, and returns what of it is worth a line.
+/// Updates the state by an event of a run, and returns the remarks about the event.
 pub fn follow(state: &mut TeamState, event: &RunEvent) -> Vec<Remark> {
     let remarks = remarks(state, event);
     *state = fold(std::mem::take(state), &ViewEvent::Run(event));
     remarks
 }
 
-/// Returns what of an event is worth a line, in a run that was in that state before it.
+/// Returns the remarks about an event of a run. `before` is the state before the event.
 #[must_use]
 pub fn remarks(before: &TeamState, event: &RunEvent) -> Vec<Remark> {
     match event {
@@ -115,14 +116,15 @@ fn changed(
 ) -> Option<String> {
     let agent = before.agent(name)?;
     if let (Status::Active, Some(detail)) = (status, detail) {
-        // With this detail, a teammate in a process of its own reports that it waits for its model.
+        // A teammate in another process reports with this detail that it waits for its model.
         return Some(in_one_line(detail));
     }
     if agent.status == status || status == Status::Active {
         return None;
     }
     let mut text = match status {
-        // A teammate left the team, or a lead's run ended; neither says that the work is done.
+        // Either a teammate left the team, or a lead's run ended. In both cases the work may not be
+        // done.
         Status::Completed => "has ended".to_owned(),
         Status::Failed => "has failed".to_owned(),
         Status::Killed => "was stopped".to_owned(),
@@ -161,7 +163,7 @@ fn tool_failed(ended: &ToolEnded) -> Option<Remark> {
 }
 
 fn mail(from: &[String]) -> String {
-    // The senders are not always known for a teammate elsewhere.
+    // The senders are not always known if the teammate runs in another process.
     let known: Vec<String> = from.iter().filter(|name| !name.is_empty()).cloned().collect();
     match known.is_empty() {
         true => "reads mail".to_owned(),
@@ -169,7 +171,7 @@ fn mail(from: &[String]) -> String {
     }
 }
 
-/// Each distinct name with its count, in the order of first occurrence.
+/// Returns each distinct name with its count, in the order of first occurrence.
 fn counted(names: &[String]) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for name in names {
@@ -185,7 +187,7 @@ fn counted(names: &[String]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// The remark about the answer to a permission question.
+/// Returns the text of a remark about the answer to a permission question.
 fn answered_permission(refused: Option<&str>) -> String {
     match refused {
         Some(reason) => format!("was refused: {}", first_line(reason, SAID_CHARS)),

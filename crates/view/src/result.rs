@@ -1,5 +1,5 @@
-//! The last event of a run: how it ended, its turns, time, tokens and cost by model, and what was
-//! denied.
+//! The last event of a run. It contains the kind of end, the turns, the time, the tokens and cost
+//! by model, and the denied permissions.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::outcome;
 use crate::state::{Denial, TeamState};
 
-/// Returns the last event of a run; `uuid` is the event's own id.
+/// Returns the last event of a run. `uuid` is the id of the new event.
 #[must_use]
 pub fn result_event(state: &TeamState, ended: &RunOutcome, uuid: String) -> ResultEvent {
     let (end, text) = (outcome::end_name(&ended.end), outcome::result_text(&ended.end));
@@ -51,8 +51,8 @@ fn denial(denial: &Denial) -> Value {
     })
 }
 
-/// The agents that failed, with the reasons. The lead is left out, because its failure is the run's
-/// result.
+/// Returns the agents that failed, with the reasons. The lead is left out, because the lead's
+/// failure is the result of the run itself.
 fn failed_agents(outcome: &RunOutcome) -> Vec<FailedAgent> {
     let of = |agent: &AgentSummary| {
         let team = (agent.role == Role::Teammate).then_some(outcome.team.as_str());
@@ -76,7 +76,7 @@ fn model_usage(ModelTotal { usage, cost_usd, context_window, .. }: &ModelTotal) 
     })
 }
 
-/// Token counts in the format of the stream.
+/// Converts token counts to the format of the stream.
 pub(crate) fn stream_usage(usage: &Usage) -> StreamUsage {
     StreamUsage::new(
         usage.input_tokens,

@@ -1,6 +1,6 @@
-//! Finds who runs a team now, as far as this can be known. A pitcrew process holds the team's
-//! lease. A session's lead is found by the process that its client recorded. A team of the named
-//! dialect that another client leads records no process.
+//! Finds the process that runs a team now, as far as this can be known. A pitcrew process holds the
+//! team's lease. The lead of a session is found by the process that the session's client recorded.
+//! If another client leads a team that belongs to no session, no process is recorded.
 
 use pitcrew_process::identity::{ProcessIdentity, own_pid_space};
 use pitcrew_protocol::{LEAD_NAME, LeadProcess, TeamConfig};
@@ -15,37 +15,38 @@ use crate::text::printable;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Running {
-    /// A pitcrew process.
+    /// A pitcrew process runs the team.
     ByPitcrew {
-        /// Its number.
+        /// The process id.
         pid: u32,
     },
-    /// A session whose lead is this process.
+    /// A session runs the team. The lead of the session is the process `pid`.
     BySession {
-        /// Its number.
+        /// The process id.
         pid: u32,
     },
-    /// Nobody: the process of the session's lead has ended.
+    /// The team belongs to a session, but the process of the session's lead has ended. So nobody
+    /// runs the team.
     Stale {
-        /// The number it had.
+        /// The process id of the ended process.
         pid: u32,
     },
-    /// A session on another machine or in another process namespace. Whether it is alive cannot be
-    /// seen from here.
+    /// A session on another machine or in another process namespace runs the team. Whether the
+    /// session still runs cannot be seen from here.
     Elsewhere {
-        /// Its number there.
+        /// The process id on the other machine or in the other namespace.
         pid: u32,
-        /// The machine and namespace where the number means something.
+        /// The machine and process namespace in which the process id is valid.
         pid_space: String,
     },
     /// Nobody runs the team.
     No,
-    /// Another client leads the team, and it is not known whether it runs.
+    /// Another client leads the team. It is not known whether that client still runs.
     Unknown,
 }
 
 impl Running {
-    /// Finds who runs the team.
+    /// Finds the process that runs the team.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -60,8 +61,8 @@ impl Running {
         Ok(Self::without_lease(config))
     }
 
-    /// Finds who runs a team without its lease, because nobody holds the lease or it cannot be
-    /// read.
+    /// Finds the process that runs a team without looking at the team's lease. Use it if nobody
+    /// holds the lease or the lease cannot be read.
     pub fn without_lease(config: &TeamConfig) -> Self {
         if let Some(process) = &config.lead_process {
             return Self::of_session(process);
@@ -70,12 +71,13 @@ impl Running {
         if is_ours { Self::No } else { Self::Unknown }
     }
 
-    /// Looks for the process of a session's lead by its process id, and by its start time if that
-    /// is known.
+    /// Looks for the process of a session's lead by the process id, and also by the start time if
+    /// it is known.
     fn of_session(process: &LeadProcess) -> Self {
         let pid = process.pid;
         match (&process.pid_space, own_pid_space()) {
-            // A process id means nothing on another machine or in another process namespace.
+            // On another machine or in another process namespace, the process id would name another
+            // process.
             (Some(theirs), Some(ours)) if *theirs != ours => {
                 return Self::Elsewhere { pid, pid_space: theirs.clone() };
             }
@@ -91,7 +93,7 @@ impl Running {
         }
     }
 
-    /// The state as a short text for a table cell.
+    /// Returns the state as a short text for a table cell.
     pub fn short(&self) -> String {
         match self {
             Self::ByPitcrew { pid } => format!("process {pid}"),
@@ -103,7 +105,7 @@ impl Running {
         }
     }
 
-    /// The state as text for a sentence.
+    /// Returns the state as text for a sentence.
     pub fn text(&self) -> String {
         match self {
             Self::ByPitcrew { pid } => format!("run by process {pid}"),

@@ -1,5 +1,5 @@
-//! What is known of a team and its agents: the state that [`fold`](crate::fold::fold) makes of
-//! events.
+//! The known state of a team and its agents. The function [`fold`](crate::fold::fold) computes it
+//! from events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,35 +13,36 @@ use crate::member_status::MemberStatus;
 use crate::text::first_line;
 use crate::wording::{asks_for, short};
 
-/// The most characters of an agent's current activity.
+/// Maximum number of characters shown of an agent's current activity.
 const DOING_CHARS: usize = 60;
 
-/// What is known of a team.
+/// The known state of a team.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TeamState {
-    /// The team's name; empty until its run has started or its config was read.
+    /// The team's name. Empty until the team's run has started or the team's config was read.
     pub team: String,
-    /// The session of the run; empty without a run.
+    /// The id of the run's session. Empty without a run.
     pub session_id: String,
     /// The main agent of the run: the lead, or a member that runs alone.
     pub lead: Option<AgentName>,
-    /// The agents: members in the config's order where it was read, else in the order of their
-    /// start.
+    /// The agents. Members are in the config's order if the config was read. Otherwise all agents
+    /// are in the order of their start.
     pub agents: Vec<AgentState>,
-    /// How often what happened in this run.
+    /// The numbers of tasks, messages, plans and permissions in this run.
     pub counts: Counts,
     /// The permissions that were refused, in order.
     pub denials: Vec<Denial>,
-    /// The rules that would have allowed what was refused because nobody was there to ask.
+    /// The rules that would have allowed the calls which were refused because no person was there
+    /// to ask.
     pub would_allow: BTreeSet<String>,
-    /// The tools for which permission was asked, by the calls.
+    /// For each call that waits for a permission, the tool. The key is the id of the call.
     pub(crate) asked: BTreeMap<String, String>,
 }
 
-/// How often what happened in a run.
+/// The numbers of tasks, messages, plans and permissions in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Tasks that were made.
+    /// The number of tasks that were created.
     pub tasks_made: u64,
     /// The number of tasks that were completed.
     pub tasks_completed: u64,
@@ -58,79 +59,80 @@ pub struct Counts {
 /// A permission that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
     /// The id of the call.
     pub call: String,
     /// The reason of the refusal.
     pub reason: String,
-    /// The rule that would have allowed the call, if no person was there to ask.
+    /// The rule that would have allowed the call. Only set if no person was there to ask.
     pub allow_rule: Option<String>,
 }
 
-/// What is known of one agent.
+/// The known state of one agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentState {
-    /// Its name.
+    /// The name of the agent.
     pub name: AgentName,
-    /// Its part in the team, where it is known.
+    /// The role of the agent in the team, if it is known.
     pub role: Option<Role>,
-    /// The agent's color; the lead has none.
+    /// The agent's color. The lead has none.
     pub color: Option<Color>,
-    /// Its type.
+    /// The type of the agent.
     pub agent_type: Option<String>,
-    /// Its model.
+    /// The model of the agent.
     pub model: Option<String>,
-    /// Its permission mode.
+    /// The permission mode of the agent.
     pub mode: Option<String>,
-    /// The kind of place in which it runs, as the config names it.
+    /// The kind of place in which the agent runs, as the config names it.
     pub backend_type: Option<String>,
-    /// Its git worktree.
+    /// The git worktree of the agent.
     pub worktree: Option<String>,
-    /// Where its process runs and what that does.
+    /// The process and pane of the agent, and the state of that process.
     pub process: Option<MemberStatus>,
-    /// Its state.
+    /// The state of the agent.
     pub status: Status,
-    /// Why it ended, where a reason is known.
+    /// The reason why the agent ended, if a reason is known.
     pub reason: Option<String>,
-    /// The task that it works on.
+    /// The task that the agent works on.
     pub task: Option<CurrentTask>,
-    /// Model calls.
+    /// The number of model calls.
     pub turns: u32,
-    /// Tool calls.
+    /// The number of tool calls.
     pub tool_calls: u32,
-    /// Tokens.
+    /// The number of tokens.
     pub usage: Usage,
-    /// Cost in US dollars, of the calls whose price is known.
+    /// The cost in US dollars. Only calls with a known price are included.
     pub cost_usd: f64,
-    /// Whether each of its model calls has a price.
+    /// Whether the price of each of the agent's model calls is known.
     pub has_price: bool,
-    /// Whether its model calls are known. They are not known for another client that stores no
-    /// conversation.
+    /// Whether the agent's model calls are known. They are not known if another client runs the
+    /// agent and stores no conversation.
     pub is_counted: bool,
-    /// The tool that it runs, or what it waits for.
+    /// The tool that the agent runs, or a description of what the agent waits for.
     pub(crate) doing: Option<String>,
-    /// The tools for which it asks permission, by the calls.
+    /// For each of the agent's calls that wait for a permission, the tool. The key is the id of the
+    /// call.
     pub(crate) asks: BTreeMap<String, String>,
 }
 
 /// The task that an agent works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrentTask {
-    /// Its id.
+    /// The id of the task.
     pub id: TaskId,
-    /// Its subject.
+    /// The subject of the task.
     pub subject: String,
 }
 
 impl TeamState {
-    /// Returns a team of which nothing but one agent's name is known.
+    /// Returns the state of a team of which only the name of one agent is known.
     #[must_use]
     pub fn of_agent(name: AgentName) -> Self {
         Self { agents: vec![AgentState::new(name)], ..Self::default() }
     }
 
-    /// Returns the agent of that name.
+    /// Returns the agent with this name.
     #[must_use]
     pub fn agent(&self, name: &AgentName) -> Option<&AgentState> {
         self.agents.iter().find(|agent| agent.name == *name)
@@ -142,7 +144,7 @@ impl TeamState {
 }
 
 impl AgentState {
-    /// Returns an agent of which nothing but its name is known.
+    /// Returns the state of an agent of which only the name is known.
     #[must_use]
     pub fn new(name: AgentName) -> Self {
         Self {
@@ -169,13 +171,13 @@ impl AgentState {
         }
     }
 
-    /// Returns its state, current tool, tokens and cost in one line, without its name.
+    /// Returns the agent's activity, tokens and cost in one line, without the agent's name.
     #[must_use]
     pub fn line(&self) -> String {
         let doing = match (&self.doing, self.status) {
             (Some(doing), _) => first_line(doing, DOING_CHARS),
-            // A question of an agent in another process may be known before the turn in which it
-            // was asked.
+            // For an agent in another process, a question may become known before the turn in which
+            // the agent asked it.
             (None, Status::Active) => {
                 self.asks.values().next().map_or_else(|| "thinks".to_owned(), |tool| asks_for(tool))
             }

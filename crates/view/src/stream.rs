@@ -1,4 +1,4 @@
-//! A run as stream-json: the events of the run's main agent in Claude Code's format and, on
+//! Writes a run as stream-json: the events of the run's main agent in Claude Code's format and, on
 //! request, pitcrew's own events about the whole team.
 //!
 //! Source of the format: `fixtures/claude-2.1.39/stream-json`. As in Claude Code, the turns of a
@@ -17,25 +17,26 @@ use serde_json::{Map, Value, json};
 use crate::result::stream_usage;
 use crate::state::TeamState;
 
-/// The events of a run as lines of JSON.
+/// Converts the events of a run to lines of JSON.
 #[derive(Debug)]
 pub struct Stream {
     team_events: bool,
-    /// Makes the id of an event.
+    /// Creates the id of a new event.
     new_id: fn() -> String,
-    /// The tool calls that are in the stream. A subagent of any other call belongs to a teammate.
+    /// The ids of the tool calls that are in the stream. If the call that started a subagent is not
+    /// in it, the subagent belongs to a teammate.
     calls: HashSet<String>,
 }
 
 impl Stream {
-    /// Returns a stream, with our own events about the team or without; `new_id` makes the ids of
-    /// its events.
+    /// Creates a stream. `team_events` adds pitcrew's own events about the team. `new_id` creates
+    /// the ids of the stream's events.
     #[must_use]
     pub fn new(team_events: bool, new_id: fn() -> String) -> Self {
         Self { team_events, new_id, calls: HashSet::new() }
     }
 
-    /// Returns the lines of an event that led to that state.
+    /// Returns the lines for an event. `state` is the state after the event.
     pub fn lines(&mut self, state: &TeamState, event: &RunEvent) -> Vec<StreamEvent> {
         let mut lines = match event {
             RunEvent::Started(started) => {
@@ -80,7 +81,7 @@ impl Stream {
         lines
     }
 
-    /// The stream events of a model's answer. Each block of the answer is an event of its own.
+    /// Returns the stream events for a model's answer. Each block of the answer becomes one event.
     fn answered(&mut self, state: &TeamState, answered: &Answered) -> Vec<StreamEvent> {
         if !self.is_shown(state, &answered.agent, answered.parent_call.as_deref()) {
             return Vec::new();
@@ -90,8 +91,8 @@ impl Stream {
             if let Block::ToolUse { id, .. } = block {
                 self.calls.insert(id.clone());
             }
-            // Converts the block to the stream's type through JSON. A block that cannot be
-            // converted is left out.
+            // Convert the block to the stream's type through JSON. A block that cannot be converted
+            // is left out.
             let Some(block) = serde_json::to_value(block)
                 .ok()
                 .and_then(|b| serde_json::from_value::<StreamBlock>(b).ok())
@@ -123,8 +124,8 @@ impl Stream {
         Some(UserEvent::result(ids, &ended.call, content, ended.is_error, data).into())
     }
 
-    /// Whether an agent's turns are in the stream. These are the turns of the run's main agent, and
-    /// of subagents whose call is in the stream.
+    /// Whether the turns of an agent are in the stream. The stream contains the turns of the run's
+    /// main agent, and those of subagents that were started by a call in the stream.
     fn is_shown(&self, state: &TeamState, agent: &AgentName, parent_call: Option<&str>) -> bool {
         match parent_call {
             Some(call) => self.calls.contains(call),
@@ -144,7 +145,8 @@ impl Stream {
     }
 }
 
-/// The content of pitcrew's own event: its name, the agent that it is about, and its data.
+/// Returns the content of pitcrew's own event: the name of the event, the agent that the event is
+/// about, and the data.
 fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
     let of = |name, agent, data| Some((name, Some(agent), data));
     match event {

@@ -1,4 +1,4 @@
-//! Words for what agents do, the same in every face.
+//! Short texts for the activities of agents. All user interfaces use the same texts.
 
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
 use pitcrew_runtime::question::visible;
@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use crate::text::first_line;
 
-/// The widest description of a call.
+/// Maximum number of characters in the description of a tool call.
 const CALL_CHARS: usize = 60;
 
-/// Returns what an agent does from this event on; `None` where the event does not say.
+/// Returns a text for the activity of an agent after this event. Returns `None` if the event does
+/// not show an activity.
 #[must_use]
 pub fn doing(event: &RunEvent) -> Option<String> {
     match event {
@@ -44,7 +45,7 @@ pub(crate) fn asks_for(tool: &str) -> String {
     format!("asks permission for {tool}")
 }
 
-/// A tool call in one line: the tool, and the most informative field of its input.
+/// Returns a tool call in one line: the tool, and the most informative field of the tool's input.
 #[must_use]
 pub fn brief(tool: &str, input: &Value) -> String {
     const TELLING: [&str; 10] = [
@@ -66,7 +67,7 @@ pub fn brief(tool: &str, input: &Value) -> String {
     }
 }
 
-/// A number in at most four characters and a unit, such as k for thousands.
+/// Formats a number with at most four characters and a unit, such as k for thousands.
 #[must_use]
 pub fn short(count: u64) -> String {
     match count {

@@ -1,6 +1,6 @@
 //! The effect of a compaction on a conversation: a briefing and a summary replace the messages, and
 //! nothing else changes. This module also measures how full the conversation is. The agent decides
-//! when it is too full.
+//! when the conversation is too full.
 
 use std::sync::Arc;
 
@@ -10,14 +10,15 @@ use serde_json::json;
 
 use super::Conversation;
 
-/// How much of each unanswered text stays after the summary. This is longer than any mail. A prompt
-/// is in the briefing.
+/// Number of characters of each unanswered text that stay after the summary, if the step has no
+/// number of its own. This is longer than any mail. A prompt is in the briefing.
 const UNANSWERED_CHARS: usize = 20_000;
 
 /// Approximate number of characters per token.
 pub const TOKEN_CHARS: usize = 4;
 
-/// Size of a picture in characters, about as much context as it takes.
+/// The size that is assumed for a picture, in characters. A text of this size takes about as much
+/// context as a picture.
 const PICTURE_CHARS: usize = 6_000;
 
 /// Text in place of older messages, when the conversation is too long even for a summary call.
@@ -40,9 +41,11 @@ pub const LEAST_CHARS: usize = 1_000;
 pub(super) struct Fill {
     /// Tokens in the context according to the last answer.
     tokens: u64,
-    /// Tokens right after the last compaction. The conversation cannot become smaller than that.
+    /// Tokens right after the last compaction. The conversation cannot become smaller than this
+    /// number.
     floor: Option<u64>,
-    /// Whether the model has answered since the last compaction, or at all without one.
+    /// Whether the model has answered since the last compaction. Without a compaction, whether the
+    /// model has answered at all.
     has_answer: bool,
 }
 
@@ -89,8 +92,8 @@ impl Conversation {
         size_of(&self.messages)
     }
 
-    /// Returns the estimated number of tokens in the conversation: from the model's report, or else
-    /// from its characters.
+    /// Returns the estimated number of tokens in the conversation: from the model's report,
+    /// otherwise from the number of characters.
     #[must_use]
     pub fn filled_about(&self) -> u64 {
         if self.fill.tokens == 0 { tokens_of(self.size()) } else { self.filled() }
@@ -143,7 +146,7 @@ impl Conversation {
     }
 
     /// Returns the messages for a summary call, with at most `most` characters. Returns all
-    /// messages if they fit, or else the first one and the newest ones, with the longest of them
+    /// messages if they fit, otherwise the first one and the newest ones, with the longest of them
     /// shortened.
     #[must_use]
     pub fn to_summarise(&self, most: Option<usize>) -> Vec<Message> {
@@ -176,8 +179,8 @@ impl Conversation {
         shown
     }
 
-    /// Returns how many characters the next try of a summary shows: half as many as before. Returns
-    /// `None` if too few are left.
+    /// Returns the number of characters to show when the summary is requested again: half as many
+    /// as before. Returns `None` if too few are left.
     #[must_use]
     pub fn next_shown(&self, shown: Option<usize>) -> Option<usize> {
         let next = shown.unwrap_or_else(|| self.size()).min(self.size()) / 2;
@@ -194,8 +197,8 @@ impl Conversation {
 
     pub(super) fn keep_as_it_is(&mut self) {
         self.turns = self.turns.saturating_add(1);
-        // The conversation stays as full as before. The new floor prevents another attempt until it
-        // has grown.
+        // The conversation stays as full as before. The new floor prevents another attempt until
+        // the conversation has grown.
         self.fill = Fill { floor: Some(self.filled()), has_answer: false, ..self.fill };
     }
 

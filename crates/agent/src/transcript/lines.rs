@@ -1,4 +1,4 @@
-//! The lines of a transcript, read back.
+//! Reads the lines of a transcript.
 
 use pitcrew_protocol::{FORMAT_VERSION, newer_line};
 use serde_json::Value;
@@ -11,24 +11,24 @@ use super::Entry;
     "line {line} is of version {version}, written by a newer pitcrew; this one reads up to version {FORMAT_VERSION}"
 )]
 pub struct NewerTranscript {
-    /// The line, from 1 up.
+    /// The number of the line, starting at 1.
     pub line: usize,
-    /// Its version.
+    /// The version of the line.
     pub version: u64,
 }
 
 /// The content of a transcript file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Read {
-    /// Its steps.
+    /// The steps of the transcript.
     pub entries: Vec<Entry>,
-    /// Numbers of lines that are no valid step, starting at 1. They are skipped and stay in the
-    /// file.
+    /// Numbers of lines that are no valid step, starting at 1. Such lines are skipped and stay in
+    /// the file.
     pub unread: Vec<usize>,
 }
 
-/// Reads a transcript. Skips lines that are no valid step. Blank lines are skipped silently, others
-/// are listed by their number.
+/// Reads a transcript. Lines that are no valid step are skipped and listed by their number. Blank
+/// lines are skipped and not listed.
 ///
 /// # Errors
 /// When a line was written by a later version. The store already removes an incomplete last line.
@@ -53,7 +53,7 @@ pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
     Ok(read)
 }
 
-/// Text that every line with a version contains. Most lines have none, so they need no second
+/// Text that every line with a version contains. Most lines have no version, so they need no second
 /// check.
 const VERSION_MARK: &str = "\"v\"";
 

@@ -21,7 +21,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Step {
-    /// A text for the model that is not mail: its prompt, a reminder, a hook's text.
+    /// A text for the model that is not mail, such as the prompt, a reminder or a hook's text.
     Told {
         /// The text.
         text: String,
@@ -35,28 +35,28 @@ pub enum Step {
     Mail {
         /// The ids of the messages.
         ids: Vec<MessageId>,
-        /// The text for the model, or empty if there is nothing for it to read.
+        /// The text for the model, or empty if there is nothing for the model to read.
         text: String,
     },
-    /// The lead learned that teammates ended. It learns of each end only once.
+    /// The lead learned that teammates ended. The lead learns of each end only once.
     Parted {
         /// The teammates that ended.
         members: Vec<AgentName>,
-        /// Their shutdown approvals, which count as delivered by this step.
+        /// The shutdown approvals of these teammates, which count as delivered by this step.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ids: Vec<MessageId>,
         /// The text for the model.
         text: String,
     },
-    /// The lead learned that teammates continue whose end had been reported to it.
+    /// The lead learned that teammates continue. Their end had been reported to the lead before.
     Rejoined {
         /// The teammates that continue.
         members: Vec<AgentName>,
         /// The text for the model.
         text: String,
     },
-    /// The lead has created another team. Its teammates may have names of earlier ones, so ends are
-    /// reported again for these names.
+    /// The lead has created another team. The new teammates may have the names of earlier ones, so
+    /// an end is reported again for these names.
     TeamMade,
     /// The model answered.
     Assistant {
@@ -71,7 +71,7 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<AnswerFault>,
     },
-    /// A call was started that must not be repeated without a check.
+    /// A call was started. The call must not be repeated without a check.
     Began {
         /// The id of the call.
         call: String,
@@ -100,11 +100,11 @@ pub enum Step {
         text: String,
         /// Whether the call failed.
         is_error: bool,
-        /// Texts that hooks add, one for each.
+        /// Texts that hooks add to the result, one entry for each text.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         context: Vec<String>,
-        /// The files that the agent has seen through this call. They are kept so that it may still
-        /// change them after a crash.
+        /// The files that the agent has seen through this call. They are recorded so that the agent
+        /// may still change these files after a crash.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         seen: Vec<FileSeen>,
     },
@@ -133,13 +133,13 @@ pub enum Step {
     /// The conversation was too long for its model and could not be summarised, so the unanswered
     /// texts and results were shortened.
     Shortened {
-        /// Number of characters of each that stay.
+        /// Maximum number of characters that stay of each text or result.
         most: usize,
     },
     /// The conversation nearly filled its model's window, and a summary replaced it.
     Compacted {
-        /// The team, the agent's identity, its task and its open requests, from the team's files
-        /// and without a summary.
+        /// A description of the team, the agent's identity, its task and its open requests. The
+        /// description comes from the team's files, not from the model.
         briefing: String,
         /// The past events in the model's own words.
         summary: String,

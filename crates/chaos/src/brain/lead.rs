@@ -49,7 +49,7 @@ fn next(heard: &Heard, world: World<'_>) -> Result<(), Say> {
     if world.plan.deletes_team { delete(heard) } else { Ok(()) }
 }
 
-/// Completes the tasks that killed members left open, again each time the run continues.
+/// Completes the tasks that killed members left open. Does this again each time the run continues.
 fn finish(heard: &Heard) -> Result<(), Say> {
     let round = heard.told.matches(GO_ON).count();
     for nth in 0.. {
@@ -74,8 +74,8 @@ fn open_tasks(list: &str) -> Vec<String> {
     list.lines().filter(is_open).filter_map(number_in).collect()
 }
 
-/// Sends a message to every current worker each time the run continues after a failed model. It
-/// wakes those that became idle.
+/// Sends a message to every current worker each time the run continues after a failed model. The
+/// message wakes workers that became idle.
 fn nudges(heard: &Heard, workers: &[Worker]) -> Vec<Wanted> {
     let times = heard.told.matches(GO_ON).count();
     let names = workers
@@ -96,8 +96,8 @@ fn delete(heard: &Heard) -> Result<(), Say> {
     for nth in 0.. {
         let answers = all(heard, [Wanted::new(format!("delete-{nth}"), "TeamDelete", json!({}))])?;
         if answers.iter().any(|answer| answer.contains("is not deleted yet")) {
-            // TeamDelete refuses once because tasks are open, from ended workers or from outside. A
-            // second call deletes the team, and the run must report the open tasks.
+            // TeamDelete refuses once if tasks are open. Such tasks belong to ended workers or come
+            // from outside. A second call deletes the team, and the run must report the open tasks.
             continue;
         }
         let Some(names) = answers.iter().find_map(|answer| names_of_active(answer)) else { break };
@@ -129,8 +129,8 @@ fn name_of(worker: &Worker, nth: usize) -> String {
     if nth == 1 { worker.role.clone() } else { format!("{}-{nth}", worker.role) }
 }
 
-/// Returns the real name of the nth member of a role. It differs from the wanted name if that was
-/// taken.
+/// Returns the real name of the nth member of a role. It differs from the wanted name if the wanted
+/// name was taken.
 fn given_name(heard: &Heard, worker: &Worker, nth: usize) -> String {
     let wanted = name_of(worker, nth);
     let Came::Done(answer) = heard.came_of(&format!("s-{wanted}")) else { return wanted };
@@ -172,8 +172,8 @@ fn ends_of(heard: &Heard, name: &str) -> usize {
     ENDS.iter().map(|end| heard.told.matches(&format!("{name} {end}")).count()).sum()
 }
 
-/// Counts the ends of a member before its shutdown request. It is 1 for a member with a successor:
-/// that member ended once, and may have continued after a resume.
+/// Counts the ends of a member before its shutdown request. The count is 1 for a member with a
+/// successor: that member ended once, and may have continued after a resume.
 fn ends_before(heard: &Heard, name: &str) -> usize {
     let (role, nth) = name.rsplit_once('-').unwrap_or((name, "1"));
     let successor = format!("{role}-{}", nth.parse().unwrap_or(1_usize).saturating_add(1));

@@ -72,7 +72,7 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
             json!({"command": format!("sleep 0.3 # {nth}"), "description": "Wait a moment"});
         all(heard, [Wanted::new(format!("w-{nth}"), "Bash", pause)])?;
     }
-    // Send the report last. Notes from before the permission to end must come before it.
+    // The report is sent last, after all notes from the time before the team may end.
     let report = Wanted::note("report", "team-lead", &format!("report of {role}"));
     if world.may_end || heard.came_of("report") != Came::Nothing {
         all(heard, [report])?;
@@ -108,8 +108,8 @@ fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
     {
         return Ok(());
     }
-    // On a full disk a predecessor may stay in the team and keep its tasks. The lead completes them
-    // then.
+    // On a full disk a predecessor may stay in the team and keep its tasks. Then the lead completes
+    // these tasks.
     if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(3.., why) if why.contains("is owned by"))
     {
         return Ok(());
@@ -152,8 +152,8 @@ fn answers(heard: &Heard, name: &str, refuses: bool) -> Vec<Wanted> {
         let input = json!({"type": "shutdown_response", "request_id": id, "approve": approve, "content": content});
         Wanted::new(format!("a-{index}"), "SendMessage", input)
     };
-    // A request from an ending run is void in the next run. The member gets a message about it, or
-    // its answer is refused.
+    // A request from an ending run is void in the next run. Either the member gets a message about
+    // this, or the answer of the member is refused.
     let is_void = |index: usize, id: &str| {
         let is_refused = matches!(heard.came_of(&format!("a-{index}")), Came::Failed(_, why) if why.contains("is void"));
         is_refused || heard.told.contains(&format!("({id}) is void"))

@@ -14,17 +14,17 @@ pub use heard::{Call, Came, Heard, call_id, step_of, texts};
 
 use crate::plan::Plan;
 
-/// The maximum number of attempts of a step. More of them are a finding.
+/// The maximum number of attempts of a step. A step with more attempts is a finding.
 pub const TRIES_MOST: usize = 12;
 
-/// The maximum number of attempts of a step that fails at a system limit. The next life of the lead
-/// has no limit, and the step can succeed there.
+/// The maximum number of attempts of a step that fails at a system limit. The next process of the
+/// lead has no limit, and the step can succeed there.
 const TRIES_AT_A_LIMIT: usize = 100;
 
 /// The error texts of system limits: too many open files, and a file that is too large.
 const LIMITS: [&str; 2] = ["os error 24", "os error 27"];
 
-/// The error text that informs a sender that its message is dead.
+/// The error text that informs a sender that its message cannot be delivered.
 pub const IS_DEAD: &str = "is no longer in the team; message";
 
 /// The last text of the lead.
@@ -92,7 +92,7 @@ pub fn decide(heard: &Heard, world: World<'_>) -> Say {
     }
 }
 
-/// Returns the call of a step that is not done yet, or the result of one that is.
+/// Returns the result of a step that is done, otherwise the call of the step.
 fn try_step(heard: &Heard, wanted: Wanted) -> Next {
     match heard.came_of(&wanted.step) {
         Came::Done(text) => Next::Done(text),
@@ -117,8 +117,8 @@ fn tries_most(error: &str) -> usize {
     if LIMITS.iter().any(|limit| error.contains(limit)) { TRIES_AT_A_LIMIT } else { TRIES_MOST }
 }
 
-/// Returns the results of all steps, or else the calls of those that are not done, to be made
-/// together.
+/// Returns the results of all steps if all are done. Otherwise returns the calls of the steps that
+/// are not done. The agent makes these calls together.
 fn all(heard: &Heard, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<String>, Say> {
     let (mut done, mut todo) = (Vec::new(), Vec::new());
     for wanted in wanted {

@@ -116,7 +116,7 @@ fn is_killed_at_start(end: &LifeEnd<'_>) -> bool {
     end.code.is_none() && end.signals.iter().any(|signal| Some(number(signal)) == end.killed_by)
 }
 
-/// Checks that the document agrees with itself and with the exit code.
+/// Checks that the parts of the document agree with each other and with the exit code.
 fn own_truth(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     let mut untrue = Vec::new();
     let code = end.code.unwrap_or(-1);

@@ -88,7 +88,7 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
         return None;
     }
     // For a killed member the transcript is enough proof. A member that left by itself must also
-    // have sent it to its model.
+    // have sent the message to its model.
     if post.transcripts.contains_key(&key) && !post.left.contains(&sent.to) {
         return None;
     }

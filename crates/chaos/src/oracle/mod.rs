@@ -42,8 +42,8 @@ pub struct Scene<'a> {
     pub seen: SeenRequests,
     /// The messages and tasks that other programs wrote.
     pub written: Vec<Written>,
-    /// The end of the last process of the lead. `None` if a crash ended it after the team was
-    /// deleted.
+    /// The end of the last process of the lead. `None` if a crash ended the process after the team
+    /// was deleted.
     pub end: Option<End>,
     /// The number of times that the lead was started again.
     pub life: usize,
@@ -65,8 +65,8 @@ pub fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether each step that was given up failed at the system limit of the lead's last life, with the
-/// error of that limit.
+/// Whether each step that was given up failed at the system limit of the lead's last process, with
+/// the error text of that limit.
 fn has_met_its_limit(scene: &Scene<'_>) -> bool {
     let cause = match scene.plan.fault {
         Some(Fault::Descriptors { life, .. }) if life == scene.life => "os error 24",
@@ -93,8 +93,8 @@ pub fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     findings
 }
 
-/// Checks the report: its end and exit code must fit its tasks, its result must be the lead's last
-/// text, and it must agree with the files.
+/// Checks the report. Its end and exit code must fit the tasks, its result must be the last text of
+/// the lead, and its data must agree with the files.
 fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let Some(end) = &scene.end else { return Vec::new() };
     let mut findings = Vec::new();
@@ -121,7 +121,7 @@ fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let turns = report["num_turns"].as_u64().unwrap_or_default();
     check(turns <= asked, format!("{turns} turns of {asked} requests"));
     let is_there = scene.stage.team().join("config.json").exists();
-    // A finished team is in the archive, unless a program outside has created a task since.
+    // A finished team is in the archive, unless a program outside has created a task since the end.
     let stays = is_open || (is_there && tasks::is_any_open(scene.stage));
     check(
         is_there == (stays && !scene.plan.deletes_team),

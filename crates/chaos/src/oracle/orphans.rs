@@ -75,8 +75,8 @@ fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Finds temporary files. A write creates a file with the prefix `.pitcrew-` before its rename.
-/// During a run such a file may be in use, but not after its end.
+/// Finds temporary files. Each write creates a file with the prefix `.pitcrew-` and renames it at
+/// the end. During a run such a file may be in use, but not after the run.
 fn temporary(stage: &Stage) -> Vec<Finding> {
     let mut found = Vec::new();
     walk(&stage.root(), &mut found);

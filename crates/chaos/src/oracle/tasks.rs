@@ -1,5 +1,5 @@
-//! Checks that the final state of every task is right, and that each command ran as often as its
-//! agent was informed.
+//! Checks that the final state of every task is right, and that the number of times each command
+//! ran fits the result that its agent got.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,8 +52,8 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Finds tasks that were created or claimed from outside according to pitcrew, but not according to
-/// the files.
+/// Finds tasks that are missing in the files although pitcrew reported that they were created or
+/// claimed from outside.
 pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     let tasks = tasks(&stage.tasks());
     let made = acknowledged.iter().filter(|written| written.writer == Writer::Claims);

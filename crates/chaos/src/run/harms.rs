@@ -22,10 +22,10 @@ use crate::stage::{Begin, Disk};
 /// The maximum time from a signal to the end of the run.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long after a full disk the lead may still end because of it.
+/// Time after a full disk in which the lead may still end because of the full disk.
 const DISK_EXCUSES: Duration = Duration::from_secs(15);
 
-/// The harms to the current life of the lead, and the state that earlier lives left.
+/// The harms to the current process of the lead, and the state that earlier processes left.
 #[derive(Debug, Default)]
 pub(super) struct Harmed {
     /// The signals that the current process got.
@@ -162,8 +162,8 @@ impl Driver<'_> {
             return Ok(Some(Waited::Over));
         }
         let is_there = self.stage.team().join("config.json").exists();
-        // Without a team the next run starts a new one, which has none of the earlier messages. On
-        // a full disk, some usage may be only in this document and not in the journal, so later
+        // Without a team, the next run starts a new team, which has none of the earlier messages.
+        // On a full disk, some usage may be only in this document and not in the journal, so later
         // documents may show less.
         self.harmed.document = document.filter(|_| is_there && !disk_was_full);
         if !is_there {
@@ -174,7 +174,7 @@ impl Driver<'_> {
         Ok(if self.start_again()? { None } else { Some(Waited::Over) })
     }
 
-    /// Removes the harms before the next life of the lead starts.
+    /// Removes the harms before the next process of the lead starts.
     pub(super) fn heal(&mut self) {
         self.server.mend();
         self.harmed.signals.clear();

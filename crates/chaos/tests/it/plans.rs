@@ -1,4 +1,4 @@
-//! Seeds and the plans that they determine.
+//! Tests of seeds and of the plans that the seeds determine.
 
 use pitcrew_chaos::chance::Chance;
 use pitcrew_chaos::cli::{kept, kept_ends};

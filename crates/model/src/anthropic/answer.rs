@@ -176,7 +176,7 @@ fn stop_reason(reason: &str) -> StopReason {
     }
 }
 
-/// Classifies an error event inside a stream by its type, because it has no HTTP status.
+/// Classifies an error event inside a stream by its type, because such an event has no HTTP status.
 fn error_event(event: &Value) -> ModelError {
     let status = match event.pointer("/error/type").and_then(Value::as_str).unwrap_or_default() {
         "invalid_request_error" => 400,

@@ -32,7 +32,7 @@ impl Anthropic {
     /// Prepares calls of the model `name`.
     ///
     /// # Errors
-    /// When the base URL is invalid, or when it is the vendor's own service and there is no key.
+    /// When the base URL is invalid, or when there is no key for the vendor's own service.
     pub(crate) fn new(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         let key = endpoints.anthropic_api_key.clone().map(Credential::Key);
         let token = endpoints.anthropic_auth_token.clone().map(Credential::Bearer);

@@ -1,8 +1,8 @@
 //! A request in the form of the Messages API.
 //!
-//! Blocks are sent as they are kept, except where the API would refuse them. Blank texts and
-//! thoughts without a signature are omitted. A tool's arguments become an object. Adjacent messages
-//! of one role are merged.
+//! Blocks are sent as they are stored, except where the API would refuse them. Blank texts and
+//! thoughts without a signature are omitted. The arguments of a tool call become an object.
+//! Adjacent messages of one role are merged.
 
 use std::borrow::Cow;
 
@@ -133,7 +133,8 @@ fn messages(messages: &[Message]) -> Vec<SentMessage<'_>> {
     merged
 }
 
-/// Returns a block for writing, or `None` if the API would refuse it and it has no content.
+/// Returns the block in the form to send, or `None` if the block is omitted because the API would
+/// refuse it.
 fn block(block: &Block) -> Option<Cow<'_, Block>> {
     match block {
         Block::Text { text, .. } if text.trim().is_empty() => None,
@@ -173,8 +174,8 @@ fn block(block: &Block) -> Option<Cow<'_, Block>> {
     }
 }
 
-/// Adds a cache mark to the last block that may have one. Thoughts may not, and for unknown blocks
-/// it is unclear.
+/// Adds a cache mark to the last block that may have one. Thoughts may not have a mark, and for
+/// unknown blocks the API's rule is not known.
 fn mark_last(blocks: &mut [SentBlock<'_>]) {
     for block in blocks.iter_mut().rev() {
         let SentBlock::Kept(kept) = block else { continue };

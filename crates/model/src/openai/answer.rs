@@ -164,7 +164,8 @@ impl Chunks {
         }
     }
 
-    /// Classifies an error inside a stream. Some routers put an HTTP status into its `code`.
+    /// Classifies an error inside a stream. Some routers put an HTTP status into the error's
+    /// `code`.
     fn error_chunk(&self, chunk: &Value) -> ModelError {
         let code = chunk.pointer("/error/code").and_then(Value::as_u64);
         let status = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
@@ -173,8 +174,8 @@ impl Chunks {
 }
 
 impl Call {
-    /// Whether a piece belongs to this call. The index decides. If the server sends none, an equal
-    /// id or a missing name decides.
+    /// Whether a piece belongs to this call. All pieces of a call have the same index. If the
+    /// server sends no index, the piece has the same id, or it has neither an id nor a name.
     fn is_continued_by(&self, index: Option<u64>, id: &str, name: &str) -> bool {
         match (self.index, index) {
             (Some(mine), Some(index)) => {

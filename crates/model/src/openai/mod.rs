@@ -28,7 +28,7 @@ impl ChatCompletions {
     /// Prepares calls of a model of OpenAI, or of any server at the base URL.
     ///
     /// # Errors
-    /// When the base URL is invalid, or when it is the vendor's own service and there is no key.
+    /// When the base URL is invalid, or when there is no key for the vendor's own service.
     pub(crate) fn openai(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         const VENDOR: &str = "openai";
         let key = endpoints.openai_api_key.clone();

@@ -85,7 +85,7 @@ fn content_of(parts: Vec<Value>) -> Option<Value> {
 
 fn tool_message(id: &str, content: Option<&ToolContent>, is_error: bool) -> Value {
     let text = content.map(ToolContent::text).unwrap_or_default();
-    // Chat completions have no error flag on a tool message, so the text says it.
+    // Chat completions have no error flag on a tool message, so the text says that the tool failed.
     let text = if is_error { format!("Error: {text}") } else { text };
     json!({"role": "tool", "tool_call_id": id, "content": text})
 }

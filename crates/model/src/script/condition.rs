@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::template::Variables;
 use super::told::Told;
 
-/// The texts that an agent had received at one moment.
+/// The texts that an agent had received up to one moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hearing<'a> {
     /// All texts that the agent ever received.
     pub(super) told: &'a [Told],
-    /// The first position after the agent's last turn.
+    /// The position of the first message after the agent's last turn.
     pub(super) latest: usize,
     /// The end of the conversation at that moment.
     pub(super) end: usize,

@@ -114,7 +114,8 @@ struct WrittenStep {
     /// The agent's thoughts before its answer.
     #[serde(default)]
     thinking: Option<String>,
-    /// The agent's text. With `wait_for`, its text while it waits, which is empty by default.
+    /// The agent's text. With `wait_for`, this is the agent's text while it waits, which is empty
+    /// by default.
     #[serde(default)]
     text: Option<String>,
     /// The tool calls of the agent, all in one turn.
@@ -164,7 +165,7 @@ pub(super) struct Branch {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Repeat {
-    /// Checked before each round. The loop ends when it is true.
+    /// The condition that ends the loop. It is checked before each round.
     #[serde(default)]
     pub(super) until: Option<Condition>,
     /// The maximum number of rounds. After them the script continues.

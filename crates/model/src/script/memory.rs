@@ -17,7 +17,7 @@ use crate::{Block, Message, Role};
 /// A scripted model then answers with a summary from which it can continue.
 pub const COMPACTION: &str = "[compaction]";
 
-/// The beginning of the line in a summary that the script reads.
+/// The beginning of the one line in a summary that the script reads.
 const MARK: &str = "[script memory] ";
 
 /// Maximum number of characters remembered from a prompt or message.
@@ -33,14 +33,15 @@ pub(super) struct Memory {
     pub(super) turns: usize,
     /// The outcomes of all choices of the script, up to the last of those answers.
     pub(super) path: VecDeque<Choice>,
-    /// The tool calls of the last answer that a crash interrupted, and that must be repeated.
+    /// The tool calls of the last answer that must be repeated, because a crash interrupted them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) again: Vec<(String, Value)>,
     /// The texts that the agent received, the oldest first.
     pub(super) told: Vec<Remembered>,
 }
 
-/// The outcome of one decision during a script, which the script itself does not contain.
+/// The outcome of one decision while a script is played. The script file does not contain the
+/// outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Choice {
@@ -48,8 +49,8 @@ pub(super) enum Choice {
     Held(bool),
     /// The value that a capture found.
     Found(Option<Value>),
-    /// The number of answers of one turn: the turn itself, and each repetition of its interrupted
-    /// calls.
+    /// The number of answers for one turn: one for the turn itself, and one for each repetition of
+    /// its interrupted calls.
     Passed(usize),
 }
 
@@ -68,10 +69,10 @@ pub(super) struct Remembered {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum When {
-    /// Before its last answer.
+    /// Before the agent's last answer.
     #[default]
     Before,
-    /// After its last answer.
+    /// After the agent's last answer.
     Latest,
     /// Not yet, because a crash interrupted the call.
     Never,
@@ -96,8 +97,8 @@ impl Remembered {
         Self { tool: told.tool.clone(), text: told.text.chars().take(most).collect(), when }
     }
 
-    /// Restores the text. An older text gets position 0, a later one position 1, which is the
-    /// position of the first message.
+    /// Restores the text. A text from before the agent's last answer gets position 0. A text from
+    /// after that answer gets position 1, which is the position of the first message.
     pub(super) fn told(self) -> Told {
         let at = match self.when {
             When::Before => 0,
@@ -109,8 +110,8 @@ impl Remembered {
 }
 
 impl Memory {
-    /// Finds the script's memory in a conversation. Also returns the number of texts before it in
-    /// the first message.
+    /// Finds the script's memory in a conversation. Also returns the number of texts before the
+    /// memory in the first message.
     pub(super) fn recall(messages: &[Message]) -> Option<(Self, usize)> {
         let texts = messages.first()?.blocks.iter().filter_map(Block::as_text);
         texts.enumerate().find_map(|(at, text)| {
@@ -120,8 +121,8 @@ impl Memory {
         })
     }
 
-    /// Writes the memory as a summary. Its `<` and `&` are escaped, so that nothing in it needs
-    /// escaping in a conversation.
+    /// Writes the memory as a summary. Every `<` and `&` in the memory is escaped, so that the
+    /// summary needs no further escaping in a conversation.
     pub(super) fn summary(&self) -> String {
         let json = serde_json::to_string(self)
             .unwrap_or_default()
@@ -131,7 +132,8 @@ impl Memory {
     }
 }
 
-/// Whether a text of a conversation is the script's own summary, which contains no new text for it.
+/// Whether a text of a conversation is the script's own summary. Such a text tells the script
+/// nothing new.
 pub(super) fn is_summary(text: &str) -> bool {
     text.lines().any(|line| line.starts_with(MARK))
 }

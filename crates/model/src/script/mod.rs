@@ -1,8 +1,8 @@
-//! Scripted models: models whose answers come from a YAML file, for real members of a team.
+//! Scripted models: models whose answers come from a YAML file. A team's real agents can use them.
 //!
 //! [`mod@format`] is the file's format, [`mod@told`] lists the texts that an agent received,
-//! [`condition`] evaluates a script's conditions on them, [`template`] has its variables,
-//! [`replay`] finds the next turn, and [`memory`] stores the turns that were summarised.
+//! [`condition`] evaluates a script's conditions on these texts, [`template`] replaces a script's
+//! variables, [`replay`] finds the next turn, and [`memory`] stores the turns that were summarised.
 //! `docs/scripts.md` explains how to write a script.
 
 mod condition;
@@ -73,7 +73,7 @@ pub enum ScriptError {
         agent: String,
         /// The number of the turn in the conversation, counted from 1.
         turn: usize,
-        /// The underlying error.
+        /// The reason why the turn cannot be played.
         reason: String,
     },
 }
@@ -103,7 +103,7 @@ impl Script {
         Self::parse(file, &text)
     }
 
-    /// Reads a script from its text. Errors refer to it as `file`.
+    /// Reads a script from its text. Error messages name `file` as the script's path.
     ///
     /// # Errors
     /// When the text is not a script.
@@ -141,8 +141,9 @@ impl Script {
 
 /// A model that plays a script.
 ///
-/// It has no state: its answers depend only on the conversation. So a conversation that is resumed
-/// after a crash continues exactly at the same point. It uses no tokens and costs nothing.
+/// The model has no state: its answers depend only on the conversation. So a conversation that is
+/// resumed after a crash continues exactly at the same point. The model uses no tokens and costs
+/// nothing.
 pub struct Scripted {
     id: String,
     script: Arc<Script>,

@@ -1,8 +1,9 @@
 //! Finds the next turn by playing the script against the conversation from its beginning.
 //!
-//! At each turn, the script sees the conversation only up to the agent's answer of that time. The
-//! answer itself is skipped without being read. The next turn is the first one without an answer in
-//! the conversation. For turns that a summary replaced, the script's memory in the summary is used.
+//! When a past turn is played again, the script sees the conversation only up to the agent's answer
+//! in that turn. The answer itself is skipped without being read. The next turn is the first one
+//! without an answer in the conversation. For turns that a summary replaced, the script's memory in
+//! the summary is used.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -87,8 +88,8 @@ struct Replay<'a> {
     agent: String,
     messages: &'a [Message],
     told: Vec<Told>,
-    /// The number of texts from the memory, and the number of texts after them from the briefing in
-    /// the same message.
+    /// The number of texts from the memory, and the number of texts from the briefing, which follow
+    /// in the list.
     recalled: (usize, usize),
     /// The position of the first message.
     first: usize,
@@ -115,7 +116,8 @@ type Played = Result<ControlFlow<Answer>, String>;
 impl<'a> Replay<'a> {
     fn new(agent: &AgentTag, messages: &'a [Message]) -> Self {
         let recalled = Memory::recall(messages);
-        // The texts from the memory come before the conversation, so its positions start at 1.
+        // The texts from the memory come before the conversation, so the conversation's positions
+        // start at 1.
         let first = usize::from(recalled.is_some());
         let (memory, briefing) = recalled.unwrap_or_default();
         let recalled = (memory.told.len(), briefing);
@@ -334,8 +336,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns the tool calls of the last skipped answer that a crash interrupted, according to
-    /// their results.
+    /// Returns those tool calls of the last skipped answer whose results say that a crash
+    /// interrupted the call.
     fn interrupted_calls(&self) -> Vec<(String, Value)> {
         if self.position <= self.before {
             let is_last = self.position == self.before && self.path.is_empty();

@@ -39,7 +39,7 @@ impl Variables {
         self.fill_with(text, str::to_owned)
     }
 
-    /// Replaces the variables in a regular expression. Their values are matched literally.
+    /// Replaces the variables in a regular expression. The variables' values are matched literally.
     ///
     /// # Errors
     /// The same as [`Variables::fill`].

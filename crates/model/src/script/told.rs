@@ -23,9 +23,9 @@ pub(super) const NEVER: usize = usize::MAX;
 
 /// Lists all texts that an agent received, in the order they would have without crashes.
 ///
-/// A result that a crash interrupted counts as missing. The result of the repeated call later takes
-/// its place. `told` contains the texts known so far, and `first` is the position of the first
-/// message.
+/// The result of a call that a crash interrupted counts as missing, until the result of the
+/// repeated call takes its place. `told` contains the texts known so far, and `first` is the
+/// position of the first message.
 pub(super) fn listen(mut told: Vec<Told>, messages: &[Message], first: usize) -> Vec<Told> {
     let open = told.iter().enumerate().filter(|(_, told)| told.at == NEVER);
     let mut calls: Vec<Call<'_>> =
@@ -50,8 +50,8 @@ struct Call<'a> {
     place: Option<usize>,
 }
 
-/// Lists the calls of an answer. If the answer repeats interrupted calls, its calls take over their
-/// indexes, in order.
+/// Lists the calls of an answer. If the answer repeats interrupted calls, its calls take over the
+/// indexes of the interrupted calls, in order.
 fn calls_of<'a>(answer: &'a Message, interrupted: &[usize]) -> Vec<Call<'a>> {
     let calls = answer.blocks.iter().filter_map(|block| match block {
         Block::ToolUse { id, name, .. } => Some((id, name)),
@@ -78,7 +78,8 @@ fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) 
         Block::Text { text, .. } => told.push(Told { at, tool: None, text: readable(text) }),
         Block::ToolResult { tool_use_id, content, .. } => {
             let text = content.as_ref().map(ToolContent::text).unwrap_or_default();
-            // The agent did not receive an interrupted result. Its repetition follows later.
+            // The agent did not receive an interrupted result. The result of the repeated call
+            // follows later.
             let at = if text.contains(INTERRUPTED) { NEVER } else { at };
             let call = calls.iter_mut().find(|call| call.id == tool_use_id);
             let tool = call.as_ref().map(|call| call.tool.to_owned()).unwrap_or_default();
@@ -104,7 +105,8 @@ fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) 
 }
 
 impl Told {
-    /// Finds a value in the JSON of this text, or of a team message inside it. The last one counts.
+    /// Finds a value in the JSON of this text, or of a team message inside the text. If several
+    /// team messages have a value, the last one counts.
     pub(super) fn pointer(&self, pointer: &str) -> Option<Value> {
         let find = |text: &str| {
             let json: Value = serde_json::from_str(text.trim()).ok()?;

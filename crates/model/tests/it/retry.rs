@@ -129,8 +129,8 @@ async fn a_silence_is_told_after_half_a_minute_and_whenever_it_is_twice_as_long(
     assert_eq!(finished(&events).blocks, [Block::text("whole")]);
 }
 
-/// Returns answers that all fail with the error from `error`. There are more than any patience
-/// allows.
+/// Returns answers that all fail with the error from `error`. There are more answers than any call
+/// can try before its patience ends.
 fn failing(error: impl Fn() -> ModelError) -> Arc<Prepared> {
     Prepared::new((0..5_000).map(|_| vec![Err(error())]))
 }

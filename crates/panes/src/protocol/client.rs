@@ -1,8 +1,8 @@
-//! The pane backend that uses an external program which speaks the pane protocol.
+//! The backend that runs an external program which implements the pane protocol.
 //!
 //! One task owns the program and sends it one request at a time. A program that violates the
-//! protocol, hangs or ends is stopped, and started again for the next request. The panes survive,
-//! because they belong to the terminal and not to the program.
+//! protocol, hangs or ends is stopped, and is started again for the next request. The panes
+//! survive, because they belong to the terminal and not to the program.
 
 use std::fmt;
 
@@ -17,14 +17,14 @@ use super::connection::Connection;
 use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
 use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 
-/// Maximum number of requests that wait for the program. Further callers wait, so memory use stays
-/// limited.
+/// Maximum number of requests that wait for the program. When it is reached, callers wait before
+/// they can add a request, so memory use stays limited.
 const WAITING: usize = 64;
 
 /// Maximum length of a pane's id in bytes. The id is stored in the team's config.
 const ID_BYTES: usize = 256;
 
-/// Panes that an external program manages.
+/// The backend for panes that an external program manages.
 pub struct PaneProgram {
     argv: Vec<String>,
     requests: mpsc::Sender<Call>,
@@ -71,7 +71,7 @@ impl PaneProgram {
     }
 
     fn checked(&self, pane: PaneId) -> Result<PaneId, PaneError> {
-        // An external program chose this id, and it is stored in the team's config.
+        // An external program chose this id, so check it before it is stored in the team's config.
         let is_fit =
             !pane.0.is_empty() && pane.0.len() <= ID_BYTES && !pane.0.contains(char::is_control);
         if is_fit { Ok(pane) } else { Err(self.broken(&format!("named a pane {:.80?}", pane.0))) }
@@ -126,7 +126,7 @@ impl Panes for PaneProgram {
         for it in listed.panes {
             let its: PaneTag =
                 it.tag.parse().map_err(|e| self.broken(&format!("listed a pane: {e}")))?;
-            // Do not trust the program's filter.
+            // Filter the panes again, because the program may have returned panes with other tags.
             if tag.covers(&its) {
                 found.push((self.checked(it.pane)?, its));
             }
@@ -135,13 +135,13 @@ impl Panes for PaneProgram {
     }
 }
 
-/// Answers requests until all senders are dropped.
+/// Carries out requests until all senders are dropped.
 async fn answer_all(argv: Vec<String>, mut waiting: mpsc::Receiver<Call>) {
     let mut open: Option<(Connection, Hello)> = None;
     while let Some(Call { op, answer }) = waiting.recv().await {
         let outcome = ask_one(&argv, &mut open, op).await;
         if let Err(PaneError::Broken { .. } | PaneError::Slow { .. }) = &outcome {
-            // Dropping the link ends the program.
+            // Dropping the connection stops the program.
             open = None;
         }
         // The caller may no longer wait for the answer. The request was carried out anyway.

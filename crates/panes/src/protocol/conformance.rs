@@ -1,7 +1,7 @@
 //! The rules for every pane program, as a list of checks. Each check starts real programs in real
-//! panes and cleans up.
+//! panes, and removes the panes afterwards.
 //!
-//! A check reports its observation instead of panicking, so that anyone can test a pane program
+//! A check reports a wrong behavior instead of panicking, so that anyone can test a pane program
 //! with `pitcrew pane check`.
 
 use std::fmt;
@@ -34,11 +34,11 @@ pub struct Checked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The program follows the rule.
+    /// The pane program follows the rule.
     Passed,
-    /// The program breaks the rule.
+    /// The pane program breaks the rule.
     Failed,
-    /// The program does not claim the capability that the check needs.
+    /// The check needs a capability that the pane program does not claim to have.
     Skipped,
 }
 
@@ -95,10 +95,10 @@ checks![
     panes_outlive_the_program_that_made_them,
 ];
 
-/// Checks the pane program with this argv. `probe` is a command that starts the test program, which
-/// expects a socket path as an argument.
+/// Checks the pane program with this argv. `probe` is the command that starts the test program in a
+/// pane. The command expects a socket path as an additional argument.
 ///
-/// Calls `tell` with each result as soon as it is known.
+/// Calls `tell` with each result as soon as the result is known.
 pub async fn check_all(argv: &[String], probe: &[String], mut tell: impl FnMut(Checked)) {
     let mut known: Option<Vec<Capability>> = None;
     for (n, check) in CHECKS.iter().enumerate() {
@@ -115,11 +115,12 @@ pub async fn check_all(argv: &[String], probe: &[String], mut tell: impl FnMut(C
         }
         let outcome = async {
             let mut bench = Bench::open(argv, probe).await?;
-            // The first check reads the capabilities. They decide which later checks are skipped.
+            // The first check reads the capabilities of the program. The capabilities decide which
+            // later checks are skipped.
             known.get_or_insert_with(|| bench.hello.capabilities.clone());
             let outcome = (check.run)(&mut bench).await;
-            // Always clean up. An error of the check itself is more important than one of the
-            // cleanup.
+            // Always clean up. If both the check and the cleanup fail, report the error of the
+            // check.
             let tidied = bench.tidy().await;
             outcome.and(tidied)
         };
@@ -155,7 +156,8 @@ impl Bench {
         let meeting = Meeting::open()?;
         let mut link = Connection::open(argv)?;
         let hello = link.hello().await?;
-        // Use a new root, so that no panes of other checks or of a real team are touched.
+        // Use a new random root in the tags, so that no panes of other checks or of a real team are
+        // touched.
         let root = uuid::Uuid::new_v4().simple().to_string();
         Ok(Self {
             argv: argv.to_vec(),
@@ -207,7 +209,7 @@ impl Bench {
     }
 
     /// Returns the state of a program that has just ended. Asks repeatedly, because the terminal
-    /// may notice the end late.
+    /// may notice the end of the program late.
     async fn after_the_end(&mut self, pane: &PaneId) -> Result<Alive, Failure> {
         let mut looks = END_LOOKS;
         loop {
@@ -226,8 +228,8 @@ impl Bench {
         Ok(screen.text.unwrap_or_default())
     }
 
-    /// Returns the screen when it contains `text`, or the last screen read. The terminal may need a
-    /// moment to show the text.
+    /// Returns the screen text as soon as it contains `text`. If that never happens, returns the
+    /// last screen text. The terminal may need a moment to show the text.
     async fn screen_with(&mut self, pane: &PaneId, text: &str) -> Result<String, Failure> {
         let mut looks = END_LOOKS;
         loop {
@@ -266,7 +268,8 @@ impl Bench {
     }
 }
 
-/// How often, and at which interval, a terminal is asked until it has noticed a change in a pane.
+/// The number of times, and the interval, at which a terminal is asked until it has noticed a
+/// change in a pane.
 const END_LOOKS: usize = 1500;
 const END_TICK: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -294,7 +297,8 @@ fn refused(what: &'static str, expected: &str, answer: Result<Value, Refusal>) -
     }
 }
 
-/// Arguments that a shell, a format string or a careless script would change.
+/// Arguments that a shell, a format string or a careless script would change. A pane program must
+/// pass them on unchanged.
 const HOSTILE: &[&str] = &[
     "", " ", ";", "a;", "a\\;", "\\", "\\\\", "'", "\"", "$HOME", "${HOME}", "`id`", "$(id)",
     "#{pid}", "#(id)", "##[x]", "%1", "%%", "~", "*", "?", "!x", "^x^", "-", "--", "-x", "a\nb",
@@ -572,7 +576,7 @@ async fn eight_run_at_once(bench: &mut Bench) -> Outcome {
 
 async fn panes_outlive_the_program_that_made_them(bench: &mut Bench) -> Outcome {
     let (started, met) = bench.start(bench.pane("bob", &[])).await?;
-    // The assignment drops the previous link, which kills the previous program.
+    // The assignment drops the previous connection, which kills the previous program.
     bench.link = Connection::open(&bench.argv)?;
     bench.link.hello().await?;
     let alive = bench.alive(&started.pane).await?;

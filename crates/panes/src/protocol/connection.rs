@@ -1,8 +1,8 @@
-//! A running pane program. It gets one request at a time. Each answer has a maximum length and a
-//! time limit.
+//! The connection to a running pane program. It sends one request at a time. Each answer has a
+//! maximum length and a time limit.
 //!
-//! An error of a program includes the last part of its standard error output. The module `client`
-//! interprets the answers.
+//! If a program fails, the error includes the last part of the program's standard error output. The
+//! module `client` interprets the answers.
 
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -25,14 +25,14 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// Maximum number of bytes kept from the end of the standard error output.
 const TAIL_BYTES: usize = 2048;
 
-/// Time to wait for the exit status and last error output of a program that has closed its standard
-/// output.
+/// Time to wait for the exit status and the last error output of a program, after the program has
+/// closed its standard output.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// A running pane program.
+/// The connection to a running pane program.
 #[derive(Debug)]
 pub(super) struct Connection {
     program: String,
@@ -56,7 +56,7 @@ pub(super) struct Answer {
 }
 
 impl Connection {
-    /// Starts the program.
+    /// Starts the pane program.
     pub(super) fn open(argv: &[String]) -> Result<Self, PaneError> {
         let program = argv.first().cloned().unwrap_or_default();
         let refused = |source| PaneError::Io {
@@ -89,7 +89,7 @@ impl Connection {
         })
     }
 
-    /// Sends the `hello` request, which must come before all others.
+    /// Sends the `hello` request, which must come before all other requests.
     pub(super) async fn hello(&mut self) -> Result<Hello, PaneError> {
         let answer = self.ask(Op::Hello { protocol: PROTOCOL }).await?;
         let hello: Hello = self.read(answer)?;
@@ -125,7 +125,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Sends an arbitrary line.
+    /// Sends any line, even an invalid one.
     pub(super) async fn send_line(&mut self, line: &str) -> Result<(), PaneError> {
         let line = format!("{line}\n");
         let sending = async {
@@ -193,7 +193,7 @@ impl Connection {
                 let rest = self.unread.split_off(looked_at + at + 1);
                 return Ok(std::mem::replace(&mut self.unread, rest));
             }
-            // Do not search the same bytes again after the next read.
+            // These bytes contain no line break. Do not search them again after the next read.
             looked_at = self.unread.len();
             if looked_at >= LINE_BYTES {
                 return Err(self.broken(format!("said a line of more than {LINE_BYTES} bytes")));
@@ -231,8 +231,8 @@ impl Connection {
         self.tail.drain(..surplus);
     }
 
-    /// Builds the error for a program that has closed its output. Waits a short time for its exit
-    /// status and last error output.
+    /// Builds the error for a program that has closed its output. Waits a short time for the
+    /// program's exit status and last error output.
     async fn ended(&mut self) -> PaneError {
         let deadline = Instant::now() + LAST_WORDS;
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -247,8 +247,7 @@ impl Connection {
     }
 }
 
-/// Reads the next piece of stderr. Returns 0 when stderr is closed. After that, the future never
-/// completes.
+/// Reads the next piece of stderr. Returns 0 when stderr is closed. Later calls never complete.
 async fn next(stderr: &mut Option<ChildStderr>, buffer: &mut [u8]) -> usize {
     match stderr {
         Some(pipe) => pipe.read(buffer).await.unwrap_or(0),

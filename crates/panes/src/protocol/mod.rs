@@ -1,10 +1,10 @@
-//! The pane protocol. It supports any terminal through a program that reads requests and writes
-//! answers, one JSON line each.
+//! The pane protocol. It supports any terminal through a pane program that reads requests and
+//! writes answers, each as one line of JSON.
 //!
-//! `docs/pane-protocol.md` describes the protocol for authors of such programs. `wire` defines the
-//! lines, `link` handles a running program, and [`PaneProgram`] is the backend that uses it.
-//! [`serve`] offers a backend to others through the protocol, and [`conformance`] tests the rules
-//! for every program.
+//! `docs/pane-protocol.md` describes the protocol for authors of such programs. The module `wire`
+//! defines the lines, and `connection` handles a running program. [`PaneProgram`] is the backend
+//! that uses the program. [`serve`] offers a backend to others through the protocol, and
+//! [`conformance`] tests the rules for every pane program.
 
 mod client;
 pub mod conformance;

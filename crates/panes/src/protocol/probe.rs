@@ -1,8 +1,8 @@
 //! The test program that runs in the panes of a conformance check. It reports how it was started
-//! and then obeys commands.
+//! and then obeys commands of the check.
 //!
-//! The check and the test program talk over a socket, so they depend on no shell and no terminal.
-//! When the socket closes, the check knows that the program has ended.
+//! The check and the test program communicate over a socket, so they depend on no shell and no
+//! terminal. When the socket closes, the check knows that the test program has ended.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 /// Time limit for a program to start or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a program was started, as the program itself sees it.
+/// How a test program was started, as seen by the program itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probed {
-    /// Its arguments after the socket path.
+    /// The arguments after the socket path.
     pub arguments: Vec<String>,
-    /// Its folder.
+    /// The folder in which the program was started.
     pub cwd: PathBuf,
-    /// Its environment variables.
+    /// The environment variables.
     pub env: BTreeMap<String, String>,
-    /// Its process number.
+    /// The process id.
     pub pid: u32,
 }
 
@@ -32,14 +32,15 @@ pub struct Probed {
 #[derive(Debug, thiserror::Error)]
 #[error("the socket {path} cannot be used")]
 pub struct ProbeError {
-    /// The socket.
+    /// The path of the socket.
     pub path: PathBuf,
     /// The error of the operating system.
     pub source: io::Error,
 }
 
-/// Sends `probed` to the socket and then obeys its commands: `show` with a text for the screen, or
-/// `exit` with a status. Returns the exit status, or 0 if the other side closes the socket.
+/// Sends `probed` to the socket and then obeys commands from the socket: `show` with a text for the
+/// screen, or `exit` with a status. Returns the exit status, or 0 if the other side closes the
+/// socket.
 ///
 /// # Errors
 /// [`ProbeError`] if no process listens at the socket.
@@ -62,7 +63,7 @@ pub fn probe(socket: &Path, probed: &Probed, mut show: impl FnMut(&str)) -> Resu
     Ok(0)
 }
 
-/// The socket at which a check waits for its test programs.
+/// The socket at which a check waits for the test programs to connect.
 #[derive(Debug)]
 pub(super) struct Meeting {
     folder: tempfile::TempDir,
@@ -116,12 +117,12 @@ impl Meeting {
 }
 
 impl Met {
-    /// Tells the program to show a text and waits until it has done so.
+    /// Tells the test program to show a text and waits until the text is shown.
     pub(super) async fn show(self, text: &str) -> io::Result<Self> {
         self.order(format!("show {text}\n")).await
     }
 
-    /// Tells the program to end with this status and waits until it has ended.
+    /// Tells the test program to end with this status and waits until it has ended.
     pub(super) async fn exit(self, status: u8) -> io::Result<()> {
         self.order(format!("exit {status}\n")).await.map(drop)
     }
@@ -137,7 +138,7 @@ impl Met {
             let mut said = String::new();
             match self.stream.read_line(&mut said) {
                 Ok(_) => Ok(self),
-                // A killed program has left data unread, so the connection is reset.
+                // A killed program may leave data unread. Then the connection is reset.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(self),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::Error::new(
                     io::ErrorKind::TimedOut,

@@ -1,4 +1,4 @@
-//! Offers a pane backend as a pane program: the server side of the protocol.
+//! Offers a pane backend as a pane program. This is the server side of the pane protocol.
 
 use std::io::{self, BufRead, Write};
 
@@ -11,10 +11,9 @@ use super::wire::{
 };
 use crate::{PaneTag, Panes};
 
-/// Answers the requests in `input` until it ends. Answers each request before it reads the next.
-///
-/// Reads with blocking calls, because nothing else happens between two requests. So it needs its
-/// own thread. `version` is the terminal's version. The panes stay open when it ends.
+/// Answers the requests in `input` until `input` ends. Answers each request before reading the next
+/// one. Reading blocks the thread, so this function needs its own thread. `version` is the
+/// terminal's version. The panes stay open when this function returns.
 ///
 /// # Errors
 /// The error of the operating system if reading a request or writing an answer fails.
@@ -75,7 +74,7 @@ fn next_line(input: &mut (dyn BufRead + Send)) -> io::Result<Option<Line>> {
     }
 }
 
-/// Parses the id and the operation of a request, each if the line contains it.
+/// Parses the id and the operation of a request. The id is None if the line contains no valid id.
 fn request(line: &[u8]) -> (Option<u64>, Result<Op, Refusal>) {
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,

@@ -1,6 +1,6 @@
-//! The content of the pane protocol's lines (`docs/pane-protocol.md`).
+//! Defines the lines of the pane protocol (`docs/pane-protocol.md`).
 //!
-//! Both sides ignore unknown fields, so that either side can be newer.
+//! Both sides ignore unknown fields, so that either side can be newer than the other.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use crate::{NewPane, PaneError, PaneId, PaneState, StartedPane, TagError};
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// Maximum length of a line in bytes, including its line break. A launch with all its variables
-/// fits.
+/// Maximum length of a line in bytes, including its line break. It is long enough for a request
+/// that starts a program with many variables.
 pub const LINE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A request: an id, which the answer repeats, and the operation.
@@ -39,35 +39,35 @@ pub enum Op {
     Start(Start),
     /// Asks for the state of the program in a pane.
     Alive {
-        /// The pane.
+        /// The id of the pane.
         pane: PaneId,
     },
     /// Asks for the text on a pane's screen. Needs [`Capability::Screen`].
     Screen {
-        /// The pane.
+        /// The id of the pane.
         pane: PaneId,
     },
     /// Makes a hidden pane visible again. Needs [`Capability::Hide`].
     Show {
-        /// The pane.
+        /// The id of the pane.
         pane: PaneId,
     },
     /// Hides a pane. Needs [`Capability::Hide`].
     Hide {
-        /// The pane.
+        /// The id of the pane.
         pane: PaneId,
     },
-    /// Lists the panes that have the tag. If the tag ends with `/`, lists the panes whose tag
-    /// begins with it. Needs [`Capability::List`].
+    /// Lists the panes that have the tag. If the tag ends with `/`, lists all panes whose tag
+    /// begins with this text. Needs [`Capability::List`].
     List {
-        /// The tag.
+        /// The tag to search for.
         tag: String,
     },
     /// Closes a pane if it has the tag. Succeeds if the pane is already gone.
     Stop {
-        /// The pane.
+        /// The id of the pane.
         pane: PaneId,
-        /// The tag, as for [`Op::List`].
+        /// The tag, which is compared as in [`Op::List`].
         tag: String,
     },
 }
@@ -77,7 +77,7 @@ pub enum Op {
 pub struct Start {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The folder.
+    /// The folder in which the program starts.
     pub cwd: PathBuf,
     /// The variables to set, by name.
     #[serde(default)]
@@ -92,11 +92,13 @@ pub struct Start {
     pub tag: String,
 }
 
-/// An ability of a pane program beyond starting, reporting the state and stopping.
+/// An optional ability of a pane program. Every program can start a pane, report its state and stop
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// The program keeps the pane of an ended program open and reports its exit status.
+    /// The program keeps a pane open after the program in the pane has ended, and reports the exit
+    /// status.
     Exit,
     /// The program reads the screen of a pane.
     Screen,
@@ -120,7 +122,7 @@ pub struct Hello {
     pub name: String,
     /// The terminal's version.
     pub version: String,
-    /// The program's capabilities. Unknown ones are ignored.
+    /// The capabilities of the pane program. Unknown ones are ignored.
     #[serde(default, deserialize_with = "known")]
     pub capabilities: Vec<Capability>,
 }
@@ -133,9 +135,9 @@ fn known<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Capabi
 /// The answer to [`Op::Start`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// The pane.
+    /// The id of the pane.
     pub pane: PaneId,
-    /// The process number of the started program.
+    /// The process id of the started program.
     #[serde(default)]
     pub pid: Option<u32>,
     /// The session that contains the pane.
@@ -155,13 +157,13 @@ pub struct Started {
 pub enum Alive {
     /// The program runs.
     Running {
-        /// Its process number.
+        /// The process id of the program.
         #[serde(default)]
         pid: Option<u32>,
     },
-    /// The program ended. The pane still shows its last screen.
+    /// The program has ended. The pane still shows the last screen.
     Ended {
-        /// Its exit status. For a signal, 128 plus the signal number.
+        /// The exit status of the program. For a signal, 128 plus the signal number.
         #[serde(default)]
         exit: Option<i32>,
     },
@@ -172,30 +174,31 @@ pub enum Alive {
 /// The answer to [`Op::Screen`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Screen {
-    /// The text on the pane's screen, or the last one shown. Null if the pane is gone.
+    /// The text on the pane's screen. If the program has ended, the last text that was shown. Null
+    /// if the pane is gone.
     pub text: Option<String>,
 }
 
 /// The answer to [`Op::List`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
-    /// The panes.
+    /// The panes that have the requested tag.
     pub panes: Vec<TaggedPane>,
 }
 
 /// A pane with its tag.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaggedPane {
-    /// The pane.
+    /// The id of the pane.
     pub pane: PaneId,
-    /// Its tag.
+    /// The tag of the pane.
     pub tag: String,
 }
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// A one-word code, see [`code`].
+    /// A one-word error code. The possible codes are in [`code`].
     pub code: String,
     /// A message for people.
     pub message: String,
@@ -260,7 +263,7 @@ impl Op {
 }
 
 impl Start {
-    /// Builds the request that starts this pane.
+    /// Builds the request that starts a program in this new pane.
     #[must_use]
     pub fn of(pane: &NewPane) -> Self {
         Self {
@@ -277,7 +280,7 @@ impl Start {
         }
     }
 
-    /// Converts the request into a new pane.
+    /// Converts the request into the description of a new pane.
     ///
     /// # Errors
     /// A refusal if a variable is not a string or the tag is not a pitcrew tag.
@@ -298,7 +301,7 @@ impl Start {
 }
 
 impl Refusal {
-    /// Creates a refusal with this code.
+    /// Creates a refusal with this error code.
     #[must_use]
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into() }

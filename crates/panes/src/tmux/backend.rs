@@ -1,8 +1,9 @@
 //! The tmux backend: panes of a tmux server.
 //!
-//! A pane first runs a program that only waits. It gets its tag and options, and is then respawned
-//! with its real argv. So the real program never runs without them, and a crash in between leaves
-//! only a pane that ends by itself.
+//! A new pane first runs a program that only waits. Then the pane gets its tag and options, and is
+//! respawned with the requested argv. So the requested program never runs in a pane without tag and
+//! options. After a crash in between, only a pane with the waiting program is left, and it closes
+//! by itself.
 
 use std::path::PathBuf;
 
@@ -17,29 +18,30 @@ use super::stranded;
 use crate::launch::Launch;
 use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, PaneView, Panes, StartedPane};
 
-/// The program that waits in a new session, and for how long. If pitcrew ends in the meantime, the
-/// session ends with this program. There are two words, because tmux gives a single word to a
-/// shell.
+/// The program that waits in a new session, and the number of seconds it waits. If pitcrew ends in
+/// the meantime, the session ends together with this program. The command has two words, because
+/// tmux would pass a single word to a shell.
 const HOLDING: [&str; 2] = ["sleep", "60"];
 
-/// The session that contains hidden panes.
+/// The name of the session that contains hidden panes.
 const HIDDEN: &str = "pitcrew-hidden";
 
 /// The size of a session that no terminal is attached to. The first attached terminal changes it.
 const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
 
-/// Maximum size of one call in bytes. A tmux message holds 16 KiB including its headers.
+/// Maximum size of one tmux call in bytes. A tmux message has at most 16 KiB including its headers.
 const CALL_BYTES: usize = 12 * 1024;
 
-/// How often a new place is chosen after another process has changed the layout in the meantime.
+/// Number of attempts to choose a place for a pane. An attempt fails if another process changes the
+/// layout in the meantime.
 const TRIES: usize = 4;
 
-/// A command that makes tmux check for ended child processes. tmux can miss the end of one (seen
-/// with 3.3a, once in fifty times) and then reports its status only when the next one ends. So this
-/// command starts one that ends at once.
+/// A command that makes tmux check for ended child processes. tmux can miss the end of a child
+/// process (seen with 3.3a, once in fifty times), and then reports its exit status only when
+/// another child ends. So this command starts a child that ends at once.
 const NUDGE: [&str; 2] = ["run-shell", "true"];
 
-/// Maximum number of such checks. A process that is just ending needs a moment.
+/// Maximum number of times that `NUDGE` is sent. A process that is just ending needs a moment.
 const NUDGES: usize = 3;
 
 /// The options of the tmux backend.
@@ -47,24 +49,24 @@ const NUDGES: usize = 3;
 pub struct TmuxOptions {
     /// The tmux program.
     pub program: PathBuf,
-    /// The server's socket. `None` means the server that this process runs in, or else the user's
-    /// default server.
+    /// The server's socket. `None` means the server in which this process runs, otherwise the
+    /// user's default server.
     pub socket: Option<PathBuf>,
     /// The configuration file for a newly started server, instead of the user's own.
     pub config: Option<PathBuf>,
     /// The lead's own pane (`$TMUX_PANE`), if this process runs inside tmux.
     pub beside: Option<PaneId>,
-    /// The session that pitcrew creates if this process does not run inside tmux. It is created
-    /// detached when it is first needed.
+    /// The name of the session that pitcrew creates if this process does not run inside tmux. The
+    /// session is created detached, when it is first needed.
     pub session: String,
-    /// The command that starts a program from a launch file (`pitcrew pane-exec`). With the file it
-    /// has at least two words.
+    /// The command that starts a program from a launch file (`pitcrew pane-exec`). Together with
+    /// the path of the launch file, it must have at least two words.
     pub launcher: Vec<String>,
     /// The folder in which launch files are created.
     pub temporary: PathBuf,
 }
 
-/// Panes of a tmux server.
+/// The pane backend for a tmux server.
 #[derive(Debug)]
 pub struct Tmux {
     client: Client,
@@ -72,8 +74,8 @@ pub struct Tmux {
     session: String,
     launcher: Vec<String>,
     temporary: PathBuf,
-    /// Operations that change a layout run one at a time, because each chooses a place from the
-    /// layout that it has read.
+    /// Allows only one operation at a time to change a layout, because each operation chooses a
+    /// place from the layout that it has read.
     turn: Semaphore,
 }
 
@@ -82,7 +84,8 @@ impl Tmux {
     #[must_use]
     pub fn new(options: TmuxOptions) -> Self {
         let TmuxOptions { program, socket, config, beside, session, launcher, temporary } = options;
-        // tmux gives other characters, such as `:` and `.`, a meaning in targets.
+        // Replace all other characters, because some of them, such as `:` and `.`, have a meaning
+        // in tmux targets.
         let keep =
             |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let client = Client::new(program, socket, config);
@@ -115,7 +118,7 @@ impl Tmux {
         Ok(self.panes().await?.into_iter().find(|it| it.pane == *pane))
     }
 
-    /// Creates a pane with the waiting program, at a place with enough room.
+    /// Creates a pane that runs the waiting program, at a place with enough room.
     async fn hold(&self, pane: &NewPane) -> Result<Held, PaneError> {
         let mut tries = TRIES;
         loop {
@@ -160,15 +163,16 @@ impl Tmux {
         commands
     }
 
-    /// Returns the commands that turn a waiting pane into the requested one.
+    /// Returns the commands that give a waiting pane its tag and options and start the requested
+    /// program in it.
     fn dressing(&self, held: &Held, pane: &NewPane, start: Words) -> Vec<Words> {
         let id = held.pane.0.as_str();
         let option = |name: &str, value: &str| words(["set-option", "-p", "-t", id, name, value]);
         let mut commands = vec![
             option("@pitcrew", &pane.tag.to_string()),
             option("@pitcrew-title", &pane.title),
-            // Keep the pane after its program ends, so that its exit status and last screen can be
-            // read.
+            // Keep the pane after the program in it ends, so that the exit status and the last
+            // screen can be read.
             option("remain-on-exit", "on"),
             // tmux does not expand the inserted title again, so a title cannot contain a format.
             words(["select-pane", "-t", id, "-T", "#{@pitcrew-title}"]),
@@ -195,7 +199,7 @@ impl Tmux {
         commands
     }
 
-    /// Starts the program in a waiting pane.
+    /// Starts the requested program in a waiting pane.
     #[expect(
         clippy::disallowed_methods,
         reason = "the launch file of a pane that did not start is removed"
@@ -212,8 +216,9 @@ impl Tmux {
         };
         let mut commands = self.dressing(held, pane, respawn(&pane.argv, &pane.env));
         let mut file = None;
-        // Use a launch file in two cases: tmux gives a single word to a shell, and every user of
-        // the machine can read the arguments of the tmux client, so they must not contain secrets.
+        // Use a launch file in three cases: the argv has only one word, which tmux would pass to a
+        // shell; a variable seems to be secret, because every user of the machine can read the
+        // arguments of the tmux client; or the call would be too long.
         let is_open = pane.argv.len() > 1 && !pane.env.iter().any(|(name, _)| is_secret(name));
         if !is_open || message_bytes(&commands) > CALL_BYTES {
             let (argv, path) = self.by_file(pane)?;
@@ -230,7 +235,8 @@ impl Tmux {
         Ok(answers(&output).last().and_then(|fields| fields.first()?.parse().ok()))
     }
 
-    /// Writes the launch to a file. Returns the argv that starts it, and the file's path.
+    /// Writes the launch data to a file. Returns the argv that starts the program from this file,
+    /// and the file's path.
     fn by_file(&self, pane: &NewPane) -> Result<(Vec<String>, PathBuf), PaneError> {
         let path = Launch::of(pane).write(&self.temporary).map_err(|source| PaneError::Io {
             action: "write a launch file in",
@@ -242,8 +248,8 @@ impl Tmux {
         Ok((argv, path))
     }
 
-    /// Returns the command that rearranges a window after the pane `without` leaves it. Returns
-    /// `None` if pitcrew may not rearrange this window.
+    /// Returns the command that rearranges a window after the pane `without` has left the window.
+    /// Returns `None` if pitcrew may not rearrange this window or only one pane is left in it.
     fn laid_out(&self, panes: &[Listed], without: &Listed) -> Option<Words> {
         let mut inside = place::inside(panes, &without.session, &without.window);
         inside.retain(|it| it.pane != without.pane);
@@ -295,7 +301,8 @@ impl Tmux {
         };
         commands.push(words(["break-pane", "-d", "-n", name, "-s", &pane.pane.0, "-t", &target]));
         commands.extend(titled(&pane.pane.0));
-        // A session needs a first window. Remove it after the moved pane has its own.
+        // A session cannot exist without a window. Remove its first window after the moved pane has
+        // a window of its own.
         commands.extend(placeholder.map(|window| words(["kill-window", "-t", &window])));
         commands.extend(self.laid_out(panes, pane));
         self.client.call(&commands, None).await?;
@@ -327,7 +334,7 @@ impl Panes for Tmux {
             }),
             Err(error) => {
                 // Pitcrew has just created this pane and never used it. If this call fails, the
-                // pane ends by itself.
+                // waiting program ends by itself and the pane closes.
                 let _ = self.client.call(&[words(["kill-pane", "-t", &held.pane.0])], None).await;
                 Err(error)
             }
@@ -354,8 +361,8 @@ impl Panes for Tmux {
         let Some(found) = self.pane(pane).await? else { return Ok(None) };
         let mut capture = words(["capture-pane", "-p", "-t", &pane.0]);
         if matches!(found.state, PaneState::Ended { .. }) {
-            // tmux scrolls the screen by one line to write that the pane is dead, so read one line
-            // more.
+            // tmux scrolls the screen by one line to write that the pane is dead. So read one more
+            // line above the screen.
             capture.extend(words(["-S", "-1"]));
         }
         match self.client.call(&[capture], None).await {
@@ -429,8 +436,8 @@ impl Panes for Tmux {
         if !found.tag.as_ref().is_some_and(|its| tag.covers(its)) {
             return Err(PaneError::Foreign { pane: pane.clone(), tag: tag.to_string() });
         }
-        // If the server was restarted, its pane ids start from 0 again. So tmux itself checks the
-        // tag once more before it closes the pane.
+        // If the tmux server was restarted, its pane ids start from 0 again. So let tmux itself
+        // check the tag once more before it closes the pane.
         let kill = format!("kill-pane -t {pane}");
         let mut commands =
             vec![words(["if-shell", "-F", "-t", &pane.0, &listing::is_of(tag), &kill])];
@@ -443,7 +450,8 @@ impl Panes for Tmux {
     }
 
     async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError> {
-        // A tmux client of a dead process may still create a pane with this tag.
+        // The process that asked for a pane with this tag may be dead, but its tmux client may
+        // still create the pane. So wait for such clients first.
         stranded::settle(self.client.program(), tag).await;
         let panes = self.panes().await?;
         let ours = panes
@@ -463,7 +471,7 @@ struct Held {
     window: String,
     window_name: String,
     session: String,
-    /// The layout of the window that was split. `None` for a new window.
+    /// The layout of the window that contains the new pane. `None` if the pane has a new window.
     layout: Option<place::Layout>,
     is_window_ours: bool,
 }
@@ -494,8 +502,8 @@ impl Held {
     }
 }
 
-/// Returns the command that keeps a session without attached terminals open, whatever the user's
-/// configuration says.
+/// Returns the command that keeps a session open when no terminal is attached to it, whatever the
+/// user's configuration says.
 fn kept(session: &str) -> Words {
     words(["set-option", "-t", &format!("={session}:"), "destroy-unattached", "off"])
 }
@@ -514,8 +522,8 @@ fn is_secret(name: &str) -> bool {
         .any(|word| name.contains(word))
 }
 
-/// Returns true if the chosen place was taken, filled or closed between reading the layout and
-/// using it.
+/// Returns true if the error means that the chosen place was used or closed by another process
+/// after the layout was read.
 fn is_raced(error: &CallError) -> bool {
     let texts = ["duplicate session", "no space for new pane", "can't find", "create pane failed"];
     matches!(error, CallError::NoServer) || texts.iter().any(|text| error.says(text))

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use crate::PaneError;
 use crate::pane::complaint;
 
-/// Time limit of one call. A newly started server first reads its configuration, which may run
+/// Time limit of one tmux call. A newly started server first reads its configuration, which may run
 /// programs.
 pub(super) const CALL_TIME: Duration = Duration::from_secs(30);
 
@@ -25,11 +25,11 @@ const NEEDED: &str = "tmux 3.2 or later";
 /// The oldest supported version. It was the first with filters in `list-panes`.
 const OLDEST: (u32, u32) = (3, 2);
 
-/// The first word of each answer line that pitcrew requests. It distinguishes answers from the
-/// output of the user's hooks.
+/// The first word of each answer line that pitcrew requests. It distinguishes these lines from the
+/// output of the user's tmux hooks.
 pub(super) const MARK: &str = "pitcrew";
 
-/// The tmux program and the server it talks to.
+/// The tmux program and the tmux server that the commands are sent to.
 #[derive(Debug)]
 pub(super) struct Client {
     program: PathBuf,
@@ -69,7 +69,7 @@ impl Client {
         self.socket.as_ref().map(|socket| socket.display().to_string())
     }
 
-    /// Returns the version as tmux prints it, such as `3.3a`.
+    /// Returns the version of tmux in tmux's own form, such as `3.3a`.
     ///
     /// # Errors
     /// [`PaneError::Missing`] or [`PaneError::TooOld`].
@@ -87,8 +87,9 @@ impl Client {
         version.await.map(String::as_str)
     }
 
-    /// Runs commands in sequence, in `cwd` if given, and returns their output. Stops at the first
-    /// command that fails. The server does nothing else between them.
+    /// Runs commands in sequence and returns their output. If `cwd` is given, new panes start
+    /// there. Stops at the first command that fails. The server runs no other commands between
+    /// them.
     pub(super) async fn call(
         &self,
         commands: &[Words],
@@ -104,11 +105,11 @@ impl Client {
         if let Some(config) = &self.config {
             command.arg("-f").arg(config);
         }
-        // Without this, tmux would use the lead's pane as the default target.
+        // If `TMUX_PANE` were set, tmux would use the lead's pane as the default target.
         command.args(arguments(commands)).env_remove("TMUX_PANE");
         if let Some(cwd) = cwd {
-            // New panes start in the client's folder. `-c` is not used, because tmux would expand
-            // formats in the path.
+            // New panes start in the working folder of the tmux client. `-c` is not used, because
+            // tmux would expand formats in the path.
             command.current_dir(cwd).env("PWD", cwd);
         }
         let told = told(commands);
@@ -165,12 +166,12 @@ impl CallError {
     }
 }
 
-/// Returns the size of the commands in bytes in tmux's message to its server.
+/// Returns the size in bytes that the commands need in tmux's message to its server.
 pub(super) fn message_bytes(commands: &[Words]) -> usize {
     arguments(commands).iter().map(|argument| argument.len() + 1).sum()
 }
 
-/// Returns the answer lines that start with pitcrew's mark, split at tabs.
+/// Returns the answer lines that start with `MARK`, each split at tabs.
 pub(super) fn answers(output: &str) -> impl Iterator<Item = Vec<&str>> {
     output
         .lines()
@@ -194,8 +195,8 @@ fn arguments(commands: &[Words]) -> Vec<OsString> {
     arguments
 }
 
-/// Returns the command names for an error message. Arguments are left out, because they may contain
-/// keys.
+/// Returns only the names of the commands, for an error message. Arguments are left out, because
+/// they may contain keys.
 fn told(commands: &[Words]) -> String {
     let names: Vec<&str> =
         commands.iter().filter_map(|words| words.first().map(String::as_str)).collect();
@@ -206,7 +207,8 @@ fn is_no_server(stderr: &str) -> bool {
     let is_refused = |said: &str| {
         said.contains("No such file or directory") || said.contains("Connection refused")
     };
-    // A server that is about to end has no sessions left, so it reports no current target.
+    // A server that is about to end has no sessions left. Then tmux reports that there is no
+    // current target.
     stderr.starts_with("no server running on")
         || stderr.starts_with("server exited")
         || stderr.starts_with("lost server")
@@ -214,8 +216,8 @@ fn is_no_server(stderr: &str) -> bool {
         || (stderr.starts_with("error connecting to") && is_refused(stderr))
 }
 
-/// Parses the version in the output of `tmux -V`. Returns `None` for a build from the repository,
-/// which is newer than all known releases.
+/// Parses the version in the output of `tmux -V`. Returns `None` for a development build, which is
+/// newer than all known releases.
 fn release(said: &str) -> Option<(u32, u32)> {
     let number = said.strip_prefix("tmux ")?;
     let number = number.strip_prefix("next-").unwrap_or(number);

@@ -20,18 +20,19 @@ const FIELDS: [&str; 16] = [
     "pane_dead_signal",
     "pane_pid",
     "pane_dead_time",
-    // For a pane that is being created and has no options yet: its command, which contains the tag.
-    // Empty for other panes.
+    // The start command of a pane that is still being created. The command contains the tag,
+    // because the pane has no options yet. Empty for other panes.
     "?#{m:env*PITCREW_PANE=*@*,#{pane_start_command}},#{pane_start_command},",
 ];
 
-/// The variable that holds the tag in the command of a pane that is being created. A pane has its
-/// command from the start, but its options only a moment later.
+/// The environment variable that contains the tag in the start command of a pane that is still
+/// being created. A pane has its start command from the beginning, but its options only a moment
+/// later.
 const HELD_FOR: &str = "PITCREW_PANE";
 
-/// Returns the program that waits in a pane that is being created for `tag`. If pitcrew ends in the
-/// meantime, the pane ends with this program. There are several words, because tmux gives a single
-/// word to a shell.
+/// Returns the command that waits in a pane that is being created for `tag`. If pitcrew ends in the
+/// meantime, the pane closes when this command ends. The command has several words, because tmux
+/// would pass a single word to a shell.
 pub(super) fn holding(tag: &PaneTag) -> Words {
     words(["env", &format!("{HELD_FOR}={tag}@"), "sleep", "60"])
 }
@@ -44,7 +45,7 @@ pub(super) fn is_of(tag: &PaneTag) -> String {
     )
 }
 
-/// Returns the tag for which a pane is being created.
+/// Returns the tag in the start command of a pane that is still being created.
 pub(super) fn held_for(command: &str) -> Option<PaneTag> {
     command.split_once(HELD_FOR)?.1.strip_prefix('=')?.split_once('@')?.0.parse().ok()
 }
@@ -63,11 +64,11 @@ pub(super) struct Listed {
     /// The window's `main-pane-width` option, in columns or as a percentage.
     pub(super) main_width: String,
     pub(super) pane: PaneId,
-    /// The tag, if it is a pitcrew pane.
+    /// The pane's tag, if pitcrew created the pane.
     pub(super) tag: Option<PaneTag>,
     pub(super) state: PaneState,
-    /// The process of a pane whose terminal is closed, until tmux has noticed the end of the
-    /// process.
+    /// The process of a pane whose terminal is already closed. None as soon as tmux has noticed the
+    /// end of the process.
     pub(super) ending: Option<u32>,
 }
 

@@ -1,7 +1,8 @@
-//! The tmux backend. It uses only commands and formats, and never sends keys.
+//! The tmux backend. It uses only tmux commands and formats, and never sends keys.
 //!
-//! `client` runs commands and reports errors, `place` chooses where a pane is placed, `stranded`
-//! waits for calls of callers that have died, and `backend` combines them.
+//! The module `client` runs commands and reports errors, and `place` chooses where a new pane is
+//! placed. `stranded` waits for tmux clients whose calling process has died. `backend` combines
+//! these modules.
 
 mod backend;
 mod client;

@@ -1,19 +1,20 @@
 //! Chooses the place of a new pane so that every pane stays large enough to read.
 //!
-//! If the lead's window contains only the lead's pane and pitcrew's panes, the new pane goes there.
-//! The layout is then main-vertical, with the lead on the left. Otherwise it goes into a separate
-//! tiled window, inside the user's session if pitcrew runs inside tmux. So a layout of the user's
-//! or a zoomed pane is never rearranged. If the panes would become too small, another window is
-//! opened.
+//! If the lead's window contains only the lead's pane and panes of pitcrew, the new pane is placed
+//! in that window. The window's layout is then main-vertical, with the lead on the left. Otherwise
+//! the new pane is placed in a separate tiled window, inside the user's session if pitcrew runs
+//! inside tmux. So a window with the user's own panes or with a zoomed pane is never rearranged. If
+//! the panes would become too small, another window is opened.
 
 use super::listing::Listed;
 use crate::PaneId;
 
-/// Minimum width of a pane in columns. In a narrower one, a line of a program's text wraps twice.
+/// Minimum width of a pane in columns. In a narrower pane, a line of a program's text would be
+/// wrapped twice.
 const MIN_COLUMNS: u32 = 50;
 
-/// Minimum height of a pane in rows. A lower one has no room for a prompt, a question and its
-/// context.
+/// Minimum height of a pane in rows. A lower pane has no room for a prompt, a question and the
+/// context of the question.
 const MIN_ROWS: u32 = 8;
 
 /// The layout of the panes in a window.
@@ -46,7 +47,7 @@ pub(super) enum Place {
     Session,
 }
 
-/// Chooses the place of the next pane: near the pane `beside` if that exists, or else in the
+/// Chooses the place of the next pane: near the pane `beside` if that pane exists, otherwise in the
 /// session named `session`.
 pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> Place {
     let lead = beside.and_then(|pane| panes.iter().find(|it| it.pane == *pane));
@@ -64,7 +65,7 @@ pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> 
     let free = windows.into_iter().find_map(|window| {
         let inside = inside(panes, &session.session, window);
         let layout = layout(&inside, beside)?;
-        // Split the last pane, so that the new one comes after the others.
+        // Split the last pane of the window, so that the new pane comes after the others.
         let last = inside.last()?;
         is_readable(last, layout, inside.len() + 1)
             .then(|| Place::Split { pane: last.pane.clone(), layout })
@@ -72,8 +73,8 @@ pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> 
     free.unwrap_or_else(|| Place::Window { session: session.session.clone() })
 }
 
-/// Returns pitcrew's layout for a window with these panes. Returns `None` if the window contains a
-/// pane of the user's or a zoomed pane.
+/// Returns the layout that pitcrew uses for a window with these panes. Returns `None` if the window
+/// contains a pane that is not pitcrew's, or a zoomed pane.
 pub(super) fn layout(inside: &[&Listed], beside: Option<&PaneId>) -> Option<Layout> {
     let is_lead = |pane: &Listed| Some(&pane.pane) == beside;
     if inside.iter().any(|pane| pane.is_zoomed || !(is_lead(pane) || pane.tag.is_some())) {
@@ -82,12 +83,13 @@ pub(super) fn layout(inside: &[&Listed], beside: Option<&PaneId>) -> Option<Layo
     Some(if inside.iter().any(|pane| is_lead(pane)) { Layout::MainVertical } else { Layout::Tiled })
 }
 
-/// Returns the panes of a window, each once.
+/// Returns the panes of a window, each only once.
 pub(super) fn inside<'a>(panes: &'a [Listed], session: &str, window: &str) -> Vec<&'a Listed> {
     panes.iter().filter(|it| it.session == session && it.window == window).collect()
 }
 
-/// Returns true if each of `count` panes would be large enough. Uses the same arithmetic as tmux.
+/// Returns true if each of `count` panes would be large enough in the layout. Computes sizes in the
+/// same way as tmux.
 fn is_readable(window: &Listed, layout: Layout, count: usize) -> bool {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     let (columns, rows) = match layout {
@@ -96,7 +98,7 @@ fn is_readable(window: &Listed, layout: Layout, count: usize) -> bool {
         }
         Layout::Tiled => {
             let (across, down) = grid(count);
-            // The titles need one line.
+            // The pane titles need one line.
             (each(window.width, across), each(window.height.saturating_sub(1), down))
         }
     };
@@ -112,7 +114,8 @@ fn main_width(window: &Listed) -> u32 {
     }
 }
 
-/// Returns the length of each of `count` panes in a row, with a separator line between them.
+/// Returns the size of each pane if `count` panes share `length` cells, with a separator line
+/// between two panes.
 fn each(length: u32, count: u32) -> u32 {
     length.saturating_sub(count.saturating_sub(1)) / count.max(1)
 }

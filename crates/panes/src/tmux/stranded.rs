@@ -1,5 +1,5 @@
-//! Handles tmux calls whose calling process has died. Their tmux client continues, so the pane they
-//! ask for appears a moment later.
+//! Handles stranded tmux clients, whose calling process has died. Such a client continues, so the
+//! pane that it requests may appear a moment later.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use super::client::CALL_TIME;
 use super::listing::held_for;
 use crate::PaneTag;
 
-/// Waits until no tmux client of a dead process works for `tag` any more, at most for the time
-/// limit of a call. After that, such a client has done its work or never will.
+/// Waits until no tmux client of a dead process works for `tag` any more, but not longer than the
+/// time limit of a call. After that time, such a client has created its pane or will never do so.
 pub(super) async fn settle(program: &Path, tag: &PaneTag) {
     let settled = async {
         loop {
@@ -27,7 +27,8 @@ pub(super) async fn settle(program: &Path, tag: &PaneTag) {
     }
 }
 
-/// Reads on a blocking thread, because it reads the whole process table.
+/// Finds the stranded tmux clients that work for `tag`. Uses a blocking thread, because it reads
+/// the whole process table.
 async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
     let (program, tag): (PathBuf, PaneTag) = (program.to_owned(), tag.clone());
     let found = tokio::task::spawn_blocking(move || {
@@ -37,8 +38,9 @@ async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
     found.await.unwrap_or_default()
 }
 
-/// Excludes this process's own clients, because their callers wait for them. Also excludes servers:
-/// a server has the same arguments as the client that started it, but leads its own session.
+/// Returns true if the process is a stranded tmux client. Clients of this process do not count,
+/// because their callers wait for them. A tmux server does not count either: it has the same
+/// arguments as the client that started it, but leads its own session.
 fn is_stranded(entry: &Entry, program: &Path, tag: &PaneTag) -> bool {
     if entry.parent == std::process::id() || entry.session == entry.identity.pid {
         return false;

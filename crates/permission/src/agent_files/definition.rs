@@ -19,19 +19,19 @@ pub struct AgentDefinition {
     pub tools: Option<Vec<String>>,
     /// The tools the agent does not have, even if `tools` names them.
     pub disallowed_tools: Vec<String>,
-    /// The model it runs on. `None` means the spawner's model.
+    /// The model the agent runs on. `None` means the spawner's model.
     pub model: Option<String>,
-    /// The permission mode it starts in. `None` means the spawner's mode.
+    /// The permission mode the agent starts in. `None` means the spawner's mode.
     pub permission_mode: Option<PermissionMode>,
-    /// The color in which it is displayed.
+    /// The color in which the agent is displayed.
     pub color: Option<String>,
     /// The program that runs the agent. `None` means the default of the run.
     pub program: Option<Program>,
-    /// Its system prompt.
+    /// The system prompt of the agent.
     pub prompt: String,
     /// Where the definition was found.
     pub origin: Origin,
-    /// All other fields of its front matter.
+    /// All other fields of the front matter.
     pub other: Map<String, Value>,
 }
 
@@ -50,9 +50,9 @@ pub enum Origin {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the agent definition {}", path.display())]
 pub struct DefinitionError {
-    /// The file.
+    /// The path of the definition file.
     pub path: PathBuf,
-    /// The problem.
+    /// The reason why the file cannot be used.
     #[source]
     pub fault: DefinitionFault,
 }

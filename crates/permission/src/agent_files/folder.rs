@@ -15,9 +15,9 @@ const MOST_FILES: usize = 500;
 /// The definitions found in one folder.
 #[derive(Debug, Default)]
 pub struct AgentFiles {
-    /// Those that can be used.
+    /// The definitions that can be used.
     pub agents: Vec<AgentDefinition>,
-    /// Those that cannot, with the reason.
+    /// The errors of the definitions that cannot be used.
     pub warnings: Vec<DefinitionError>,
 }
 

@@ -1,5 +1,5 @@
 //! Finds the permission rules that would allow a tool call, so that the person who is asked can add
-//! one. Each rule was tested: with it the gate allows the call.
+//! one of them. Each rule was tested: the gate allows the call if the rule is added.
 
 use pitcrew_process::sandbox::Profile;
 use pitcrew_protocol::tool_name::{BASH, EDIT, READ};
@@ -65,8 +65,8 @@ impl Gate {
     #[must_use]
     pub fn allowing_rules(&self, call: &Call<'_>) -> AllowingRules {
         match self.judge(PermissionMode::Default, call) {
-            // The reference client runs its own commands outside our sandbox, so it asks about
-            // these calls too.
+            // The reference client runs its own commands outside pitcrew's sandbox, so it asks
+            // about these calls too.
             Verdict::Ask { .. } | Verdict::Allow { profile: Profile::Read | Profile::Work } => {}
             Verdict::Allow { profile: Profile::Free } | Verdict::Deny { .. } => {
                 return AllowingRules::default();
@@ -99,7 +99,7 @@ impl Gate {
     }
 
     /// Returns the text and the settings layer of the ask rule that causes the question about this
-    /// call. Returns None if the call would be asked about or denied without any ask rule too.
+    /// call. Returns None if the call would be asked about or denied even without ask rules.
     #[must_use]
     pub fn asking_rule(&self, call: &Call<'_>) -> Option<String> {
         if self.rules.ask.is_empty() {

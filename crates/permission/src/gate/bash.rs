@@ -24,11 +24,11 @@ use super::steps::{Step, each, expand, look_through};
 mod needs;
 mod rules;
 
-/// Maximum number of folders a command may be running in. Each `cd` in it may or may not have run,
-/// so there are several candidates.
+/// Maximum number of folders a command may be running in. Each `cd` in the command may or may not
+/// have run, so several folders are possible.
 const FOLDER_LIMIT: usize = 16;
 
-/// Files to which any command may write, because they keep nothing.
+/// Files to which any command may write, because these files store nothing.
 const SINKS: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
 
 /// Shell builtins that change nothing and read no files.
@@ -42,7 +42,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return Verdict::deny("Bash names no command");
     };
     let case = Case::read(gate, call, command);
-    // Before any rule, because no rule and no mode lets an agent change protected files.
+    // This check comes before all rules, because no rule and no mode lets an agent change protected
+    // files.
     if let Some((path, whose)) = case.guarded_write() {
         return refusal(&path, whose);
     }
@@ -57,7 +58,7 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return denied_by(rule);
     }
     let shown = gate.rules.deny.iter().find(|rule| case.may_show_history_of(rule));
-    // After the deny rules, because they hold in bypass mode too.
+    // This check comes after the deny rules, because deny rules apply in bypass mode too.
     if mode == PermissionMode::BypassPermissions {
         return shown.map_or_else(Verdict::freely, |rule| {
             Verdict::deny(format!(
@@ -101,10 +102,9 @@ struct Case<'a> {
     /// The folders in which parts of the command may run.
     folders: Vec<PathBuf>,
     moves: bool,
-    /// Knows the values of the script's variables, to expand its words.
+    /// The known values of the script's variables. They are used to expand the words of the script.
     scope: Scope,
-    /// Whether the command names, as something it changes, a file that controls the permissions of
-    /// agents.
+    /// Whether the command visibly changes a file that controls the permissions of agents.
     decides: bool,
     /// The first setting in the repository's git configuration that names a program git would run.
     git_program: OnceCell<Option<String>>,
@@ -175,8 +175,8 @@ impl<'a> Case<'a> {
             makes_files |=
                 matches!(effect(step.innermost()), Effect::Touches(_) | Effect::Copies { .. });
         });
-        // Patterns could match files that the command itself creates, so do not expand patterns
-        // then.
+        // If the command creates files, a pattern could match those files. Then no pattern is
+        // expanded.
         let mut scope = Scope::new(if makes_files { &[] } else { &self.folders });
         each(&self.steps, &mut |step| {
             step.part.assigned.iter().for_each(|assigned| scope.assign(assigned))
@@ -219,7 +219,7 @@ impl<'a> Case<'a> {
         fault
     }
 
-    /// Returns a protected path that the command visibly changes, and who owns it.
+    /// Returns a protected path that the command visibly changes, and the owner of the path.
     fn guarded_write(&self) -> Option<(String, Whose)> {
         let guarded = &self.gate.guarded;
         self.change(|change, target| {
@@ -307,14 +307,14 @@ impl<'a> Case<'a> {
         self.scope.forms(std::slice::from_ref(word)).concat()
     }
 
-    /// Returns the sandbox profile in which the command may run without asking. Returns None if it
-    /// must be asked about, or if this machine cannot enforce the profile.
+    /// Returns the sandbox profile in which the command may run without asking. Returns None if a
+    /// person must be asked about the command, or if this machine cannot enforce the profile.
     fn unasked(&self, mode: PermissionMode) -> Option<Profile> {
         let needed = self.need(mode).filter(|_| !self.leaves_sandbox())?;
         let is_held = |profile| self.gate.sandbox.support_in(profile, self.call.cwd).is_held();
         if needed.unproven {
-            // The kernel enforces that the command only reads, but it does not know the ask rules.
-            // With an ask rule for `Read`, the command is asked about.
+            // The kernel makes sure that the command only reads, but it does not know the ask
+            // rules. If there is an ask rule for `Read`, a person is asked about the command.
             let asks = self.gate.rules.ask.iter().any(|rule| rule.is_about(Access::Read));
             let may_run = needed.profile == Profile::Read && !asks && !self.is_left_to_work(mode);
             return (may_run && is_held(Profile::Read)).then_some(Profile::Read);
@@ -334,8 +334,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Whether the user lets every unasked command run in the profile *work* (`--sandbox`), whose
-    /// sandbox limits it.
+    /// Whether the user has chosen, with `--sandbox`, that commands run in the profile *work*
+    /// without asking. The sandbox limits such commands.
     fn is_left_to_work(&self, mode: PermissionMode) -> bool {
         let is_left = match mode {
             PermissionMode::Default | PermissionMode::AcceptEdits | PermissionMode::DontAsk => {
@@ -425,7 +425,8 @@ impl<'a> Case<'a> {
                 }
                 (false, None) => described.to_owned(),
             },
-            // For permission files no suggested update would allow the next such call.
+            // A command that changes permission files gets no suggestions, because no suggested
+            // update would allow the next such call.
             suggestions: if folders.is_empty() || self.decides {
                 Vec::new()
             } else {

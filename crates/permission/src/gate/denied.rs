@@ -1,4 +1,4 @@
-//! What `Read` deny rules keep from being read, for the sandbox that holds commands to it.
+//! Finds the files that `Read` deny rules forbid to read. The sandbox enforces this for commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use pitcrew_process::sandbox::DeniedReads;
 use super::paths::PathPattern;
 use super::rules::{Access, Rule};
 
-/// The `Read` deny rules among `rules`, as seen from one working folder.
+/// Returns the reads that the deny rules among `rules` forbid, for the working folder `cwd`.
 pub(super) fn denied_reads(rules: &[Rule], cwd: &Path) -> DeniedReads {
     let mut texts = Vec::new();
     let mut patterns: Vec<(Vec<PathBuf>, PathPattern)> = Vec::new();

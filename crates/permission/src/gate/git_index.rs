@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Maximum size of an index that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Size of the fields before the object id in an index entry, and offset of the file mode in it,
-/// both in bytes.
+/// Size of the fields before the object id in an index entry, and offset of the file mode in the
+/// entry, both in bytes.
 const STAT_BYTES: usize = 40;
 const MODE_AT: usize = 24;
 
@@ -27,7 +27,7 @@ const ID_BYTES: [usize; 2] = [20, 32];
 /// One path that git tracks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Relative to the top of the checkout.
+    /// The path, relative to the top of the checkout.
     pub(super) path: PathBuf,
     mode: u32,
 }

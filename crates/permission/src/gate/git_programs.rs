@@ -65,7 +65,8 @@ pub(super) fn named_program(folder: &Path, home: Option<&Path>) -> Option<String
 
 fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<String> {
     let Some(git) = GitFolder::as_git_sees(folder) else {
-        // A `.git` with `commondir` may be a repository for git although we find none.
+        // For git, a folder whose `.git` contains `commondir` may be a repository, although pitcrew
+        // found no repository here.
         let borrows = |top: &&Path| top.join(".git/commondir").symlink_metadata().is_ok();
         return folder.ancestors().find(borrows).map(|_| "commondir".to_owned());
     };
@@ -75,7 +76,7 @@ fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<St
     let mut files = vec![git.common.join("config"), git.own.join("config.worktree")];
     let mut depth = 0;
     while !files.is_empty() {
-        // The rest is unknown and may name a program.
+        // Includes beyond this depth are not read, and may name a program.
         if depth > MOST_INCLUDES {
             return Some("include.path".to_owned());
         }
@@ -115,7 +116,7 @@ fn in_nested(git: &GitFolder, home: Option<&Path>, nested: usize) -> Option<Stri
     })
 }
 
-/// Whether the `commondir` file leads git to the same common folder that we found.
+/// Whether the `commondir` file leads git to the common folder that pitcrew found.
 fn leads_to(own: &Path, common: &Path) -> bool {
     let file = own.join("commondir");
     if file.symlink_metadata().is_err() {

@@ -20,7 +20,7 @@ use crate::trust::FILE as TRUST;
 pub(super) struct Guarded {
     root: PathBuf,
     kept: Vec<Kept>,
-    /// Folders inside protected ones in which agents may work.
+    /// Folders inside protected folders in which agents may work.
     open: Vec<Kept>,
 }
 
@@ -36,7 +36,7 @@ struct Kept {
 /// The only party that may change a protected file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// The host, through the team tools.
+    /// pitcrew itself, through the team tools.
     Team,
     /// The user, outside of any agent.
     User,
@@ -84,7 +84,8 @@ impl Guarded {
             kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)))
         };
         // If the path contains several protected folders, choose the last one, which is the team's.
-        // Its message tells the model how to write to a teammate, which helps more.
+        // The denial for a team's folder tells the model how to write to a teammate, which helps
+        // more.
         self.kept.iter().rfind(is_below).map(|kept| kept.whose)
     }
 

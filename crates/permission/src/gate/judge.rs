@@ -71,8 +71,8 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Returns the reason to refuse without asking, if the path contains a symbolic link. A person
-    /// or rule that answers looks at the path later, when the link may lead elsewhere.
+    /// If the path contains a symbolic link, returns the reason to deny the call without asking.
+    /// The link may lead elsewhere by the time a person or a rule answers.
     #[must_use]
     pub fn link_refusal(&self) -> Option<String> {
         let real = self.path.as_ref().filter(|_| self.is_by_link)?;
@@ -182,8 +182,9 @@ impl Gate {
     /// Builds the gate from `permissions` in the settings.
     ///
     /// # Errors
-    /// If a rule from the command line is malformed, or any deny or ask rule: without it agents
-    /// could do more than intended. The error names the rule and its layer.
+    /// If a rule from the command line is malformed, or if any deny or ask rule is malformed. If a
+    /// deny or ask rule were ignored, agents could do more than intended. The error names the rule
+    /// and its layer.
     pub fn from_settings(settings: &Settings, home: Option<&Path>) -> Result<Self, RuleError> {
         let permissions = settings.permissions();
         let folder = |path: &PathBuf| expand_home(&path.to_string_lossy(), home);
@@ -225,14 +226,14 @@ impl Gate {
         Self { guarded: Guarded::of_root(root), ..self }
     }
 
-    /// Lets every agent read the files in `outputs`. The team's agents write their output there,
-    /// and the lead is told to read it.
+    /// Lets every agent read the files in the folder `outputs`. The team's agents write their
+    /// output to this folder, and the lead is told to read it.
     #[must_use]
     pub fn showing(self, outputs: &Path) -> Self {
         Self { outputs: Some(outputs.to_path_buf()), ..self }
     }
 
-    /// Sets the sandbox. Commands run unasked only in profiles that it can enforce.
+    /// Sets the sandbox. Commands run without asking only in profiles that the sandbox can enforce.
     #[must_use]
     pub fn held_by(self, sandbox: Sandbox) -> Self {
         Self { sandbox, ..self }
@@ -289,13 +290,13 @@ impl Gate {
         }
     }
 
-    /// Whether a deny rule forbids to read this file. Tools that search a tree call it for each
-    /// file, with the path as named and the resolved path.
+    /// Whether a deny rule forbids to read this file. Tools that search a tree call this function
+    /// for each file, with the path as named and the resolved path.
     #[must_use]
     pub fn is_read_denied(&self, cwd: &Path, path: &Path, real: PathBuf) -> bool {
         let mut rules =
             self.rules.deny.iter().filter(|rule| rule.is_about(Access::Read)).peekable();
-        // Search tools call this for every file, and mostly there is no such rule.
+        // Search tools call this for every file, and usually there is no deny rule for reading.
         if rules.peek().is_none() {
             return false;
         }
@@ -352,8 +353,8 @@ impl Gate {
         }
         let word = call.input.get("subagent_type").and_then(Value::as_str);
         let names = |rule: &&Rule| rule.names_tool(call.tool) || rule.names_word(call.tool, word);
-        // A rule whose argument cannot be checked counts for denying and asking, but not for
-        // allowing.
+        // The gate cannot check the argument of some rules. Such a rule can still deny a call or
+        // ask about it, but cannot allow it.
         let restricts = |rule: &&Rule| names(rule) || rule.is_opaque_for(call.tool);
         if let Some(rule) = self.rules.deny.iter().find(restricts) {
             return denied_by(rule);
@@ -369,7 +370,8 @@ impl Gate {
         // the user's consent.
         let is_given = self.spawns.handed_down == PermissionMode::BypassPermissions
             || (is_subagent(call.input) && mode == PermissionMode::BypassPermissions);
-        // Before the allow rules, because no rule can let an agent bypass permissions.
+        // This check comes before the allow rules, because no rule can let an agent bypass
+        // permissions.
         if kind == ToolKind::Spawn && spawned == PermissionMode::BypassPermissions && !is_given {
             return Verdict::deny("Only the user can let an agent bypass permissions");
         }
@@ -436,7 +438,7 @@ fn ask_to_use(call: &Call<'_>) -> Verdict {
     }
 }
 
-/// Returns suggestions for a question about a file change, as recorded
+/// Returns the suggestions for a question about a file change, in the recorded form
 /// (`fixtures/claude-2.1.39/tmux-permissions`).
 pub(super) fn edit_suggestions(folders: &[PathBuf]) -> Vec<Value> {
     vec![

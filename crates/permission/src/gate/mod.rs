@@ -1,5 +1,5 @@
-//! The gate decides whether a tool call is allowed, asked or denied. It checks the mode, then the
-//! rules, then asks.
+//! The gate decides whether a tool call is allowed, is denied, or needs the decision of a person or
+//! of the lead. It checks the mode first and then the rules.
 //!
 //! - `judge` decides.
 //! - `rules` and `paths` say which calls and files a rule matches.

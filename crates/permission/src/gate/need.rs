@@ -6,8 +6,8 @@ use pitcrew_process::sandbox::Profile;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     pub(super) profile: Profile,
-    /// Whether only the kernel can ensure that the command just reads. If true, it may run in the
-    /// profile *read* only.
+    /// Whether only the kernel can ensure that the command just reads. If true, the command may run
+    /// in the profile *read* only.
     pub(super) unproven: bool,
 }
 
@@ -22,8 +22,8 @@ impl Need {
     }
 }
 
-/// Combines all needs into the largest one. Returns None if one of them is None, which means that
-/// it must be asked about.
+/// Combines all needs into the largest one. Returns None if one of the needs is None, which means
+/// that a person must be asked about the command.
 pub(super) fn most(mut needed: impl Iterator<Item = Option<Need>>) -> Option<Need> {
     needed.try_fold(Need::READ, |most, need| Some(most.and(need?)))
 }

@@ -286,7 +286,8 @@ impl Target {
             && below_cwd().is_none_or(|plain| !plain.iter().eq(resolved.iter()))
     }
 
-    /// Whether the resolved path is inside one of the folders, whose links are resolved too.
+    /// Whether the resolved path is inside one of the folders. Symbolic links in the folders' paths
+    /// are resolved too.
     pub(crate) fn is_inside<'a>(
         &self,
         cwd: &Path,
@@ -301,8 +302,8 @@ impl Target {
     }
 
     /// Whether the path is or goes through a file or folder that controls permissions or is run
-    /// automatically. Commands in the profile *work* cannot change these either. The worktrees
-    /// below the configuration folder do not count.
+    /// automatically. Commands in the profile *work* cannot change such files and folders either.
+    /// The worktrees below the configuration folder do not count.
     pub(crate) fn steers_tools(&self) -> bool {
         let by_name = self.goes_through(|name, rest| {
             let is_protected = || PROTECTED.iter().any(|it| name.eq_ignore_ascii_case(it));
@@ -314,7 +315,7 @@ impl Target {
     }
 
     /// Whether creating the path makes a folder above it look like a repository without `.git`, or
-    /// nearly so. Git would obey the configuration in that folder.
+    /// nearly like one. Git would obey the configuration in that folder.
     fn makes_repository(&self) -> bool {
         [Some(&self.written), self.resolved.as_ref()].into_iter().flatten().any(|path| {
             path.ancestors().skip(1).any(|folder| {
@@ -323,7 +324,8 @@ impl Target {
                     part.is_some_and(|part| part.eq_ignore_ascii_case(name))
                         || folder.join(name).symlink_metadata().is_ok()
                 };
-                // `HEAD` with one of the other names is nearly a repository, so it counts already.
+                // A folder with `HEAD` and one of the other names is nearly a repository, which is
+                // enough here.
                 has("HEAD") && LOOSE_REPOSITORY.iter().any(|name| has(name)) && !has(".git")
             })
         })

@@ -12,7 +12,7 @@ use super::paths::Target;
 /// Folders in which programs are searched if the gate has no `PATH`.
 const USUAL: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
-/// Folders that count as the system's even if the working folder is `/`.
+/// Folders that count as folders of the system even if the working folder is `/`.
 const OF_THE_SYSTEM: [&str; 7] = [
     "/usr/local/bin",
     "/usr/bin",
@@ -55,8 +55,8 @@ fn is_program(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether git may use another repository than that of the working folder. The user trusts the
-/// latter, having cloned or created it.
+/// Whether git may use a repository other than the working folder's repository. The user trusts
+/// only the working folder's repository, because the user cloned or created it.
 pub(super) fn may_leave_repository(cwd: &Path, folders: &[PathBuf], moves: bool) -> bool {
     let home = checkout_around(cwd);
     folders.iter().any(|folder| is_loose_repository(folder) || checkout_around(folder) != home)

@@ -135,7 +135,7 @@ enum Subject {
     Command(CommandPattern),
     /// The rule matches files by this pattern.
     Path(PathPattern),
-    /// A subagent type, or an argument that only another tool understands.
+    /// The rule has an argument that is a subagent type, or that only another tool understands.
     ShellWord(String),
 }
 
@@ -366,7 +366,7 @@ pub(crate) fn squeeze(text: &str) -> String {
 }
 
 /// Matches a text against a pattern in which `*` matches any text. The time is at most proportional
-/// to the product of their lengths.
+/// to the product of both lengths.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {

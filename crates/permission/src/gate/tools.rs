@@ -1,15 +1,16 @@
-//! What each mode lets be done by tools of a kind, and which names rules may speak of.
+//! Decides which kinds of tools each permission mode allows, and which tool names a rule may
+//! contain.
 
 use pitcrew_protocol::{
     PermissionMode, RuleScope, ToolDescriptor, ToolKind, ToolTraits, nearest, tool_name,
 };
 
-/// The traits of a tool, by which its calls are judged.
+/// Returns the kind of a tool. The kind decides how calls of the tool are judged.
 pub(super) fn kind_of(tool: &str) -> ToolKind {
     ToolTraits::of(tool).kind
 }
 
-/// Whether tools of the kind are allowed in every mode that does not rule them out.
+/// Whether tools of this kind are allowed without asking in every mode that does not forbid them.
 pub(super) fn is_free(kind: ToolKind) -> bool {
     match kind {
         ToolKind::Spawn
@@ -21,7 +22,7 @@ pub(super) fn is_free(kind: ToolKind) -> bool {
     }
 }
 
-/// Whether delegate mode has tools of the kind.
+/// Whether tools of this kind are available in delegate mode.
 pub(super) fn is_delegation(kind: ToolKind) -> bool {
     match kind {
         ToolKind::Spawn | ToolKind::Talk | ToolKind::TeamControl => true,
@@ -34,7 +35,7 @@ pub(super) fn is_delegation(kind: ToolKind) -> bool {
     }
 }
 
-/// Whether a model is offered the tool at all in a mode (founding guide section 14).
+/// Whether the tool is offered to a model in this mode (founding guide, section 14).
 #[must_use]
 pub fn offers(mode: PermissionMode, tool: &str) -> bool {
     match mode {

@@ -1,4 +1,4 @@
-//! Errors in settings. Each names the layer or file that contains the error.
+//! Errors in settings. Each error names the layer or file that contains the mistake.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub enum SettingsError {
     Read {
         /// The settings file.
         path: PathBuf,
-        /// The reason why the file was not read.
+        /// The reason for the failure.
         #[source]
         source: Refused,
     },

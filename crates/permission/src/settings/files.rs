@@ -40,7 +40,7 @@ impl Paths {
         }
     }
 
-    /// The file of a layer, if the layer has one.
+    /// Returns the base folder of `/path` in the rules of a layer, if the layer has one.
     pub fn base(&self, layer: Layer) -> Option<PathBuf> {
         match layer {
             Layer::User => self.root.clone(),
@@ -62,8 +62,8 @@ impl Settings {
         if unread.is_empty() { Self::from_sources(sources) } else { Err(unread.swap_remove(0)) }
     }
 
-    /// Like [`Settings::load`], for a command that runs no agent. Unusable parts are ignored, and
-    /// returned with the reasons.
+    /// Loads the settings like [`Settings::load`], but for a command that runs no agent. Unusable
+    /// parts are ignored, and the reasons are returned.
     #[must_use]
     pub fn load_usable(paths: &Paths, project: Vec<Source>) -> (Self, Vec<SettingsError>) {
         let (sources, mut unused) = sources(paths, project);
@@ -73,7 +73,7 @@ impl Settings {
     }
 }
 
-/// Returns the readable layers, and the errors of the others.
+/// Returns the layers that could be read, and the errors of all other layers.
 fn sources(paths: &Paths, project: Vec<Source>) -> (Vec<Source>, Vec<SettingsError>) {
     let (mut sources, mut unread) = (project, Vec::new());
     for layer in [Layer::User, Layer::Managed] {

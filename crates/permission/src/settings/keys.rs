@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::layers::{Layer, Settings, Source};
 use crate::trust::TRUSTED_ITEMS;
 
-/// The sections whose names are checked, with the known names in each. Our own section is known
-/// completely. Newer clients may add names to the others.
+/// The sections whose names are checked, with the known names in each. In pitcrew's own section all
+/// names are known. Newer clients may add names to the other sections.
 const SECTIONS: [Section; 5] = [
     Section { path: "", is_ours: false, names: TOP },
     Section {

@@ -40,7 +40,7 @@ impl fmt::Display for Layer {
 /// One settings layer before merging.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// The origin of the layer, which decides what overrides what.
+    /// The origin of the layer. It decides which other layers this layer overrides.
     pub layer: Layer,
     /// The file that the layer was read from.
     pub file: Option<PathBuf>,
@@ -103,14 +103,15 @@ impl Settings {
         (Self { sources, merged, git_folders: Vec::new(), unheeded }, refused)
     }
 
-    /// Sets the git folders outside the checkout that count as its own, because the user trusts
-    /// them.
+    /// Sets the git folders outside the checkout that are treated as part of the checkout, because
+    /// the user trusts them.
     #[must_use]
     pub fn with_git_folders(self, git_folders: Vec<PathBuf>) -> Self {
         Self { git_folders, ..self }
     }
 
-    /// Returns the git folders and object stores outside the checkout that count as its own.
+    /// Returns the git folders and object stores outside the checkout that are treated as part of
+    /// the checkout.
     #[must_use]
     pub fn git_folders(&self) -> &[PathBuf] {
         &self.git_folders

@@ -1,5 +1,5 @@
-//! Settings that no project may set, even if the user trusts it. They could give the user's
-//! credentials to somebody else, or run a program that the trust question did not show.
+//! Settings that no project may set, even if the user trusts the project. Such a setting could give
+//! the user's credentials to somebody else, or run a program that the trust question did not show.
 //!
 //! Source: the list in `docs/trust.md`. A test compares it with this table.
 
@@ -19,8 +19,8 @@ pub struct Never {
 pub enum What {
     /// A settings field with everything below it, by its dotted name.
     Field(&'static str),
-    /// A settings field with a given value. If the value ends in `*`, the field's value must begin
-    /// with it.
+    /// A settings field with a given value. If the given value ends in `*`, it matches every value
+    /// that begins with the text before the `*`.
     Value(&'static str, &'static str),
     /// A variable in `env`. `*` matches any characters. Case is ignored.
     Variable(&'static str),

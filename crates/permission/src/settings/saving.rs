@@ -18,11 +18,12 @@ use super::layers::Layer;
 const NEW_FILE_MODE: u32 = 0o600;
 
 /// Adds an allow rule to the user's settings, unless it is there already. Everything else stays
-/// unchanged. The new text is written to a temporary file, which is renamed over the old one. A
+/// unchanged. The new text is written to a temporary file, which then replaces the settings file. A
 /// symbolic link is followed and not replaced.
 ///
 /// # Errors
-/// If the file cannot be read or written, or has no place for a rule. Then it is unchanged.
+/// If the settings file cannot be read or written, or has no place for a rule. Then the settings
+/// file is unchanged.
 pub fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), SettingsError> {
     let name = || origin(Layer::User, Some(file));
     let value = read(Given::ByUser, file)?.unwrap_or_else(|| Value::Object(Map::new()));

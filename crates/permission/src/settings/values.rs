@@ -1,5 +1,5 @@
 //! The allowed values of settings fields. An unknown value is ignored or refused, because a newer
-//! client may write values that we do not know.
+//! client may write values that pitcrew does not know.
 
 use pitcrew_protocol::{ContextWindows, Limits, PermissionMode, Program, prices_from};
 use serde::Deserialize;
@@ -9,8 +9,9 @@ use super::SettingsError;
 use super::layers::{Layer, Source};
 use super::views::patience;
 
-/// Allowed range for the fill level at which a conversation is compacted. Below it, the
-/// conversation would be compacted all the time. Above it, there would be no room for an answer.
+/// Allowed range for the fill level at which a conversation is compacted. Below this range, the
+/// conversation would be compacted all the time. Above this range, there would be no room for an
+/// answer.
 const COMPACT_AT_PERCENT: std::ops::RangeInclusive<u64> = 10..=95;
 
 /// Maximum length of a value in a message, in characters. Longer values are cut.
@@ -25,8 +26,8 @@ struct Field {
     items: Option<Items>,
 }
 
-/// The check of single items in a list or object whose valid items are usable even if others are
-/// not.
+/// Checks single items of a list or object. It is for fields whose valid items can be used even if
+/// other items are not valid.
 #[derive(Clone, Copy)]
 struct Items {
     /// Description of a valid item.
@@ -193,8 +194,8 @@ pub(super) fn heed(source: &mut Source) -> NotKnown {
 }
 
 impl Items {
-    /// Splits a list or object. Returns it without its invalid items, and the invalid items with
-    /// their positions.
+    /// Splits a list or object. Returns the value without its invalid items, and the invalid items
+    /// with their positions.
     fn sorted(self, value: Value) -> (Value, Vec<(String, Value)>) {
         match value {
             Value::Array(items) => {

@@ -37,7 +37,7 @@ pub struct Permissions {
     pub allow: Vec<SourcedRule>,
     /// Rules for calls that are denied.
     pub deny: Vec<SourcedRule>,
-    /// Rules for calls that are always asked about.
+    /// Rules for calls about which a person is always asked.
     pub ask: Vec<SourcedRule>,
     /// Additional folders that count as working folders.
     pub additional_directories: Vec<PathBuf>,
@@ -65,8 +65,8 @@ impl Settings {
         permissions
     }
 
-    /// Returns a text field of the machine's policy. Nothing overrides it, not even the command
-    /// line.
+    /// Returns a text field of the machine's policy. Nothing overrides the policy, not even the
+    /// command line.
     #[must_use]
     pub fn policy(&self, field: &[&str]) -> Option<&str> {
         let managed = self.sources().iter().find(|source| source.layer == Layer::Managed)?;
@@ -99,9 +99,9 @@ impl Settings {
         if self.users_own(&["disableAllHooks"]) { None } else { self.merged().get("hooks") }
     }
 
-    /// Whether the mode bypassPermissions is forbidden: `permissions.disableBypassPermissionsMode`
-    /// is `disable`. Any other value except `false` and null forbids it too, because its author
-    /// wanted to forbid it.
+    /// Whether the mode `bypassPermissions` is forbidden:
+    /// `permissions.disableBypassPermissionsMode` is `disable`. Any other value except `false` and
+    /// null also forbids the mode, because the author of the setting wanted to forbid it.
     #[must_use]
     pub fn disables_bypass(&self) -> bool {
         let field = ["permissions", "disableBypassPermissionsMode"];
@@ -136,8 +136,8 @@ impl Settings {
     }
 
     /// Whether a worktree that contains only ignored files is kept. It is kept, unless the user
-    /// sets `pitcrew.removeIgnoredFiles`. The project's files cannot set this, because agents write
-    /// them.
+    /// sets `pitcrew.removeIgnoredFiles`. Settings files of the project cannot set this field,
+    /// because agents can write these files.
     #[must_use]
     pub fn ignored_files(&self) -> IgnoredFiles {
         match self.users_own(&["pitcrew", "removeIgnoredFiles"]) {
@@ -167,7 +167,7 @@ impl Settings {
         self.pitcrew("modelSilence").and_then(patience)
     }
 
-    /// Returns a field of our own `pitcrew` section (such as `durability`, `limits` or `prices`) as
+    /// Returns a field of the section `pitcrew` (such as `durability`, `limits` or `prices`) as
     /// written.
     #[must_use]
     pub fn pitcrew(&self, field: &str) -> Option<&Value> {
@@ -175,22 +175,22 @@ impl Settings {
     }
 
     /// Whether a command may ask to run outside the sandbox (`dangerouslyDisableSandbox`). The user
-    /// must set the reference client's `sandbox.allowUnsandboxedCommands`. The project's files
-    /// cannot set it, because agents write them.
+    /// must set the reference client's `sandbox.allowUnsandboxedCommands`. Settings files of the
+    /// project cannot set this field, because agents can write these files.
     #[must_use]
     pub fn allows_unsandboxed_commands(&self) -> bool {
         self.users_own(&["sandbox", "allowUnsandboxedCommands"])
     }
 
-    /// Whether commands run in *work* without asking: the user sets `sandbox.autoAllow` or passes
-    /// `--sandbox`.
+    /// Whether commands run in the sandbox profile *work* without asking: the user sets
+    /// `sandbox.autoAllow` or passes `--sandbox`.
     #[must_use]
     pub fn runs_sandboxed_commands(&self) -> bool {
         self.users_own(&["sandbox", "autoAllow"])
     }
 
-    /// Whether other clients may be teammates although our sandbox does not limit their commands:
-    /// `sandbox.allowOtherClients`.
+    /// Whether other clients may be teammates although pitcrew's sandbox does not limit their
+    /// commands: `sandbox.allowOtherClients`.
     #[must_use]
     pub fn allows_unsandboxed_clients(&self) -> bool {
         self.users_own(&["sandbox", "allowOtherClients"])

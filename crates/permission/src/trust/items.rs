@@ -24,8 +24,8 @@ pub struct Item {
     pub digest: String,
 }
 
-/// The kinds of effects in the order of the list. Commands that run automatically come last, next
-/// to the question.
+/// The kinds of effects in the order of the list. Commands that run automatically come last, so
+/// that the user sees them directly before the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
@@ -43,14 +43,15 @@ pub enum ItemKind {
     Mode,
     /// A rule that allows calls without asking.
     Rule,
-    /// An MCP server. pitcrew starts none, but a teammate that runs the reference client may.
+    /// An MCP server. pitcrew starts no MCP servers, but a teammate that runs the reference client
+    /// may.
     McpServer,
     /// A command that runs automatically.
     Hook,
 }
 
 impl ItemKind {
-    /// Returns the kind's name for the message that the effect is ignored.
+    /// Returns the name of the kind, for the message that an effect of this kind is ignored.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Setting => "settings",
@@ -67,8 +68,8 @@ impl ItemKind {
 }
 
 impl Item {
-    /// Returns the name of the effect for the message that it is ignored: the key of a setting,
-    /// otherwise the kind.
+    /// Returns the name of the effect, for the message that this effect is ignored. The name is the
+    /// key of a setting if the effect sets one, otherwise the name of the kind.
     pub(super) fn left_out_name(&self) -> String {
         let setting = self.does.strip_prefix("sets ").and_then(|rest| rest.split_once(" to "));
         match (self.kind, setting) {
@@ -162,7 +163,7 @@ impl Lister<'_> {
         });
     }
 
-    /// Adds a folder outside the checkout to which the checkout leads git.
+    /// Adds a folder outside the checkout that git uses because a file in the checkout names it.
     pub(super) fn git_folder(&mut self, claim: &Claim) {
         let folder = claim.folder.display();
         let does = match claim.is_store() {

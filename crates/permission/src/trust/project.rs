@@ -41,9 +41,10 @@ pub struct Project {
 pub struct Counted {
     /// The settings layers, for [`crate::settings::Settings::load`].
     pub layers: Vec<Source>,
-    /// Its agent definitions, for the catalogue of definitions.
+    /// The project's agent definitions, for the catalogue of definitions.
     pub agents: AgentFiles,
-    /// The git folders and object stores outside the checkout that count as its own.
+    /// The git folders and object stores outside the checkout that are treated as part of the
+    /// checkout.
     pub git_folders: Vec<PathBuf>,
     /// The parts that are not used, to report to the user.
     pub left_out: Vec<LeftOut>,
@@ -58,7 +59,7 @@ pub struct LeftOut {
     pub file: PathBuf,
     /// The unused parts by dotted name, with a count if there are several of one name.
     pub keys: Vec<String>,
-    /// The reason why they are not used.
+    /// The reason why these parts are not used.
     pub why: WhyLeftOut,
 }
 
@@ -71,7 +72,7 @@ pub enum WhyLeftOut {
     Declined,
     /// The user trusted the project when its files had fewer effects.
     Grown,
-    /// No project may set them.
+    /// No project may set these fields.
     Never,
 }
 
@@ -105,8 +106,8 @@ impl Project {
         project.read_layers(folder, given, &[Layer::Project, Layer::Local])?;
         project.agents =
             AgentFiles::read(given, &folder.join(FOLDER).join("agents"), Origin::Project);
-        // Before the effects are listed, so that the user is not asked about settings that are
-        // never used.
+        // This step comes before the effects are listed, so that the user is not asked about
+        // settings that are never used.
         project.strip();
         project.list(&repository.below, folder, given);
         project.list_git_folders(&claims);

@@ -1,9 +1,9 @@
 //! Stores the user's trust answers in `<root>/pitcrew/trust.json`.
 //!
-//! For each repository the file has the answer and the digests of the effects it was about. An
-//! answer stays valid if all of the project's effects are in that list. So with fewer effects a
-//! project is still trusted, and with any new effect it is not. Unknown fields are kept when the
-//! file is written. A file of a newer version is refused.
+//! For each repository the file has the user's answer, and the digests of the effects that the
+//! answer is about. An answer stays valid as long as the file has the digests of all the project's
+//! effects. So with fewer effects a project is still trusted, and with any new effect it is not.
+//! Unknown fields are kept when the file is written. A file of a newer version is refused.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -21,13 +21,13 @@ use serde_json::{Map, Value, json};
 use super::project::Project;
 
 /// The field under `pitcrew` in the command line's layer with the digests of effects trusted for
-/// this run. A lead passes it to its teammates in panes.
+/// this run. A lead passes this field to its teammates in panes.
 pub const TRUSTED_ITEMS: &str = "trustedItems";
 
 /// The path of the trust file, below the root.
 pub const FILE: &str = "pitcrew/trust.json";
 
-/// The file format version that we write.
+/// The version of the file format that pitcrew writes.
 const VERSION: u64 = 1;
 
 /// The field with the answers about repositories.
@@ -108,7 +108,7 @@ pub enum TrustError {
     Read {
         /// The trust file.
         path: PathBuf,
-        /// The reason why the file was not read.
+        /// The reason for the failure.
         #[source]
         source: Refused,
     },
@@ -144,7 +144,7 @@ pub enum TrustError {
     /// A path is not UTF-8, so JSON cannot store it.
     #[error("the path {} is not UTF-8, and trust in it cannot be kept", path.display())]
     Path {
-        /// The path.
+        /// The path that is not UTF-8.
         path: PathBuf,
     },
 }
@@ -208,7 +208,7 @@ impl Trust {
     /// projects with the same answer, their effects stay stored.
     ///
     /// # Errors
-    /// If the trust file cannot be read or written. Then it is unchanged.
+    /// If the trust file cannot be read or written. Then the trust file is unchanged.
     pub fn answer(
         root: &Path,
         project: &Project,
@@ -240,7 +240,7 @@ impl Trust {
         })
     }
 
-    /// Removes the answer about a repository. Returns whether there was one.
+    /// Removes the answer about a repository. Returns true if there was an answer.
     ///
     /// # Errors
     /// The errors of [`Trust::answer`].
@@ -262,7 +262,8 @@ impl Trust {
         &self.pane_programs
     }
 
-    /// Records that the user named a pane program, so that later commands may run it for its panes.
+    /// Records that the user named a pane program, so that later commands may run this program for
+    /// its panes.
     ///
     /// # Errors
     /// The errors of [`Trust::answer`].
@@ -369,7 +370,8 @@ fn lock(path: &Path) -> Result<File, TrustError> {
     let unwritable = |source| TrustError::Write { path: path.to_path_buf(), source };
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
-    // Do not follow a link, and do not block on a FIFO, in place of the lock file.
+    // There may be a link or a FIFO in place of the lock file. Do not follow the link, and do not
+    // block on the FIFO.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(unwritable)?;
     let until = Instant::now() + LOCK_PATIENCE;

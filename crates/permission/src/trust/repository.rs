@@ -38,9 +38,9 @@ impl Repository {
 
 /// Returns the main checkout of the repository, if `checkout` is one of its worktrees.
 ///
-/// The claim of the checkout proves nothing, because its files may come from an archive. The
-/// repository must name the worktree too, in the folder that git keeps for it, and that folder must
-/// be where git creates such folders.
+/// A checkout can claim to be a worktree, but this proves nothing, because its files may come from
+/// an archive. The repository must also name the worktree, in the folder that git keeps for the
+/// worktree. That folder must be where git creates such folders.
 fn main_checkout(checkout: &Path) -> Option<PathBuf> {
     let link = checkout.join(".git");
     let admin = pointer(&link, "gitdir:")

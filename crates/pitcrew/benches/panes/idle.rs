@@ -1,8 +1,9 @@
-//! What an idle teammate in a process of its own costs: memory, and wake-ups while nothing happens.
+//! The cost of an idle teammate with its own process: its memory, and its wake-ups while nothing
+//! happens.
 //!
-//! The limits are 15 MB resident and no wake-up. One face is a terminal's, in panes; the other
-//! writes a log, as where there is no terminal: those joined the team by themselves. All have had a
-//! turn.
+//! The limits are 15 MB of resident memory and no wake-up. Half of the teammates run in panes and
+//! show the view of a terminal. The other half joined the team with `pitcrew join` and write a log,
+//! as they do without a terminal. Every teammate has had one turn.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -10,13 +11,14 @@ use std::time::Duration;
 use crate::process::{Memory, threads, wake_ups};
 use crate::stage::Stage;
 
-/// Teammates with each face.
+/// Number of teammates in panes, and number of teammates that joined.
 const TEAMMATES: usize = 8;
 
-/// How long they are looked at.
+/// Length of the time in which wake-ups are counted.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How often, until they are quiet: after the last turn the lead still reads its mail.
+/// The maximum number of counts. Counting stops at the first count without a wake-up. The first
+/// counts may have some, because the lead still reads its messages after the last turn.
 const LOOKS: usize = 5;
 
 const LIMIT_MB: f64 = 15.0;

@@ -1,5 +1,5 @@
-//! What a teammate in a pane costs: from the lead's call to its first model request, and while it
-//! waits.
+//! The cost of a teammate in a pane: the time from the lead's call to the first model request of
+//! the teammate, and the cost while the teammate waits.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(

@@ -1,5 +1,5 @@
-//! A model on the loopback that speaks the Messages API: it streams what the benchmark says, and
-//! tells when it was asked.
+//! A model server on the loopback interface that uses the Messages API. It streams the answers that
+//! the benchmark chooses, and reports when each request arrived.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -13,22 +13,23 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-/// Requests that nobody has looked at yet; there are fewer agents.
+/// Capacity of the queue of requests that the benchmark has not read yet. There are fewer agents
+/// than this.
 const REQUESTS: usize = 64;
 
-/// How long a request may take to come before the benchmark gives up.
+/// Maximum wait for a request. After that the benchmark fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the model is asked for, and where its answer goes.
+/// A request to the model, and the channel for its answer.
 pub(crate) struct Asked {
-    /// When the request was here.
+    /// The time at which the request arrived.
     pub(crate) at: Instant,
-    /// The model's name, by which agents are told apart.
+    /// The name of the requested model. The lead and the teammates use different models.
     pub(crate) model: String,
     answer: oneshot::Sender<Say>,
 }
 
-/// What the model says.
+/// An answer of the model.
 pub(crate) enum Say {
     /// A text that ends the turn.
     Text(&'static str),
@@ -36,7 +37,7 @@ pub(crate) enum Say {
     Call(&'static str, Value),
 }
 
-/// The model, and what it was asked.
+/// The model server, and the requests that it received.
 pub(crate) struct Model {
     pub(crate) url: String,
     runtime: Runtime,
@@ -55,7 +56,8 @@ impl Model {
         Self { url, runtime, asked }
     }
 
-    /// Waits for the next request of that model; other requests are answered with a word.
+    /// Waits for the next request to the model `model`. Requests to other models get a short
+    /// answer.
     pub(crate) fn asked(&mut self, model: &str) -> Asked {
         let next = async {
             while let Some(asked) = self.asked.recv().await {
@@ -73,7 +75,7 @@ impl Model {
 
 impl Asked {
     pub(crate) fn say(self, say: Say) {
-        // Who asked may be gone.
+        // The agent that sent the request may have ended.
         let _ = self.answer.send(say);
     }
 }

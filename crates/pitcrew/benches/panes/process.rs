@@ -1,20 +1,21 @@
-//! What the kernel says of a process: its memory, and how often it gave up the processor.
+//! Values that the kernel reports about a process: its memory, and how often it gave up the
+//! processor.
 
 use std::fs::read_to_string;
 
 /// The memory of a process, in MB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// All that is resident, shared pages whole.
+    /// All resident memory. Each shared page counts in full.
     pub(crate) resident: f64,
-    /// The same, each shared page divided by those who share it.
+    /// All resident memory. Each shared page is divided by the number of processes that share it.
     pub(crate) proportional: f64,
-    /// What nobody else has.
+    /// The memory that the process shares with no other process.
     pub(crate) private: f64,
 }
 
 impl Memory {
-    /// Reads it.
+    /// Reads the memory values of a process.
     pub(crate) fn of(pid: u32) -> Self {
         let text = read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("the process lives");
         let mb = |name: &str| field(&text, name) as f64 / 1024.0;
@@ -26,8 +27,8 @@ impl Memory {
     }
 }
 
-/// How often all threads of a process gave up the processor of their own accord: each time they had
-/// been woken.
+/// How often the threads of a process gave up the processor voluntarily. A thread does this once
+/// after each wake-up.
 pub(crate) fn wake_ups(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
     let texts =
@@ -35,7 +36,7 @@ pub(crate) fn wake_ups(pid: u32) -> u64 {
     texts.map(|text| field(&text, "voluntary_ctxt_switches:")).sum()
 }
 
-/// How many threads it has.
+/// The number of threads of a process.
 pub(crate) fn threads(pid: u32) -> u64 {
     field(&read_to_string(format!("/proc/{pid}/status")).expect("the process lives"), "Threads:")
 }

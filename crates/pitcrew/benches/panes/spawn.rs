@@ -1,15 +1,15 @@
-//! How long after the lead's model called for a teammate in a pane that teammate's first request is
-//! at the model.
+//! The time from a spawn of a teammate in a pane, called by the lead's model, to the arrival of the
+//! teammate's first model request.
 //!
-//! The limit is 150 ms. Measured in turn with what it cannot be faster than: tmux making a pane,
-//! and a process of ours that starts and ends.
+//! The limit is 150 ms. The benchmark also measures two steps that every spawn includes, in
+//! alternation with the spawns: tmux makes a pane, and a pitcrew process starts and ends.
 
 use std::time::Duration;
 
 use crate::stage::{Stage, percentile, succeeds, tmux};
 
-/// Teams, and teammates that each of them spawns one after the other; the earlier ones wait
-/// meanwhile.
+/// Number of teams, and number of teammates in each team. The teammates are spawned one after the
+/// other, and the earlier ones wait meanwhile.
 const TEAMS: usize = 5;
 const TEAMMATES: usize = 8;
 

@@ -1,5 +1,5 @@
-//! What the benchmarks of panes share: a tmux server of their own, and a run whose lead does what
-//! the benchmark says.
+//! The environment that the benchmarks of panes share: a private tmux server, and a run whose lead
+//! is controlled by the benchmark.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,19 +10,19 @@ use tempfile::TempDir;
 
 use crate::model::{Asked, Model, Say};
 
-/// How long something may take before the benchmark gives up.
+/// Maximum wait for an event. After that the benchmark fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The models of the lead and of teammates.
+/// The names of the models of the lead and of the teammates.
 const LEAD: &str = "lead";
 const MATE: &str = "mate";
 
-/// A team in a folder of its own, in a tmux server of its own.
+/// A team with a separate folder and a separate tmux server.
 pub(crate) struct Stage {
     pub(crate) model: Model,
     folder: TempDir,
     run: Child,
-    /// What the lead asks for and waits to be told.
+    /// The lead's open model request, which waits for an answer.
     lead: Option<Asked>,
     spawned: usize,
 }
@@ -60,8 +60,8 @@ impl Stage {
         self.folder.path()
     }
 
-    /// Has the lead spawn a teammate, and lets that become idle; returns the time from the moment
-    /// at which the model makes the call to the arrival of the teammate's first request.
+    /// Makes the lead spawn a teammate, and waits until the teammate is idle. Returns the time from
+    /// the model's call to the arrival of the teammate's first request.
     pub(crate) fn spawn(&mut self) -> Duration {
         let name = format!("w{}", self.spawned);
         let input = json!({"name": name, "subagent_type": "general-purpose", "description": "Wait", "prompt": "Wait."});
@@ -77,7 +77,7 @@ impl Stage {
         took
     }
 
-    /// Waits until the journal says that the member is idle.
+    /// Waits until the journal reports that the member is idle.
     pub(crate) fn wait_for_idle(&self, name: &str) {
         let journal = self.folder.path().join("root/teams/bench/pitcrew/journal.ndjson");
         let says = |entry: &Value, field: &str, text: &str| {
@@ -95,7 +95,7 @@ impl Stage {
         }
     }
 
-    /// The processes of the teammates in panes.
+    /// The process ids of the teammates in panes.
     pub(crate) fn mates(&self) -> Vec<u32> {
         let mut list = tmux(self.path());
         list.args(["list-panes", "-s", "-t", "pitcrew", "-f", "#{@pitcrew}", "-F", "#{pane_pid}"]);
@@ -113,13 +113,13 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // What is gone already needs no end.
+        // The run and the server may have ended already.
         let _ = self.run.kill().and_then(|()| self.run.wait());
         let _ = tmux(self.folder.path()).arg("kill-server").status();
     }
 }
 
-/// A command to the benchmark's own tmux server.
+/// A tmux command for the private server of the benchmark.
 pub(crate) fn tmux(folder: &Path) -> Command {
     let mut command = Command::new("tmux");
     command
@@ -131,7 +131,7 @@ pub(crate) fn tmux(folder: &Path) -> Command {
     command
 }
 
-/// Runs a command and returns how long that took.
+/// Runs a command, which must succeed, and returns the time that it took.
 pub(crate) fn succeeds(command: &mut Command) -> Duration {
     let start = Instant::now();
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().expect("a process");
@@ -153,7 +153,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("tmux")
 }
 
-/// The value below which `percent` of the sorted `values` are.
+/// The value below which `percent` percent of the sorted `values` are.
 pub(crate) fn percentile(values: &[Duration], percent: usize) -> Duration {
     let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
     values.get(at).copied().unwrap_or_default()

@@ -1,11 +1,12 @@
-//! A long run of a large team: whether it is as small and as fast in its last minute as in its
-//! first.
+//! A long run of a large team. It shows whether the team uses more memory or is slower in the last
+//! minute than in the first.
 //!
 //! One lead and its in-process teammates send each other messages all the time, use tools and
-//! change tasks. The team is the real binary. Its model is a server on the loopback in a process of
-//! its own, so that the server's memory and processor time are not counted as the team's.
+//! change tasks. The team is the real binary. Its model is a server on the loopback interface, in a
+//! separate process. So the memory and processor time of the server do not count for the team.
 //!
-//! `--seconds 600` is the long form; it fails when a limit is exceeded. Shorter runs only report.
+//! A long run, for example `--seconds 600`, fails if a limit is exceeded. A shorter run only
+//! reports the values.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(

@@ -1,11 +1,12 @@
-//! The model: a server on the loopback that speaks the Messages API and keeps a whole team at work.
+//! The model: a server on the loopback interface that uses the Messages API and keeps a whole team
+//! at work.
 //!
-//! A teammate owes an answer to each message it was sent: it sends one on to somebody else, and
-//! then ends its turn. So the number of messages on their way stays the same for the whole run, and
-//! a slow team shows as fewer requests a second. Every few requests there is a command, a change of
-//! a task or a look at all tasks as well.
+//! For each message that a teammate receives, its model sends one message to another teammate, and
+//! then ends the turn. So the number of messages in transit stays the same for the whole run, and a
+//! slow team makes fewer requests per second. Every few requests the model also runs a command,
+//! changes a task or lists all tasks.
 //!
-//! A request is read as bytes; it is never decoded as a whole, since conversations are long.
+//! A request is searched as bytes and never decoded as a whole, because conversations are long.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -23,54 +24,55 @@ use serde_json::{Value, json};
 
 use crate::options::{Options, teammate};
 
-/// What the lead is told.
+/// The goal of the run, given to the lead.
 pub(crate) const GOAL: &str = "Spawn the team, and keep it at work.";
 
-/// The models by which the lead and the teammates are told apart.
+/// The names of the models, by which the server distinguishes the lead from the teammates.
 pub(crate) const LEAD_MODEL: &str = "soak-lead";
 pub(crate) const TEAMMATE_MODEL: &str = "soak-teammate";
 
-/// What the server calls the lead.
+/// The name of the lead in this server.
 const LEAD: &str = "lead";
 
-/// Stands before a teammate's name in its prompt.
+/// The text before a teammate's name in the teammate's prompt.
 const AGENT_MARK: &str = "soak-agent:";
 
-/// Stands before the number of a message in its text.
+/// The text before the number of a message, in the text of the message.
 const MAIL_MARK: &str = "soak-mail:";
 
-/// Tools that the lead calls in one answer while it makes its team.
+/// The number of teammates that the lead spawns in one answer, with one task each.
 const CALLS_AT_ONCE: usize = 7;
 
-/// What a message says beside its mark.
+/// The number of characters of a message, without its mark.
 const MESSAGE_CHARS: usize = 400;
 
-/// What a summary says.
+/// The number of characters of a summary.
 const SUMMARY_CHARS: usize = 2_000;
 
-/// A message that is on its way for so long is lost.
+/// A message that has not arrived after this time counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(60);
 
-/// What the model saw since it was last asked.
+/// Counts and times that the model server has collected since the last reset.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ModelStats {
-    /// Teammates that have asked anything at all.
+    /// The number of teammates that have made a request since the start.
     pub(crate) teammates: usize,
-    /// Requests for an answer.
+    /// The number of requests for an answer.
     pub(crate) requests: u64,
-    /// Requests for a summary.
+    /// The number of requests for a summary.
     pub(crate) summaries: u64,
-    /// Messages that were sent, and messages that arrived in a request.
+    /// The number of messages that were sent, and the number of messages that arrived in a request.
     pub(crate) sent: u64,
     pub(crate) arrived: u64,
-    /// Messages that were sent long ago and did not arrive: they are lost.
+    /// The number of messages that were sent more than [`LOST_AFTER`] ago and have not arrived.
     pub(crate) lost: u64,
-    /// Bytes of all requests.
+    /// The size of all requests, in bytes.
     pub(crate) request_bytes: u64,
-    /// How long the team took from a message to the request that carries it, in microseconds. Time
-    /// in which the receiver's model was thinking is the model's, and does not count.
+    /// For each message, the time from the message to the request that contains it, in
+    /// microseconds. The time in which the model of the receiver was thinking does not count.
     pub(crate) mail_us: Vec<u64>,
-    /// How long the team took from an answer with tool calls to the same agent's next request.
+    /// For each answer with tool calls, the time to the next request of the same agent, in
+    /// microseconds.
     pub(crate) step_us: Vec<u64>,
 }
 
@@ -83,7 +85,7 @@ struct Soak {
     stats: ModelStats,
 }
 
-/// What is known of one agent.
+/// The state of one agent.
 #[derive(Default)]
 struct AgentState {
     answered: Option<Answered>,
@@ -110,14 +112,14 @@ struct Server {
     think: Duration,
 }
 
-/// What is said in an answer.
+/// The content of an answer.
 enum Say {
     Text(String),
     Calls(Vec<(&'static str, Value)>),
 }
 
-/// Serves until the benchmark closes the standard input: the address first, then an answer to each
-/// line.
+/// Runs the server until the benchmark closes the standard input. First prints the address, and
+/// then one answer for each line of input.
 pub(crate) fn serve(options: &Options) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -149,7 +151,8 @@ async fn answer(State(server): State<Server>, body: Bytes) -> Response<Body> {
     let agent = agent_of(&body);
     let wants_summary = !has_tools(&body);
     let drawn = server.soak().arrived(&agent, &body, at, wants_summary);
-    // Whoever writes to a teammate that is not there yet would lose its message.
+    // A message to a teammate that does not exist yet would be lost. So the teammates wait here
+    // until all of them have made a request.
     while agent != LEAD && server.soak().spoken.len() + 1 < server.agents {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -175,7 +178,7 @@ impl Server {
 }
 
 impl Soak {
-    /// Counts a request; returns a number between 0 and 1 that differs from request to request.
+    /// Counts a request. Returns a number between 0 and 1 that varies between requests.
     fn arrived(&mut self, agent: &str, body: &[u8], at: Instant, wants_summary: bool) -> f64 {
         self.stats.request_bytes += body.len() as u64;
         let state = self.agents.entry(agent.to_owned()).or_default();
@@ -254,7 +257,8 @@ impl Soak {
 }
 
 impl AgentState {
-    /// The lead makes a task and a teammate for each place of its team; afterwards it only reads.
+    /// The next answer of the lead. The lead creates a task and spawns a teammate for each place in
+    /// the team. Afterwards it only reads messages.
     fn lead_says(&mut self, agents: usize) -> Say {
         let next: Vec<usize> = (self.spawned + 1..agents).take(CALLS_AT_ONCE).collect();
         self.spawned += next.len();
@@ -281,8 +285,8 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Who asks: the first mark of a teammate's conversation stands in its prompt, before and after
-/// compactions.
+/// The agent that made the request. In a teammate's conversation the first [`AGENT_MARK`] is always
+/// in the teammate's prompt, even after a compaction.
 fn agent_of(body: &[u8]) -> String {
     if !body.starts_with(format!("{{\"model\":\"{TEAMMATE_MODEL}\"").as_bytes()) {
         return LEAD.to_owned();
@@ -292,13 +296,14 @@ fn agent_of(body: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Whether tools are offered. They stand at the end of a request, and come with no summary.
+/// Whether the request offers tools. They are at the end of a request. A request for a summary
+/// offers no tools.
 fn has_tools(body: &[u8]) -> bool {
     rfind(body, b"],\"tools\":[{").is_some() || rfind(body, b"\"tools\":[{\"name\"").is_some()
 }
 
 fn last_user_message(body: &[u8]) -> &[u8] {
-    // A text of a message has its quotes escaped, so no text can be taken for this.
+    // Quotes in the text of a message are escaped, so no such text matches this pattern.
     let at = rfind(body, b"{\"role\":\"user\"").unwrap_or(0);
     body.get(at..).unwrap_or_default()
 }
@@ -317,7 +322,7 @@ fn after<'a>(text: &'a [u8], mark: &str) -> Option<&'a [u8]> {
     let mark = mark.as_bytes();
     let first = mark.first()?;
     let mut from = 0;
-    // The first byte is looked for alone: that is fast without a search library.
+    // To search for the first byte alone is fast without a search library.
     while let Some(at) = text.get(from..)?.iter().position(|byte| byte == first) {
         let rest = text.get(from + at..)?;
         if let Some(rest) = rest.strip_prefix(mark) {
@@ -340,7 +345,7 @@ fn rfind(text: &[u8], mark: &[u8]) -> Option<usize> {
     None
 }
 
-/// Some words of the given length.
+/// A text with the given number of characters.
 fn words(chars: usize) -> String {
     "the build is green and the next part is on its way to review "
         .chars()
@@ -350,7 +355,7 @@ fn words(chars: usize) -> String {
 }
 
 fn events(say: &Say, request_bytes: usize) -> Vec<String> {
-    // About four characters are a token.
+    // A token has about four characters.
     let usage = json!({"input_tokens": request_bytes / 4, "output_tokens": 1});
     let id = uuid::Uuid::new_v4();
     let message = json!({"id": format!("msg_{id}"), "type": "message", "role": "assistant", "model": "soak", "content": [], "usage": usage});

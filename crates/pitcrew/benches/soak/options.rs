@@ -3,33 +3,33 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Windows of at most this length are reported, each on a line.
+/// The maximum length of a window. The report has one line for each window.
 const LONGEST_WINDOW_SECONDS: u64 = 30;
 
-/// From this length on a run is long enough to be judged.
+/// The limits apply to runs of at least this length.
 const JUDGED_FROM_SECONDS: u64 = 240;
 
-/// What the benchmark is asked to do.
+/// The options of the benchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// How long the team is measured.
+    /// How long the team is measured, in seconds.
     pub(crate) seconds: u64,
-    /// Agents of the team, the lead included.
+    /// The number of agents of the team, including the lead.
     pub(crate) agents: usize,
-    /// How long the model thinks before each answer, about.
+    /// The average time for which the model thinks before an answer.
     pub(crate) think: Duration,
-    /// Tokens that a conversation may hold.
+    /// The maximum length of a conversation, in tokens.
     pub(crate) context_window: u64,
     /// The binary to measure.
     pub(crate) binary: PathBuf,
-    /// A folder for the team's files that is kept; a temporary one when absent.
+    /// The folder for the team's files, which is kept. `None` for a temporary folder.
     pub(crate) folder: Option<PathBuf>,
     /// Whether this process is the model server.
     pub(crate) serves_model: bool,
 }
 
 impl Options {
-    /// Reads the arguments. Those of `cargo bench` itself, such as `--bench`, are passed over.
+    /// Reads the arguments. Arguments that `cargo bench` adds, such as `--bench`, are ignored.
     pub(crate) fn from_arguments() -> Self {
         let mut options = Self {
             seconds: 30,
@@ -61,12 +61,12 @@ impl Options {
         options
     }
 
-    /// How long one window of the report is.
+    /// The length of one window of the report.
     pub(crate) fn window(&self) -> Duration {
         Duration::from_secs((self.seconds / 8).clamp(1, LONGEST_WINDOW_SECONDS))
     }
 
-    /// How many windows the run has.
+    /// The number of windows of the run.
     pub(crate) fn windows(&self) -> u32 {
         u32::try_from(self.seconds.div_ceil(self.window().as_secs())).expect("a short run")
     }
@@ -77,7 +77,7 @@ impl Options {
     }
 }
 
-/// The name of the nth teammate, from 1 up.
+/// The name of the nth teammate, counted from 1.
 pub(crate) fn teammate(nth: usize) -> String {
     format!("w{nth:02}")
 }

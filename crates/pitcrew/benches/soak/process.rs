@@ -1,22 +1,24 @@
-//! What the kernel says of a process: memory, processor time by thread, and what it wrote.
+//! Values that the kernel reports about a process: its memory, the processor time of each thread,
+//! and the number of bytes that it wrote.
 
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 use std::path::PathBuf;
 
-/// The unit of processor time in `/proc`, the same on all machines.
+/// The unit of processor time in `/proc`. It is the same on all machines.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A reading of `/proc`.
+/// The values of one process, read from `/proc` at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessReading {
     /// Resident memory, in bytes.
     pub(crate) resident: u64,
-    /// Processor time since the start, in seconds: of threads that ended too.
+    /// Processor time since the start of the process, in seconds. It includes threads that have
+    /// ended.
     pub(crate) cpu_seconds: f64,
-    /// The same of each living thread, in ticks: its id, and its name.
+    /// The name and the processor time of each living thread, by thread id. The time is in ticks.
     pub(crate) by_thread: BTreeMap<u32, (String, u64)>,
-    /// Bytes given to the file system.
+    /// The number of bytes that the process has written.
     pub(crate) written: u64,
 }
 
@@ -29,7 +31,7 @@ impl ProcessReading {
         };
         let tasks = std::fs::read_dir(folder.join("task")).expect("the process lives");
         let thread = |id: u32| {
-            // A thread may end between the listing and the reading.
+            // A thread may end after it was listed and before its file is read.
             let stat = read_to_string(folder.join(format!("task/{id}/stat"))).ok()?;
             let name = stat.split_once('(')?.1.rsplit_once(')')?.0.to_owned();
             Some((id, (name, ticks(&stat)?)))
@@ -44,7 +46,8 @@ impl ProcessReading {
         }
     }
 
-    /// Processor seconds since an earlier reading, of the threads of each name; most first.
+    /// The processor time since an earlier reading, in seconds. Threads of the same name are added
+    /// up. The name with the most time comes first.
     pub(crate) fn cpu_since(&self, earlier: &Self) -> Vec<(String, f64)> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for (id, (name, now)) in &self.by_thread {
@@ -59,7 +62,7 @@ impl ProcessReading {
     }
 }
 
-/// User and system time of a `stat` line.
+/// The sum of user time and system time in a `stat` line, in ticks.
 fn ticks(stat: &str) -> Option<u64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)

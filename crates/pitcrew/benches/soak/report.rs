@@ -1,4 +1,5 @@
-//! What was measured: a line for each window, and the last minute beside the first.
+//! The report of the measured values: a line for each window, and a comparison of the last minute
+//! with the first.
 
 use std::time::Duration;
 
@@ -6,26 +7,26 @@ use crate::model::ModelStats;
 use crate::options::Options;
 use crate::process::ProcessReading;
 
-/// The growth of memory, at most, for each byte by which the transcripts grew.
+/// The maximum growth of memory, in bytes for each byte by which the transcripts grew.
 const MEMORY_LIMIT: f64 = 2.0;
 
-/// The median of the last minute, at most, beside that of the first.
+/// The maximum ratio of the median latency in the last minute to the median in the first minute.
 const LATENCY_LIMIT: f64 = 1.5;
 
-/// Spans that are compared are this long, or a quarter of the run.
+/// The length of the two compared spans of time. In a short run it is a quarter of the run.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// Sizes of what is on disk, in bytes.
+/// The sizes of the team's files, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Files {
     pub(crate) transcripts: u64,
     pub(crate) journal: u64,
     pub(crate) inboxes: u64,
-    /// All of the team that is ours alone.
+    /// All files of the team that only pitcrew uses.
     pub(crate) ours: u64,
 }
 
-/// The state at the end of a window, with what the model saw in it.
+/// The state at the end of a window, with the model's statistics of that window.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) at: Duration,
@@ -35,13 +36,13 @@ pub(crate) struct Sample {
     pub(crate) files: Files,
 }
 
-/// All samples; the first is the start.
+/// All samples. The first sample is from the start.
 pub(crate) struct Report {
     options: Options,
     samples: Vec<Sample>,
 }
 
-/// The model's side of several windows.
+/// The model's statistics of several windows together.
 struct Span {
     seconds: f64,
     requests: u64,
@@ -77,7 +78,7 @@ impl Report {
         Self { options: options.clone(), samples: Vec::new() }
     }
 
-    /// Adds a sample, and prints its line.
+    /// Adds a sample, and prints its line of the report.
     pub(crate) fn add(&mut self, sample: Sample) {
         let before = self.samples.last().unwrap_or(&sample);
         let span = Span::of(std::slice::from_ref(&sample), before.at);
@@ -105,8 +106,8 @@ impl Report {
         self.samples.push(sample);
     }
 
-    /// Prints the last minute beside the first; a long run over its limits ends the benchmark with
-    /// a failure.
+    /// Prints a comparison of the last minute with the first. If a long run exceeds a limit, the
+    /// benchmark fails.
     pub(crate) fn finish(&self) {
         let (Some(start), Some(end)) = (self.samples.first(), self.samples.last()) else { return };
         let length = SPAN.min(end.at.saturating_sub(start.at) / 4);
@@ -154,9 +155,9 @@ impl Report {
         }
     }
 
-    /// The samples whose windows end after `from` and not after `to`.
+    /// The samples of the windows that end after `from`, and at `to` at the latest.
     fn between(&self, from: Duration, to: Duration) -> Vec<Sample> {
-        // A window ends some milliseconds late.
+        // A window may end some milliseconds late.
         let late = Duration::from_millis(500);
         let is_in = |sample: &&Sample| sample.at > from + late && sample.at <= to + late;
         self.samples.iter().skip(1).filter(is_in).cloned().collect()
@@ -188,7 +189,8 @@ impl Span {
     }
 }
 
-/// The value in milliseconds below which `percent` of sorted microseconds lie.
+/// The value in milliseconds below which `percent` percent of the values are. `sorted` has the
+/// values in microseconds.
 fn percentile(sorted: &[u64], percent: usize) -> f64 {
     let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
     sorted.get(at).map_or(0.0, |micros| *micros as f64 / 1000.0)

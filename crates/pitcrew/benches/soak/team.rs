@@ -1,4 +1,4 @@
-//! The team that is measured: the real binary, its folder, and the process of its model.
+//! The measured team: the real binary, its folder, and the process of its model server.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::options::Options;
 use crate::process::ProcessReading;
 use crate::report::{Files, Sample};
 
-/// How long the whole team may take to start.
+/// The maximum time for the start of the whole team.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How often it is looked at meanwhile.
+/// The pause between two checks whether the team has started.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A team at work.
+/// A running team.
 pub(crate) struct SoakTeam {
     model: ModelProcess,
     run: Child,
@@ -29,7 +29,7 @@ pub(crate) struct SoakTeam {
     _folder: Option<TempDir>,
 }
 
-/// The model server in a process of its own.
+/// The model server, in a separate process.
 struct ModelProcess {
     process: Child,
     questions: ChildStdin,
@@ -38,7 +38,7 @@ struct ModelProcess {
 }
 
 impl SoakTeam {
-    /// Starts the model and the team.
+    /// Starts the model server and the team.
     pub(crate) fn start(options: &Options) -> Self {
         let temporary = options.folder.is_none().then(|| tempfile::tempdir().expect("a folder"));
         let folder = match (&options.folder, &temporary) {
@@ -74,18 +74,18 @@ impl SoakTeam {
         }
     }
 
-    /// Waits until every teammate has called its model.
+    /// Waits until every teammate has made a model request.
     pub(crate) fn wait_until_all_have_spoken(&mut self) {
         while self.model.stats().teammates < self.teammates {
             self.assert_running();
             assert!(self.start.elapsed() < PATIENCE, "the team does not start");
             std::thread::sleep(LOOK);
         }
-        // What happened before the start belongs to no window.
+        // Everything before the start of the measurement belongs to no window.
         let _before = self.model.take_stats();
     }
 
-    /// Reads everything, and has the model begin a new window.
+    /// Reads all values, and makes the model server begin a new window.
     pub(crate) fn sample(&mut self) -> Sample {
         self.assert_running();
         let model = self.model.take_stats();
@@ -103,10 +103,10 @@ impl SoakTeam {
         }
     }
 
-    /// Ends the run and its model.
+    /// Ends the run and its model server.
     pub(crate) fn stop(mut self) {
         self.assert_running();
-        // The drop does it.
+        // The processes are ended by the drop of `self`.
         self.start = Instant::now();
     }
 
@@ -122,7 +122,7 @@ impl SoakTeam {
 impl Drop for SoakTeam {
     fn drop(&mut self) {
         for process in [&mut self.run, &mut self.model.process] {
-            // What has ended already needs no end.
+            // The process may have ended already.
             let _ = process.kill().and_then(|()| process.wait());
         }
     }
@@ -160,7 +160,7 @@ impl ModelProcess {
 
 /// The size of a file, or of all files below a folder.
 fn size_of(path: &Path) -> u64 {
-    // A file may be replaced between the listing and the reading.
+    // A file may disappear after it was listed, because it is being replaced.
     let Ok(meta) = std::fs::symlink_metadata(path) else { return 0 };
     if !meta.is_dir() {
         return meta.len();

@@ -125,8 +125,8 @@ impl Agent {
         live_alone(context, plan, questions, format, &resume)
     }
 
-    /// The command line's layer of settings. This process never asks the user for trust, because
-    /// the lead has already done so.
+    /// The layer of settings that comes from the command line. This process never asks the user for
+    /// trust, because the lead has already asked.
     fn settings(
         &self,
         context: &Context,
@@ -189,7 +189,8 @@ pub(crate) fn live_alone(
             let signals = Signals::listen()?;
             let name = plan.name.clone();
             let (handle, team) = run_options::start_alone(context, plan).await?;
-            // `with_agents` needs the team's name to remove its records at the end.
+            // `with_agents` removes records of this team at the end, and needs the team's name for
+            // that.
             of_agents.get_or_init(|| handle.team.clone());
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
                 agent_screen::watch(handle, team, AgentName::foreign(&name), signals, questions)

@@ -141,8 +141,8 @@ impl Demo {
                 let mut builder = tempfile::Builder::new();
                 let builder = builder.prefix(dead_demos::PREFIX).disable_cleanup(self.keep);
                 let dir = builder.tempdir_in(temporary).map_err(Failure::internal)?;
-                // Only an unkept folder gets the mark, which lets a later demo remove it if this
-                // one is killed.
+                // Only a folder that is not kept gets the mark. The mark lets a later demo remove
+                // the folder if this demo is killed.
                 if !self.keep {
                     dead_demos::mark(dir.path()).map_err(Failure::internal)?;
                 }

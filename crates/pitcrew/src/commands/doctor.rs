@@ -2,8 +2,8 @@
 //! repository.
 //!
 //! The checks are independent: a check that fails becomes a finding, and the others still run. Each
-//! check is one file in `doctor/`; [`check`] lists them. The store knows which damage files can
-//! have.
+//! check is one file in `doctor/`; [`check`] lists them. The store defines the kinds of damage that
+//! files can have.
 
 mod check;
 mod configs;
@@ -84,8 +84,8 @@ impl Doctor {
         let mut findings: Vec<Finding> =
             of_settings.into_iter().map(|fault| fault.finding).collect();
         findings.extend(self.settled(&rooms, planted::look(&context.root), &mut keep).await);
-        // Each step repairs its faults before the next one looks, because later checks read the
-        // repaired files.
+        // The faults of each step are repaired before the next step starts, because later checks
+        // read the repaired files.
         let mut files = check::files(&rooms);
         let of_files = std::mem::take(&mut files.faults);
         findings.extend(self.settled(&rooms, of_files, &mut keep).await);

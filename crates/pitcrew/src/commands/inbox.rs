@@ -115,8 +115,8 @@ impl Inbox {
             // Another client may have removed messages that arrived since the last read.
             let gone = past(team, agent).await?;
             for entry in gone.into_iter().chain(there) {
-                // A message can be in both lists, and both lists contain messages of earlier
-                // rounds.
+                // A message can be in both lists, and both lists also contain messages that were
+                // already shown.
                 if shown.insert(entry.id.clone()) {
                     context.output.item(&entry, text)?;
                 }
@@ -128,7 +128,8 @@ impl Inbox {
                 };
                 match change {
                     Some(Change::Inbox(changed)) if changed == inbox => break,
-                    // The journal has the messages that were already removed from the inbox.
+                    // The journal contains messages that were already removed from the inbox, so a
+                    // change of the journal also ends this wait.
                     Some(Change::Unsure | Change::Journal) => break,
                     Some(Change::Inbox(_) | Change::Config | Change::Tasks | Change::Lease(_)) => {}
                     Some(Change::Unwatched { reason }) => {

@@ -1,5 +1,6 @@
 //! `pitcrew pane-exec`: deletes a launch file and executes the program that the file describes. A
-//! pane runs this when the terminal's own command cannot hold the whole command line.
+//! pane runs this command when the terminal's command that opens a pane cannot hold the whole
+//! command line.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ impl Plan {
 }
 
 /// Finds a plan by its request id or by its member. For a member, returns the plan that waits for
-/// an answer, else the latest.
+/// an answer, otherwise the member's latest plan.
 async fn find(team: &Team, which: &str) -> Result<PlanView, Failure> {
     let mut plans = team.plans().await?;
     if let Some(at) = plans.iter().position(|plan| plan.request_id == which) {

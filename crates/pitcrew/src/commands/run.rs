@@ -188,7 +188,7 @@ impl RunArgs {
         let is_restored = context.briefly(archive::bring_back(context, &mut begin))?;
         let team = OnceCell::new();
         let ended = self.run_there(context, begin.clone(), &team);
-        // The run did not start, so the team goes back to where it was.
+        // The run did not start, so the team goes back into the archive.
         if is_restored && team.get().is_none() {
             context.briefly(async {
                 archive::put_back(context, &begin).await;
@@ -198,7 +198,8 @@ impl RunArgs {
         ended
     }
 
-    /// Runs a team that is not in the archive. Sets `started` as soon as the team runs.
+    /// Runs a team that is not in the archive. If the team was started, sets `started` to its name,
+    /// even when the run then fails.
     fn run_there(
         &self,
         context: &Context,
@@ -219,7 +220,8 @@ impl RunArgs {
         })
     }
 
-    /// The options with the bounds of the previous run added, and the bounds that hold now.
+    /// The options together with the restrictions of the previous run, and the restrictions that
+    /// hold now.
     fn bounded(
         &self,
         context: &Context,
@@ -363,8 +365,8 @@ impl PermissionArgs {
         Ok(())
     }
 
-    /// The command line's own layer of settings: the settings file, plus the rules of the other
-    /// options.
+    /// The layer of settings that comes from the command line: the settings file, plus the rules of
+    /// the other options.
     pub(crate) fn settings(&self, file: Option<&Path>) -> Result<Map<String, Value>, Failure> {
         let mut layer = match file {
             Some(file) => run_options::settings_file(file)?,

@@ -27,7 +27,7 @@ const STDIN_MAX_BYTES: u64 = 4 * 1024 * 1024;
   pitcrew send bob \"look at parser.rs first\"
   git diff | pitcrew send --team backend reviewer - --summary \"my changes\"")]
 pub(crate) struct Send {
-    /// Who gets it
+    /// The member that gets the message
     #[arg(add = ArgValueCompleter::new(completing::members))]
     recipient: String,
     /// The text of the message; - reads it from stdin
@@ -44,7 +44,7 @@ pub(crate) struct Send {
 /// The name under which the user writes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sender {
-    /// What the writer is called; never a member's name
+    /// The name of the writer; never a member's name
     #[arg(long, value_name = "NAME", default_value = OPERATOR)]
     from: String,
 }

@@ -90,8 +90,8 @@ impl Shutdown {
     async fn end(&self, context: &Context) -> Result<Answer, Failure> {
         let team = selection::open(context, self.team.name(), Purpose::Change).await?;
         let lead = self.end_lead(&team).await?;
-        // A lead that has ended gave its teammates their time already, so the rest gets only a
-        // short one.
+        // A lead that has ended already gave its teammates time to end, so the remaining processes
+        // get only a short time.
         let term = if self.force || lead.is_some() { FORCE_GRACE } else { self.patience() };
         let stopped = match team.is_gone().await {
             true => Vec::new(),
@@ -131,13 +131,13 @@ impl Shutdown {
         }
         let answer = if self.force { None } else { asked(team, self.wait).await? };
         let is_asked = answer.is_some();
-        // A lead that was not asked, or cannot be, gets the signal of Ctrl-C.
+        // A lead that was not asked to end, or cannot be asked, gets the signal of Ctrl-C.
         if !is_asked && signal(process)? == Signalled::Gone {
             return Ok(None);
         }
         if self.force {
-            // The second signal makes the lead kill its own processes, which it knows best. If the
-            // lead hangs, it is killed from here.
+            // The second signal makes the lead kill the processes that it started. If the lead
+            // hangs, this process kills the lead.
             let _gone_or_sent = signal(process)?;
             let ended = tokio::time::timeout(FORCE_GRACE, process.ended()).await;
             if ended.is_err() && process.stop(FORCE_GRACE).await == Stopped::StillRunning {
@@ -168,12 +168,13 @@ impl Shutdown {
     }
 }
 
-/// How the process that ran the team ended.
+/// The way in which the process that ran the team ended.
 struct LeadEnd {
     pid: u32,
     /// Whether the lead could be asked to end the team. If not, it was stopped by a signal.
     is_asked: bool,
-    /// Why the lead was already ending its run when it was asked.
+    /// The reason why the lead was already ending its run when it was asked, or `None` if it was
+    /// not.
     ending: Option<String>,
 }
 
@@ -228,7 +229,7 @@ async fn left_in(team: &Team) -> Vec<AgentName> {
 async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failure> {
     if team.is_gone().await {
         // The team was deleted or archived after it was opened. The error from opening it again
-        // says where it is now.
+        // says where the team is now.
         return Ok(
             match selection::open(context, Some(team.name().as_str()), Purpose::Change).await {
                 Err(failure) => failure,
@@ -282,8 +283,8 @@ async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failur
     })
 }
 
-/// Asks the lead to end its team, and returns its answer. Returns `None` when it cannot be asked
-/// and must be stopped by a signal.
+/// Asks the lead to end its team, and returns the lead's answer. Returns `None` when the lead
+/// cannot be asked and must be stopped by a signal.
 async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure> {
     let Some(folder) = team.own_folder() else { return Ok(None) };
     match control_request(&folder, &ControlRequest::EndTeam { wait_seconds: Some(wait_seconds) })
@@ -302,7 +303,7 @@ async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure>
 }
 
 /// Asks one member to shut down. The lead's process sends the request; if no pitcrew lead signs for
-/// the team, this process does.
+/// the team, this process sends it.
 async fn ask(
     context: &Context,
     team: Option<&str>,
@@ -330,8 +331,8 @@ async fn ask(
     context.output.answer(&answer, |_| said)
 }
 
-/// Whether a command of one of the process's agents called pitcrew. If that cannot be found out,
-/// the caller counts as the user.
+/// Whether pitcrew was called by a command of an agent of this process. If that cannot be found
+/// out, the caller counts as the user.
 pub(crate) fn is_agents(process: ProcessIdentity) -> bool {
     are_started_by_a_tool_of(process).unwrap_or(false)
 }

@@ -1,6 +1,6 @@
-//! How a process in a pane is called, and the environment that it gets.
+//! Builds the command line and the environment of a process in a pane.
 //!
-//! Source of the reference client's call: wire format, "Pane spawn".
+//! Source of the reference client's command line: wire format, "Pane spawn".
 
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     let own = context.environment.iter().filter(|(name, _)| is_passed_on(name));
     let mut passed: Vec<(String, String)> =
         own.map(|(name, value)| (name.clone(), value.clone())).collect();
-    // The code that opens models knows which variables it needs, so record its lookups. There the
-    // settings' `env` wins.
+    // The code that opens models knows which variables it needs, so its lookups are recorded. In
+    // these lookups, `env` in the settings has precedence over the environment.
     let looked_up = std::cell::RefCell::new(Vec::new());
     let _endpoints = Endpoints::from_lookup(|name| {
         let value = env.get(name).or_else(|| context.environment.get(name)).cloned();
@@ -85,7 +85,7 @@ fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     passed
 }
 
-/// The flags of the reference client's recorded command line, in the recorded order.
+/// The flags that the reference client's command line has in the recordings, in the same order.
 fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
     let mut flags = Vec::new();
     let mut say = |flag: &str, value: &str| flags.extend([flag.to_owned(), value.to_owned()]);
@@ -130,7 +130,7 @@ fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
     flags
 }
 
-/// What only ours is told.
+/// The flags that only a pitcrew teammate gets.
 fn more(launch_spec: &LaunchSpec) -> Vec<String> {
     let key =
         launch_spec.verify_key.as_ref().map(|key| ["--lead-verify-key".to_owned(), key.clone()]);

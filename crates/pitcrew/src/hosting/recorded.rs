@@ -1,11 +1,11 @@
-//! The panes that teams have on record, for commands that stop what is in them.
+//! The recorded panes of teams, for commands that stop the programs in these panes.
 
 use pitcrew_runtime::supervision::RecordedPanes;
 
 use super::named_programs;
 use crate::context::Context;
 
-/// The panes below this root, with the pane programs that the settings name.
+/// The recorded panes of the teams below this root, with the pane programs that the user named.
 pub(crate) fn recorded_panes(context: &Context) -> RecordedPanes {
     RecordedPanes::below(&context.root).with_named_programs(named_programs(context))
 }

@@ -30,8 +30,8 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Opens the terminal. It also reads the keys, except in a background job, which the system
-    /// would stop for that.
+    /// Opens the terminal. A process in the foreground also reads the keys; the system would stop a
+    /// background job that reads them.
     ///
     /// # Errors
     /// When the terminal cannot be switched to single-key input.

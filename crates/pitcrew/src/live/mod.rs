@@ -1,11 +1,11 @@
-//! A run as it is seen while it goes on: what its agents do now, on a terminal, in a log, or as a
-//! stream of JSON.
+//! Displays a run while it goes on: what its agents do, on a terminal, in a log, or as a stream of
+//! JSON lines.
 //!
-//! What is shown comes from `pitcrew_view`. [`board`] and [`log`] show it, [`stream`] writes it as
-//! lines of JSON, and [`panel`] lays a question out; [`warnings`] are drawn by the view that has
-//! the terminal; [`trust_prompt`] asks whether a project is trusted; [`signals`] hears Ctrl-C;
-//! [`watch`] is the one loop that all of it meets in. [`agent_screen`] is the view of one agent in
-//! a terminal of its own.
+//! `pitcrew_view` computes what is shown. [`board`] and [`log`] display it, and [`stream`] writes
+//! it as JSON lines. [`panel`] lays out a question. [`warnings`] passes warnings to the display
+//! that uses the terminal. [`trust_prompt`] asks whether a project is trusted, and [`signals`]
+//! receives Ctrl-C. [`watch`] is the event loop that connects these modules. [`agent_screen`] is
+//! the display of one agent on a terminal of its own.
 
 pub(crate) mod agent_screen;
 pub(crate) mod board;

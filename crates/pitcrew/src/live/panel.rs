@@ -106,8 +106,8 @@ fn lay_out_call(
     (rows, shown.starts)
 }
 
-/// The rows of the tool call when there is no room for its folder and reason. Their rows are
-/// included in the number of hidden lines.
+/// The rows of the tool call when there is no room for its folder and reason. The hidden rows of
+/// the folder and the reason are included in the number of hidden lines.
 fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size) -> Vec<Row> {
     let call =
         lay_out(&question.lines, Size { rows: usize::MAX, ..room }, Section::Ends, TURN).rows;

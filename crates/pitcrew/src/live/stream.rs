@@ -13,7 +13,7 @@ pub(crate) fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// Writes the stream's lines for an event, if it has any.
+/// Writes the lines that the stream has for an event. Some events have no line.
 ///
 /// # Errors
 /// When stdout cannot be written.

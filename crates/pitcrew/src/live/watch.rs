@@ -40,11 +40,11 @@ pub(crate) struct Watched {
     pub(crate) outcome: RunOutcome,
     /// The signal that ended the run.
     pub(crate) signal: Option<EndSignal>,
-    /// What its events told.
+    /// The state of the team, built from the events of the run.
     pub(crate) state: TeamState,
-    /// How long it was watched.
+    /// The time for which the run was displayed.
     pub(crate) watched: Duration,
-    /// Why the events could no longer be written. The run was stopped for that reason.
+    /// The reason why the events could no longer be written. The run was stopped for that reason.
     pub(crate) unwritten: Option<Failure>,
 }
 
@@ -176,7 +176,8 @@ impl Watching {
     /// Stops a run that can no longer be displayed, so that none of its processes stay behind.
     fn give_up(&mut self, handle: &RunHandle, failure: Failure) {
         match std::mem::replace(&mut self.face, Face::Log) {
-            // The terminal is gone. SIGHUP may report that too, so an earlier signal is kept.
+            // The terminal is gone. SIGHUP may have reported that already, so an earlier signal is
+            // kept.
             Face::Terminal => {
                 self.signal.get_or_insert(EndSignal::Terminate);
             }

@@ -79,7 +79,8 @@ fn counted(room: &TestEnv) -> String {
     std::fs::read_to_string(room.work().join("counted")).unwrap_or_default()
 }
 
-/// Asks a member to shut down as another client's lead does, by a frame in its inbox.
+/// Sends a member a shutdown request in the form that the lead of another client writes to an
+/// inbox.
 fn dismiss(room: &TestEnv, name: &str) {
     let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1@{name}"), "from": "team-lead"});
     let time = "2026-01-01T00:00:00.000Z";
@@ -111,7 +112,8 @@ fn a_member_that_agrees_to_shut_down_ends_its_process_with_0() {
 #[test]
 fn a_member_that_was_killed_goes_on_from_its_transcript() {
     let room = crew_with_bob();
-    // The first process never gets to the second step, whenever it is killed.
+    // In this script the second step waits for an hour. So the first process is always killed
+    // before its second step.
     room.script(&MEMBERS.replace("delay_ms: 400", "delay_ms: 3600000"));
     let bob = Running::bob(&room);
     until(
@@ -201,7 +203,7 @@ fn a_guest_works_and_leaves_the_team_when_its_lead_asks_it_to() {
 #[test]
 fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     let room = crew_with_bob();
-    // Our lead records these fields for each teammate that it spawns.
+    // pitcrew records these fields for each teammate that a lead spawns.
     change_bob(
         &room,
         &[
@@ -213,7 +215,7 @@ fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     let lead =
         |model: &str| Running::start(&room, &["run", "--resume", "crew", "wait", "--model", model]);
     let model = room.script(&format!("{MEMBERS}  team-lead: [{{repeat: {{at_most: 100000, turns: [{{delay_ms: 200, tools: [{{name: TaskList}}]}}]}}}}]\n"));
-    // A resume starts only members without a process. Bob has one.
+    // A resume starts only members without a process, and bob already has a process.
     let mut bob = Running::bob(&room);
     bob.until("bob is parked");
     let mut first = lead(&model);
@@ -263,8 +265,8 @@ fn a_lead_of_another_client_starts_us_by_its_own_flags_alone_and_under_any_name(
         "--agent-type",
         "general-purpose",
     ];
-    // A session's lead passes its own model first and the user's model after it. The last one
-    // counts.
+    // A session's lead passes `--model` twice: first with the lead's own model, then with the model
+    // that the user chose. The last value counts.
     let twice = [
         "--dangerously-skip-permissions",
         "--model",

@@ -21,10 +21,11 @@ use crate::test_env::{TestEnv, journal_in};
 
 mod questions;
 
-/// Runs `agent` for bob, which a lead has added to the team.
+/// The arguments that run bob, a member that a lead has already added to the team.
 const BOB: &[&str] = &["agent", "--agent-id", "bob@crew"];
 
-/// Selects the permission mode in which no call needs an answer from the user.
+/// The arguments that run bob in the permission mode in which no call needs an answer from the
+/// user.
 const FREE: &[&str] =
     &["agent", "--agent-id", "bob@crew", "--permission-mode", "bypassPermissions"];
 
@@ -36,14 +37,14 @@ struct TerminalSession {
 
 impl Drop for TerminalSession {
     fn drop(&mut self) {
-        // The program in the terminal gets a hangup, and ends.
+        // When the server ends, the program in the terminal gets SIGHUP and ends too.
         let _either = self.tmux_command(&["kill-server"]).output();
     }
 }
 
 impl TerminalSession {
-    /// A team whose bob plays these steps. Returns `None`, with a message, where tmux is not
-    /// installed.
+    /// Makes a team whose member bob plays these steps. Returns `None`, with a message, where tmux
+    /// is not installed.
     fn with_bob(steps: &str) -> Option<Self> {
         let room = TestEnv::with_crew();
         let model = room.script(&format!("agents:\n  bob: &bob\n{steps}\n  guest: *bob\n"));
@@ -84,8 +85,8 @@ impl TerminalSession {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs the binary on a terminal of that size, from a shell that records the terminal's modes
-    /// before and after.
+    /// Runs the binary on a terminal of this size. The shell that runs the binary records the modes
+    /// of the terminal before and after.
     fn open(&self, (columns, rows): (u16, u16), args: &[&str]) {
         let call = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
         let own = env!("CARGO_BIN_EXE_pitcrew");
@@ -146,8 +147,8 @@ impl TerminalSession {
         fs::read_to_string(self.room.work().join(name)).ok().filter(|text| text.ends_with('\n'))
     }
 
-    /// Waits until the shell has the terminal again, in the same modes as before. Returns the exit
-    /// code of the binary.
+    /// Waits until the binary has ended, and checks that the terminal has the same modes as before.
+    /// Returns the exit code of the binary.
     #[track_caller]
     fn is_ordinary_again(&self) -> String {
         let after = self.until("the shell goes on", || self.file("after"));
@@ -177,7 +178,8 @@ impl TerminalSession {
             .unwrap()
     }
 
-    /// The journal's outcomes of the one permission request: asked, and how it was answered.
+    /// The outcomes in the journal's entries on permissions: that the permission was asked for, and
+    /// how the request was answered.
     fn outcomes(&self) -> Vec<String> {
         let asked = self.journal().into_iter().filter(|entry| entry["event"] == "permission");
         asked.map(|entry| entry["outcome"].as_str().unwrap().to_owned()).collect()
@@ -383,7 +385,7 @@ fn control_c_ends_a_guest_in_order_and_leaves_an_ordinary_terminal() {
     seat.shows_text("> half a line");
     seat.tmux(&["send-keys", "C-c"]);
     assert_eq!(seat.is_ordinary_again(), "130");
-    // The terminal shows a text a little later than the shell continues.
+    // tmux draws the last output a little after the binary has ended.
     let screen = seat.shows_text("pitcrew join crew --as guest");
     assert!(!screen.contains("half a line") && !screen.contains("── guest of crew"), "{screen}");
     let config = seat.room.json_file("teams/crew/config.json");
@@ -456,7 +458,8 @@ fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     let Some(seat) = asking((60, 30)) else { return };
     let resize =
         |columns: &str, rows: &str| seat.tmux(&["resize-window", "-x", columns, "-y", rows]);
-    // Line breaks depend on the length of the temporary folder's path.
+    // The screen breaks lines at different places in each run, because the length of the temporary
+    // folder's path varies.
     let without_breaks = |screen: &str| screen.split_whitespace().collect::<String>();
     let answers = format!(
         "│+written[y]es,[n]o,ornandthereason[a]lwaysinthisrun:modeacceptEdits(alledits,andcommandsthatonlywriteinitsfolder)[p]alwaysEdit(/{}/it),inthisrun(psave:inyour\
@@ -466,8 +469,8 @@ fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     let is_whole = |screen: &str| without_breaks(screen).ends_with(&answers);
     resize("40", "30");
     seat.shows("the narrow foot", is_whole);
-    // tmux reports a resize a little after it happened. The key is sent once the resize has
-    // arrived.
+    // tmux reports a resize with a short delay. So the test sends the key only after the program
+    // has drawn its screen in the new size.
     resize("60", "30");
     seat.shows("the wider foot", |screen| {
         is_whole(screen) && screen.contains("[a]lways in this run: mode acceptEdits (all edits")
@@ -495,7 +498,7 @@ fn nothing_is_drawn_while_nothing_changes_that_is_shown() {
     seat.room.ok(&["task", "create", "Not bob's", "Nothing to see"]);
     seat.room.ok(&["send", "ann", "This is not for bob."]);
     seat.room.ok(&["member", "mode", "ann", "plan"]);
-    // The key is sent after all other output, so everything older is drawn once the key is drawn.
+    // The test sends this key last. Once the key is on the screen, everything earlier is drawn too.
     seat.tmux(&["send-keys", "-l", "x"]);
     let drawn = seat.until("what was typed is drawn", || {
         fs::read_to_string(&raw).ok().filter(|raw| raw.contains("> x"))

@@ -25,8 +25,8 @@ fn team(nth: u32) -> String {
     )
 }
 
-/// A lead with two teams, one after the other. Between them it does `between`. Each team has a
-/// teammate `w`.
+/// A lead with two teams, one after the other. `between` is the script steps between the two teams.
+/// Each team has a teammate `w`.
 fn two_teams(between: &str) -> String {
     format!(
         "
@@ -87,8 +87,8 @@ fn check_conversation(archive: &std::path::Path) -> usize {
     seqs.len()
 }
 
-/// Checks that both teams are archived, each with all its own files and none of the other's, and
-/// that both have the conversation.
+/// Checks that both teams are archived, that each archive has only its own team's files, and that
+/// both contain the conversation.
 #[track_caller]
 fn check_both_are_archived(room: &TestEnv) {
     assert_eq!(fs::read_dir(room.root().join("teams")).unwrap().count(), 0, "no team is left");

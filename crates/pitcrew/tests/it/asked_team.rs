@@ -1,5 +1,5 @@
-//! A lead calls TeamCreate although the run has already created the team: its name, description and
-//! kind of agent.
+//! A lead calls TeamCreate although the run has already created the team. The team takes the
+//! description and the kind of agent from the call, and can also be found by the name in the call.
 
 use std::path::Path;
 

@@ -290,7 +290,7 @@ fn a_teammate_in_a_pane_that_outlives_its_lead_loses_its_mode_with_the_resume_to
     fs::write(terminal.room.work().join("word"), "").unwrap();
     let ran = ended(next);
     assert_eq!((ran.code, ran.stdout.trim()), (0, "Done."), "{ran:?}");
-    // The command that was started in the old mode ended with that mode.
+    // The command that bob's first process started has ended together with that process.
     assert!(!has("waited") && !has("made"), "{ran:?}");
 }
 

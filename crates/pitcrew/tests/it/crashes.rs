@@ -1,10 +1,10 @@
 //! Random members crash at random moments, and nothing of a crashed process is left behind.
 //!
-//! Each test is one team on a real tmux server that loses members, and its lead, twenty times. A
-//! seed decides which process dies, and after how many further journal entries. The exact moment
-//! depends on the machine. The seeds kept here once found a bug. `PITCREW_CRASH_SEED` replays a
-//! printed seed, or tries a new one (`any`). The module `crew` has the team, the module `remains`
-//! has the checks.
+//! Each test runs one team on a real tmux server, and kills its teammates or its lead twenty times.
+//! A seed decides which process dies, and after how many further journal entries. The exact moment
+//! depends on the machine. The seeds in these tests once found a bug. `PITCREW_CRASH_SEED` replays
+//! a printed seed, or tries a new one (`any`). The module `agents` has the team, the module
+//! `remains` has the checks.
 
 mod agents;
 mod remains;
@@ -20,7 +20,7 @@ const CRASHES: usize = 20;
 struct Chance(u64);
 
 impl Chance {
-    /// The next number, which is below `bound`.
+    /// Returns the next number. It is below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

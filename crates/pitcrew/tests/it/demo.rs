@@ -48,7 +48,7 @@ fn injected(team: &Path, agent: &str) -> Vec<String> {
     let transcript =
         std::fs::read_to_string(team.join(format!("pitcrew/transcripts/{agent}.ndjson"))).unwrap();
     let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    // A teammate's goodbye is in the transcript step of that teammate's end (`parted`), not in a
+    // When a teammate ends, its last message is recorded in a transcript step `parted`, not in a
     // step `mail`.
     let mail: Vec<Value> =
         lines.filter(|line| line["kind"] == "mail" || line["kind"] == "parted").collect();
@@ -136,7 +136,8 @@ fn in_the_sandbox_the_demo_comes_to_its_end_without_a_question() {
     assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
     assert_eq!(shown["tasks_completed"], 4);
     assert_eq!(shown["permissions_asked"], 0);
-    // The toolchain of the test environment is outside its home. `RUSTUP_HOME` names it.
+    // The Rust toolchain, which `RUSTUP_HOME` names, is outside the home of the test environment.
+    // The agents' commands must work with it in the sandbox too.
     let archive = std::fs::read_dir(folder(&room).join("root/pitcrew/archive"))
         .unwrap()
         .next()
@@ -202,7 +203,7 @@ fn the_folder_of_a_killed_demo_is_removed_by_the_next_one_and_no_other() {
         demo.wait().unwrap();
         room.temporary().join(folder)
     };
-    // A user resumes this demo.
+    // The user resumes one of the killed demos.
     let resumed = start();
     room.ok(&["demo", "--resume", resumed.to_str().unwrap()]);
     let killed = start();
@@ -232,7 +233,7 @@ fn the_folder_of_a_killed_demo_is_removed_by_the_next_one_and_no_other() {
     assert!(others.join(".pitcrew-demo").is_file(), "what a link leads to is nobody's to remove");
 }
 
-/// The marker file's content for a demo whose process is this test.
+/// The content of a marker file that names this test as the process of the demo.
 fn process_of_this_test() -> Vec<u8> {
     serde_json::to_vec(&pitcrew_process::identity::ProcessIdentity::own()).unwrap()
 }
@@ -334,7 +335,7 @@ fn check_resumed(entries: usize) {
     let folder = folder(&room);
     let root = folder.join("root").display().to_string();
     let mut resumed = room.command(&["--root", &root, "run", "--resume", "demo"]);
-    // The resume starts in another folder than the team's. The team continues in its own folder.
+    // The resume command starts in another folder, but the team continues in its own folder.
     let resumed = resumed.current_dir(room.temporary()).output().unwrap();
     let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
     let log = String::from_utf8_lossy(&resumed.stderr).into_owned();
@@ -355,7 +356,8 @@ fn check_resumed(entries: usize) {
         ["1", "2", "3", "4"],
         "killed after {entries}: tasks were made twice or lost"
     );
-    // A kill between writing a task and writing its journal line leaves a task without a line.
+    // A kill between the write of a task and the write of its journal line leaves a task without a
+    // journal line.
     let mut made: Vec<&str> = journal
         .iter()
         .filter(|it| it["change"] == "created")

@@ -1,20 +1,22 @@
-//! No crate names a dependency that its sources do not use, and the workspace none that no crate
-//! names.
+//! Every dependency that a crate declares is used in its sources, and every dependency of the
+//! workspace is used by a crate.
 //!
-//! It is a search of text: a crate that is named in a comment alone counts as used.
+//! The check searches the text of the sources, so a crate that only a comment mentions counts as
+//! used.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A table of dependencies in a manifest, and the names in it.
+/// A dependency table of a manifest: the name of the table, and the names of the dependencies in
+/// it.
 type Section = (String, Vec<String>);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The tables of dependencies of a manifest; each dependency stands on a line of its own.
+/// The dependency tables of a manifest. Each dependency must be on its own line.
 fn sections(manifest: &str) -> Vec<Section> {
     let mut found: Vec<Section> = Vec::new();
     for line in manifest.lines().map(str::trim) {
@@ -45,7 +47,7 @@ fn sources(folder: &Path) -> String {
     text
 }
 
-/// Whether a source names a crate, as a whole word.
+/// Whether a source contains the name of a dependency as a whole word.
 fn names(source: &str, dependency: &str) -> bool {
     let name = dependency.replace('-', "_");
     let is_word = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');

@@ -355,7 +355,7 @@ fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_whe
                 );
                 run.until("put aside");
                 // The resumed run may repeat the call that the crash cut off, and that call sleeps
-                // for long.
+                // for a long time.
                 run.signal(Signal::INT);
                 run.ended();
             }

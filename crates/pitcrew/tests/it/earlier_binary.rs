@@ -1,4 +1,4 @@
-//! A team that an earlier binary left is read and resumed by this one.
+//! This binary reads and resumes a team that an earlier binary left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::test_env::{TestEnv, copy, journal_in, tree};
 
-/// The message that bob waits for; it was sent when nobody ran the team.
+/// The id of the message that bob waits for. The message was sent when nobody ran the team.
 const GO_ON: &str = "01a2076e-dfd3-748d-bf76-945ec6511bb5";
 
 /// The recorded root, with the recorded paths replaced by those of this test.

@@ -31,8 +31,8 @@ fn run(room: &TestEnv, script: &str, more: &[&str]) -> Ran {
     room.run(&args)
 }
 
-/// The one document on stdout. Its exit code is that of the process, and its name is the manual's
-/// name for that code.
+/// Returns the one document on stdout. Checks that the document has the exit code of the process,
+/// and the name that the manual gives to that exit code.
 #[track_caller]
 fn document(ran: &Ran) -> Value {
     let documents: Result<Vec<Value>, _> =
@@ -99,7 +99,7 @@ agents:
 ";
     let room = TestEnv::new();
     let ran = run(&room, script, &["--json"]);
-    // The conversation is in the archive of the team.
+    // The conversation is in one of the files of the team's archive.
     let said = "The team is not deleted yet: 1 task is open: #1 Do it (pending, no owner).";
     let kept = crate::test_env::tree(&room.root()).into_values().flatten();
     assert!(kept.into_iter().any(|file| String::from_utf8_lossy(&file).contains(said)), "{ran:?}");
@@ -331,8 +331,8 @@ fn tokens_costs_and_times_go_on_after_a_resume_and_the_limit_counts_them_all() {
     assert!(again["duration_api_ms"].as_u64() >= first["duration_api_ms"].as_u64(), "{again:#}");
     let by_model = again["modelUsage"].as_object().unwrap().values().next().unwrap();
     assert_eq!(by_model["inputTokens"], again["usage"]["input_tokens"]);
-    // The limit allows one more turn than there were. The agent may start another turn before the
-    // cost of that one is counted.
+    // The cost limit allows one more turn. The agent may start a further turn before the cost of
+    // that turn is counted.
     let most = (cost / 4.0 * 6.5).to_string();
     let limited =
         run(&["run", "--resume", "work", "--max-cost-usd", &most, "--max-turns", "99", "--json"]);

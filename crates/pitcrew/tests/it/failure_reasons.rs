@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::patience::until;
 use crate::test_env::TestEnv;
 
-/// A lead that waits for the end of cat. The log of cat becomes unwritable.
+/// A lead that waits for the failure of its teammate `cat`. The test makes the log of `cat`
+/// unwritable.
 const SCRIPT: &str = "
 agents:
   team-lead:
@@ -20,7 +21,8 @@ agents:
     - text: Done.
 ";
 
-/// Runs the team until cat has failed. Returns the screen, stdout, and the expected reason.
+/// Runs the team until the teammate `cat` has failed. Returns stderr, stdout, and the expected
+/// reason.
 fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
     let room = TestEnv::new();
     fs::write(room.work().join("s.yaml"), SCRIPT).unwrap();
@@ -35,7 +37,7 @@ fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
     let output = team.join("output/cat.log");
     let noted = || fs::read_to_string(team.join("transcripts/cat.ndjson")).unwrap_or_default();
     until("cat works", || noted().contains(r#""kind":"began""#).then_some(()), noted);
-    // A folder in place of the file makes it unwritable for every user, including root.
+    // A folder at the path of the log makes the log unwritable for every user, including root.
     let _not_there_yet = fs::remove_file(&output);
     fs::create_dir_all(&output).unwrap();
     fs::write(room.work().join("go"), "").unwrap();

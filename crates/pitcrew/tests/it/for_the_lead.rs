@@ -128,7 +128,7 @@ fn the_plans_of_a_team_that_another_client_leads_are_told_by_its_mail() {
     assert_eq!(refused.code, 5, "{refused:?}");
 }
 
-/// A lead that waits for a message from carl, a teammate that it did not spawn itself.
+/// A lead that waits for a message from carl. The user spawns carl, not the lead.
 fn waits_for_carl() -> String {
     format!(
         "

@@ -97,8 +97,8 @@ agents:
     assert!(results[1].contains("not available in plan mode"), "{results:#?}");
 }
 
-/// Runs pitcrew on a machine with this policy file. Returns nothing, with a message, where no file
-/// system can be mounted for that.
+/// Runs pitcrew on a machine with this policy file. Returns `None`, with a message, where no file
+/// system can be mounted to simulate such a machine.
 fn under_policy(room: &TestEnv, policy: &str, args: &[&str]) -> Option<Ran> {
     let etc = room.temporary().join("etc");
     if !etc.exists() {

@@ -30,7 +30,8 @@ fn room_with_private_repository() -> (TestEnv, PathBuf, String) {
     (room, private, blob)
 }
 
-/// Runs a lead that runs the command without a question. Returns the text of its conversation.
+/// Runs a lead that runs `command` without asking the user. Returns the text of the lead's
+/// conversation, and the result of the run.
 fn conversation(room: &TestEnv, command: &str, more: &[&str]) -> (String, Ran) {
     let script = format!(
         "agents:\n  team-lead:\n    - tools: [{{name: Bash, input: {{command: '{command}'}}}}]\n    - text: It is done.\n"
@@ -42,7 +43,8 @@ fn conversation(room: &TestEnv, command: &str, more: &[&str]) -> (String, Ran) {
     assert!(ran.stdout.contains("It is done."), "{ran:?}");
     let seen =
         fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    // Two archives of the same second have no known order, so only one may exist.
+    // The order of two archives of the same second is unknown, so each run removes its archive
+    // here.
     fs::remove_dir_all(room.root().join("pitcrew/archive")).unwrap();
     (seen, ran)
 }
@@ -69,7 +71,7 @@ fn objects_of_another_repository_are_read_only_when_borrowing_them_is_trusted() 
     );
     let (seen, _) = conversation(&room, &command, &[]);
     assert!(seen.contains(SECRET), "trusted: {seen}");
-    // Another repository needs its own trust.
+    // Trust in one repository does not apply to another repository.
     let other = private.with_file_name("other");
     fs::rename(&private, &other).unwrap();
     fs::write(

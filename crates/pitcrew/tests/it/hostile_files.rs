@@ -99,8 +99,9 @@ fn no_command_waits_for_a_fifo() {
         let scene = Scene::new(file);
         make_fifo(&scene.path(file));
         let is_settings = file.contains("settings");
-        // A member that runs alone continues after it has read its files. Only an error ends it, so
-        // these commands run only for settings.
+        // `join` and `agent` do not end after they have read their files. Only an error ends them,
+        // and only unreadable settings are such an error. So these two commands run only for
+        // settings.
         for args in COMMANDS.into_iter().filter(|args| is_settings || !LIVES_ON.contains(&args[0]))
         {
             let ran = scene.run(args);
@@ -135,8 +136,8 @@ fn no_command_reads_a_device_a_giant_or_what_lies_outside() {
             let ran = scene.run(COMMANDS[0]);
             let is_user_s = file.starts_with("root");
             match (is_user_s, what) {
-                // The user may link their own files anywhere. Only the content is reported, if it
-                // is no JSON or no definition.
+                // A user's own file may be a link to any file, so the link is no error. Only
+                // invalid content is reported.
                 (true, "secret") => {}
                 (true, "/dev/zero") => assert!(ran.stderr.contains("a device"), "{file}: {ran:?}"),
                 _ => assert!(ran.stderr.contains(words), "{file}, {what}: {ran:?}"),

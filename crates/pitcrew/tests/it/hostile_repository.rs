@@ -35,7 +35,7 @@ const INSTRUCTION: &str = "Indent by three spaces.";
 /// detect its effects.
 struct Hostile {
     room: TestEnv,
-    /// The number of connections to the repository's server.
+    /// The number of connections to the server that the hostile repository names.
     strangers: Arc<AtomicUsize>,
     /// The requests that the user's own server received.
     asked: Arc<Mutex<Vec<Value>>>,
@@ -44,8 +44,8 @@ struct Hostile {
     runtime: tokio::runtime::Runtime,
 }
 
-/// The model's script: it reads around with calls that need no permission, tries calls that only a
-/// rule of the repository would allow, and ends.
+/// The model's script. First it reads files with calls that need no permission. Then it tries calls
+/// that only a rule of the repository would allow.
 fn answer(body: &Value) -> Vec<Say> {
     match heard(body).answers {
         0 => vec![
@@ -219,7 +219,7 @@ impl Hostile {
         ran
     }
 
-    /// Returns the names of the programs that ran, and clears the list.
+    /// Returns the names of the hostile programs that ran, and clears the list.
     fn run_programs(&self) -> Vec<String> {
         let names = fs::read_dir(self.canary()).unwrap().map(|entry| entry.unwrap());
         let mut names: Vec<String> = names
@@ -236,7 +236,7 @@ impl Hostile {
         serde_json::to_string(&*self.asked.lock().unwrap()).unwrap()
     }
 
-    /// Checks the promises that hold with and without trust.
+    /// Checks the promises that hold whether or not the user trusts the repository.
     #[track_caller]
     fn check_never(&self) {
         assert_eq!(self.strangers.load(Ordering::SeqCst), 0, "the stranger's server was asked");
@@ -244,7 +244,7 @@ impl Hostile {
         assert!(!self.prompts().contains("root:x:0"), "a file of the system is in a prompt");
     }
 
-    /// Checks the promises that hold without trust.
+    /// Checks the promises that hold as long as the user does not trust the repository.
     #[track_caller]
     fn check_untrusted(&self) {
         self.check_never();
@@ -303,14 +303,14 @@ fn after_trust_its_hooks_and_rules_work_and_what_no_project_may_set_does_not() {
         "{ran:?}"
     );
     assert!(!ran.stderr.contains("is not trusted"), "{ran:?}");
-    // If the rules that the user trusted have grown, none of them counts.
+    // If the repository has more rules than the user trusted, none of its rules counts.
     let more = json!({"permissions": {"allow": ["WebFetch"]}}).to_string();
     fs::write(hostile.room.work().join(".claude/settings.local.json"), more).unwrap();
     fs::remove_file(hostile.room.work().join("by-rule")).unwrap();
     let ran = hostile.run(&[]);
     assert!(ran.stderr.contains("it would do more than when you trusted"), "{ran:?}");
     hostile.check_untrusted();
-    // If the rules have shrunk, the rest still counts.
+    // If the repository has fewer rules than the user trusted, the remaining rules count.
     fs::remove_file(hostile.room.work().join(".claude/settings.local.json")).unwrap();
     hostile.run(&[]);
     assert!(hostile.run_programs().contains(&"hook-project-Stop".to_owned()));
@@ -419,7 +419,7 @@ fn on_a_terminal_it_is_asked_once_with_all_that_it_would_do() {
     drop(hostile.runtime);
 }
 
-/// A lead with one teammate that reads. The run's flags decide where the teammate runs.
+/// A lead with one teammate, which reads a file. The run's flags decide where the teammate runs.
 const TEAM: &str = r#"
 agents:
   team-lead:

@@ -1,6 +1,6 @@
 //! The shipped pane script for kitty, tested with a real kitty on a private display that is drawn
-//! in software. The script conforms to the pane protocol, keeps the focus where it is, and a team
-//! runs and resumes there.
+//! in software. The script conforms to the pane protocol and does not move the focus. A team runs
+//! and resumes in its windows.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -24,8 +24,8 @@ struct Owned(Child);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // After SIGTERM the display removes its lock and kitty its helpers. The process may have
-        // ended already.
+        // After SIGTERM the display removes its lock, and kitty ends its helpers. The process may
+        // have ended already.
         let _either = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let asked = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) && asked.elapsed() < PATIENCE {
@@ -57,14 +57,14 @@ tab_switch_strategy left
 env PITCREW_CHECK_1=of the user
 ";
 
-/// The program in the user's window: it writes the address and window id to a file, and ends with
-/// the window.
+/// The program in the user's window. It writes kitty's address and the window's id to a file, and
+/// ends when the window is closed.
 const USER: &str =
     r#"echo "$KITTY_LISTEN_ON $KITTY_WINDOW_ID" > ready.new; mv ready.new ready; exec cat"#;
 
 impl Kitty {
-    /// Starts kitty with that configuration. Returns `None`, with a message, where kitty is not
-    /// installed. In CI that is a failure.
+    /// Starts kitty with this configuration. Returns `None`, with a message, where kitty is not
+    /// installed. In CI a missing kitty fails the test.
     fn new(conf: &str) -> Option<Self> {
         for (program, version) in
             [("kitty", "--version"), ("Xvfb", "-version"), ("python3", "--version")]
@@ -109,8 +109,8 @@ impl Kitty {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// The tabs, each with its windows' titles. `>` marks the tab in front, `*` the window of a tab
-    /// that has the focus.
+    /// The tabs, each as the titles of its windows. `>` marks the active tab, and `*` marks the
+    /// active window of each tab.
     fn tabs(&self) -> Vec<String> {
         let screens: Value = serde_json::from_str(&self.ask(&["ls"])).unwrap();
         let list = |value: &Value| value.as_array().unwrap().clone();
@@ -154,7 +154,7 @@ impl Kitty {
         self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The script's answer to a request, when it is called in the user's window.
+    /// The answer of the pane script to a request. The script runs as if in the user's window.
     fn script(&self, request: &Value) -> Value {
         let own = [("KITTY_LISTEN_ON", self.address.as_str()), ("KITTY_WINDOW_ID", &self.own)];
         answer(&self.room, &own, &[], request)["ok"].clone()
@@ -174,7 +174,7 @@ impl Kitty {
     }
 }
 
-/// Starts a private display. It chooses a free number and prints it.
+/// Starts a private display. The display chooses a free number, which this function returns.
 fn display() -> (Owned, String) {
     let mut command = Command::new("Xvfb");
     command.args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"]);
@@ -202,7 +202,7 @@ fn kitty(room: &TestEnv) -> Command {
     command
 }
 
-/// The script's answer to one request.
+/// The answer of the pane script to one request.
 fn answer(room: &TestEnv, env: &[(&str, &str)], args: &[&str], request: &Value) -> Value {
     let mut command = Command::new(SCRIPT);
     command
@@ -322,7 +322,8 @@ fn a_window_is_closed_with_its_pane_though_something_in_it_stays() {
     let Some(kitty) = Kitty::new(SOMEBODYS) else { return };
     let folder = kitty.room.temporary();
     let [end, ended] = ["end", "ended"].map(|name| folder.join(name));
-    // The command ends with the test environment at the latest.
+    // The command ends when the test creates the file `end`, or when the test environment is
+    // removed.
     let stays =
         "trap '' HUP; while test -d DIR && ! test -e DIR/end; do sleep 0.1; done; echo > DIR/ended";
     let stays = stays.replace("DIR", folder.to_str().unwrap());

@@ -94,8 +94,8 @@ agents:
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
 }
 
-/// Ways to drop the signs that a process belongs to a tool: the session, the environment, the
-/// parents. Each runs `attack`, which writes to the file named by its argument.
+/// Ways to hide that a process belongs to a tool: the process drops its session, its environment
+/// and its parents. Each way runs the script `attack`, whose argument names the output file.
 pub(crate) const SHED: [&str; 4] = [
     "setsid -f env -i sh -c 'sleep 0.2; /bin/sh $W/attack OUT'",
     "setsid -f sh -c 'exec env -i setsid -f /bin/sh $W/attack OUT'",

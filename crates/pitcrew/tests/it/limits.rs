@@ -1,6 +1,6 @@
-//! The binary reaches system limits: descriptors, file sizes, memory, threads, full disks. Each is
-//! an error that names its cause, with exit code 70. Nothing panics, and no signal kills the
-//! binary.
+//! The binary reaches system limits: descriptors, file sizes, memory, threads, full disks. Each
+//! time it reports an error that names the cause, and exits with code 70. Nothing panics, and no
+//! signal kills the binary.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -133,7 +133,8 @@ agents:
             .stdout(fs::File::options().write(true).open("/dev/full").unwrap());
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let journal = room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson");
-        // A run stops by itself when it cannot write its stream.
+        // If the run cannot write its output while it works, it stops by itself. Otherwise the test
+        // stops the run.
         let is_over = |child: &mut Child| child.try_wait().unwrap().is_some();
         let runs = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("sleep 600"));
         until("it works or is over", || (runs() || is_over(&mut child)).then_some(()), String::new);
@@ -189,15 +190,16 @@ fn a_command_without_a_home_or_a_working_folder_says_so() {
 #[test]
 fn too_little_memory_and_too_few_threads_are_errors() {
     let room = TestEnv::with_crew();
-    // With less memory than the smallest of these the kernel kills the program before its own code
-    // starts.
+    // With less memory than the smallest of these limits, the kernel kills the program before its
+    // own code starts.
     for kilobytes in [80_000, 120_000, 160_000, 240_000] {
         let script =
             format!("ulimit -v {kilobytes}; exec {} team list", env!("CARGO_BIN_EXE_pitcrew"));
         let output = room.tool("bash", &["-c", &script]).output().unwrap();
         assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
     }
-    // The limit on processes does not apply to root, and the tests mostly run as root.
+    // The limit on processes does not apply to root. The tests mostly run as root, so the command
+    // runs as another user.
     let script = format!(
         "chmod -R a+rwX {}; exec setpriv --reuid 54321 --clear-groups bash -c 'ulimit -u 1; exec {} team list'",
         room.root().parent().unwrap().display(),

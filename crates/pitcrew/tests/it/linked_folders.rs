@@ -1,5 +1,5 @@
-//! A link in place of one of pitcrew's folders. No command follows it, each reports it, and the
-//! link's target keeps its names, contents and times.
+//! A folder of pitcrew is replaced by a link. No command follows the link, each command reports it,
+//! and the names, contents and times in the link's target do not change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,8 +31,8 @@ const FOLDERS: [&str; 17] = [
     "tasks/crew",
 ];
 
-/// Commands that read or change the team. Each would go through a link in place of one of the
-/// team's folders.
+/// Commands that read or change the team. Each uses the team's folders, and could follow a link in
+/// place of a folder.
 const COMMANDS: [&[&str]; 9] = [
     &["team", "show", "crew"],
     &["send", "--team", "crew", "bob", "hello"],
@@ -54,7 +54,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A team, and outside the root a folder with files that look like pitcrew's.
+    /// Makes a team, and outside the root a folder with files that look like files of pitcrew.
     fn new() -> Self {
         let room = TestEnv::with_crew();
         let model = room.script(DONE);

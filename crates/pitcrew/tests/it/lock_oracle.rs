@@ -1,5 +1,5 @@
-//! Four loops of `pitcrew send`, some of them killed, and two programs with npm's own
-//! proper-lockfile write to one inbox. Every message arrives exactly once, in order for each
+//! Four loops of `pitcrew send`, in which some senders are killed, and two programs with npm's
+//! proper-lockfile all write to one inbox. Every message arrives exactly once, in order for each
 //! sender.
 
 use std::fs;
@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::test_env::TestEnv;
 
-/// Messages of each of the two foreign writers, and of each of our four loops: 2,000 in all.
+/// Number of messages of each of the two foreign writers, and of each of our four loops. That is
+/// 2,000 messages in all.
 const FOREIGN: usize = 500;
 const OURS: usize = 250;
 const LOOPS: usize = 4;
@@ -20,7 +21,7 @@ const LOOPS: usize = 4;
 const KILLED_EVERY: usize = 100;
 
 /// The folder with proper-lockfile. Returns `None`, with a message, where node or npm is missing or
-/// cannot install it.
+/// npm cannot install proper-lockfile.
 fn modules() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proper-lockfile-4.1.2");
     let modules = folder.join("node_modules");
@@ -59,8 +60,8 @@ fn foreign_writer(modules: &Path, inbox: &Path, name: &str, style: &str) -> Chil
     node.spawn().unwrap()
 }
 
-/// Sends messages one after the other. From time to time it starts an extra sender and kills it,
-/// each time a little later after its start.
+/// Sends messages one after the other. From time to time it starts an extra sender and kills that
+/// sender. The delay before the kill grows each time.
 fn send_loop(room: &TestEnv, name: &str, nth: usize) {
     for n in 0..OURS {
         room.ok(&["send", "bob", &format!("{name} {n}"), "--from", name]);

@@ -136,7 +136,8 @@ impl Form {
         Reply::Refuse(status, retry_after.map(|seconds| ("retry-after", seconds)), body)
     }
 
-    /// A first answer with these calls, and a final text as second answer.
+    /// In the first answer the model makes these calls, in the second answer it says the final
+    /// text.
     fn calling(self, heard: &Heard, calls: &[(&str, Value)]) -> Reply {
         match heard.answers {
             0 => streamed(self.answer("", calls, ["tool_use", "tool_calls"], true)),
@@ -229,7 +230,7 @@ struct Row {
 fn run(form: Form, name: &str, fault: Fault) -> Row {
     let service = Service::start(move |heard, _| fault(form, heard));
     let room = TestEnv::new();
-    // The other faults tolerate a long silence, because a busy machine may be slow.
+    // For the other faults the run tolerates a long silence, because a busy machine may be slow.
     let silence = if name == SILENT { 0.7 } else { 120.0 };
     let settings = json!({"pitcrew": {"modelPatience": 2, "modelSilence": silence}});
     std::fs::write(room.root().join("settings.json"), settings.to_string()).unwrap();
@@ -257,7 +258,7 @@ fn run(form: Form, name: &str, fault: Fault) -> Row {
     let code = child.wait().unwrap().code().unwrap();
     let words = error.unwrap_or_else(|| said.trim().to_owned());
     let words = words.replace(service.url(), "http://127.0.0.1").replace('|', "/");
-    // The exact time depends on the machine, so the table has a fixed one.
+    // The exact time depends on the machine, so the table always shows the same time.
     let words = match words.split_once(" sent nothing for ") {
         Some((said, _)) => format!("{said} sent nothing for 0.7 s"),
         None => words,

@@ -32,8 +32,8 @@ pub(crate) struct Heard {
     pub(crate) called: String,
 }
 
-/// The model's answer, for a lead that makes two teammates write a file each and commits both
-/// files.
+/// The answers of a lead's model and of its teammates' models. The lead makes two teammates write a
+/// file each, and commits both files.
 fn answer(heard: &Heard) -> Vec<Say> {
     let Heard { first, told, answers, called } = heard;
     for (name, file) in [("ann", "ann.txt"), ("bob", "bob.txt")] {
@@ -63,7 +63,8 @@ fn answer(heard: &Heard) -> Vec<Say> {
     vec![Say::Text("Both files are written and committed.")]
 }
 
-/// The call with which a teammate approves its shutdown, if it was asked to.
+/// The call with which a teammate approves its shutdown. `None` if the teammate has no shutdown
+/// request.
 pub(crate) fn approval(heard: &Heard) -> Option<Vec<Say>> {
     static REQUEST: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"shutdown-[0-9]+[^@\\&\x22]*@[a-z]+").unwrap());
@@ -218,7 +219,8 @@ async fn serve(
         .unwrap()
 }
 
-/// Serves the model. Returns the address and the task that serves it, and counts the model calls.
+/// Starts a server for the model, and counts the model calls. Returns the server's address and the
+/// task that runs the server.
 pub(crate) async fn model_server(
     served: &Arc<AtomicUsize>,
 ) -> (String, tokio::task::JoinHandle<()>) {

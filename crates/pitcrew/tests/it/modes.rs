@@ -41,7 +41,7 @@ fn openly(room: &TestEnv, args: &[&str]) -> Ran {
     let mut sh = vec!["-c", "umask 000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_pitcrew")];
     sh.extend(args);
     let ran = Ran::of(room.tool("/bin/sh", &sh).output().unwrap());
-    // Code 8 is expected too, because the run leaves its task open.
+    // A run that leaves its task open ends with code 8, so this code is expected too.
     assert!(matches!(ran.code, 0 | 8), "{args:?}: {ran:?}");
     ran
 }
@@ -78,7 +78,8 @@ fn open_to_others(room: &TestEnv) -> Vec<String> {
     open.map(|path| format!("{} {:o}", path.display(), mode(&path))).collect()
 }
 
-/// A test environment after a run, under the umask 000, that wrote every kind of file of pitcrew.
+/// A test environment after a run under the umask 000. The run wrote every kind of file that
+/// pitcrew writes.
 fn after_a_run() -> TestEnv {
     let room = TestEnv::new();
     for args in [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "-m", "x"]] {

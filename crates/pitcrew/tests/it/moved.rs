@@ -14,7 +14,7 @@ use crate::run::WAITING;
 use crate::running::Running;
 use crate::test_env::TestEnv;
 
-/// Waits until bob has read the message with that text.
+/// Waits until bob has read the message `text`.
 #[track_caller]
 fn is_heard(room: &TestEnv, text: &str) {
     let read = || {
@@ -36,8 +36,8 @@ fn remove(folder: &Path) {
     );
 }
 
-/// Applies `upset` to the files of a running team. Checks that later messages are read, and that a
-/// second run is refused.
+/// Changes the files of a running team with `upset`. Checks that later messages are read, and that
+/// a second run is refused.
 fn check(upset: impl Fn(&Path)) {
     let room = TestEnv::new();
     let run = room.start_waiting();
@@ -88,7 +88,7 @@ fn a_run_goes_on_when_a_client_replaces_the_config_by_removing_it_first() {
         let path = root.join("teams/work/config.json");
         let text = fs::read(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        // The longest time that such a client was seen to need.
+        // No client was seen to leave the config missing for longer than this.
         std::thread::sleep(Duration::from_millis(600));
         fs::write(&path, text).unwrap();
     });
@@ -160,8 +160,8 @@ fn a_member_that_a_stale_config_drops_is_put_back_and_one_that_is_removed_goes()
     until("bob is gone", is_gone, || fs::read_to_string(&path).unwrap_or_default());
 }
 
-/// Replaces a file by a new one. Writers of a config do not do this, so neither the time nor the
-/// inode shows that the content is older.
+/// Replaces a file by a new file with older content. Neither the time nor the inode of the new file
+/// shows that its content is older. Real writers of a config do not replace the file like this.
 fn put(path: &Path, bytes: &[u8]) {
     let temp = path.with_extension("theirs");
     fs::write(&temp, bytes).unwrap();
@@ -197,7 +197,8 @@ fn a_send_that_no_process_hears_says_so() {
 fn without_notices_of_the_system_a_reader_says_so_and_looks_every_second() {
     let room = TestEnv::with_crew();
     for limit in ["max_inotify_instances", "max_inotify_watches"] {
-        // The limits of a separate user namespace apply to no other process.
+        // The test sets the limit in a separate user namespace, so the limit applies to no other
+        // process.
         let script = format!(
             "echo 0 > /proc/sys/user/{limit} || exit 90; exec {} inbox bob --follow --team crew",
             env!("CARGO_BIN_EXE_pitcrew")

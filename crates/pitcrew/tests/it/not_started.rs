@@ -1,5 +1,5 @@
-//! Runs that cannot start, or whose first request is refused. They leave no files, and count toward
-//! no limit.
+//! Runs that cannot start, or whose first model request is refused. These runs leave no files, and
+//! do not count toward any limit.
 
 use serde_json::json;
 

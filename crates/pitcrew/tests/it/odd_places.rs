@@ -8,12 +8,12 @@ use std::path::Path;
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv};
 
-/// The size of the longest file on a small disk. The file is sparse and uses no space.
+/// The length of a huge file. The file is sparse and uses no space on the disk.
 const GIANT: u64 = 8 * 1024 * 1024 * 1024;
 
 const HINT: &str = "`pitcrew doctor --repair` puts it right";
 
-/// Puts something of this kind in place of a file.
+/// Puts an object of this kind (a link, a folder, a FIFO or a huge file) in place of a file.
 fn put(kind: &str, path: &Path) {
     let _none = fs::remove_file(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,5 +1,6 @@
-//! A team whose teammates ran in panes is resumed with another `--teammate-mode`. Living teammates
-//! are adopted, ended ones start where the mode says, and no pane of pitcrew is left.
+//! A team whose teammates ran in panes is resumed with another `--teammate-mode`. The run adopts
+//! teammates whose process is alive. It starts the other teammates where the mode says. In the end
+//! no pane of pitcrew is left.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::terminal::{Terminal, ended};
 use crate::tmux_runs::{crowd, patient};
 
-/// Resumes the team `work` in that mode, outside tmux.
+/// Resumes the team `work` in the teammate mode `mode`, outside tmux.
 fn resumed_in(terminal: &Terminal, mode: &str) -> Child {
     let args = ["run", "--resume", "work", "--yes", "--teammate-mode", mode];
     let mut command = terminal.command(&args);
@@ -80,7 +81,7 @@ fn a_lead_that_is_killed_while_its_teammates_leave_comes_back_in_another_mode_an
     }
 }
 
-/// A teammate that runs one long command, and a lead that learns who stopped it.
+/// A teammate that runs one long command, and a lead that learns who stopped the teammate.
 const STOPPED_THERE: &str = r#"
 agents:
   team-lead:

@@ -97,8 +97,8 @@ fn nobody_acts_in_a_mode_of_the_run_before_not_even_on_mail_that_waits() {
     };
     let (made, anew, said) = resumed(&terminal, bob, &[]);
     assert!(!made, "bob's command was run: {said}");
-    // Bob's process may have left commands of that mode running. They end with the process, so bob
-    // must be started anew.
+    // Bob's process may have left commands running that started in the earlier mode. These commands
+    // end with the process, so bob must be started anew.
     assert!(anew, "{said}");
 }
 

@@ -80,7 +80,7 @@ fn a_lock_that_a_killed_repair_left_keeps_the_next_from_nothing() {
     let room = room();
     room.ok(&["send", "bob", "first"]);
     undo(&room, INBOX, || drop(room.ok(&["send", "bob", "second"])));
-    // A lock in the form that the store makes, whose holder died a second ago.
+    // A lock as pitcrew makes it. Its holder died a second ago.
     let lock = room.root().join("teams/crew/inboxes/bob.json.lock");
     fs::create_dir(&lock).unwrap();
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o1777)).unwrap();

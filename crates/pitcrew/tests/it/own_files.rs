@@ -1,5 +1,5 @@
-//! A run whose own files are damaged or of a later version. Unreadable entries are skipped and
-//! reported. A file of a later version is refused by its name.
+//! Files that a run wrote are damaged or of a later version. Unreadable entries are skipped and
+//! reported. A file of a later version is refused, and the message names the file.
 
 use std::fs;
 
@@ -76,8 +76,8 @@ fn a_record_of_a_later_version_is_refused_by_name_and_version() {
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains(file) && said.contains("is of version 2"), "{file}: {ran:?}");
         if ran.code == 0 {
-            // The run succeeded without this record. Its team is archived, so it is restored for
-            // `doctor`.
+            // The run succeeded without this record, so its team is archived now. The test restores
+            // the team before it runs `doctor`.
             room.bring_back("work");
         }
         let doctor = room.run(&["doctor", "--repair"]);
@@ -170,7 +170,7 @@ fn a_torn_record_or_inbox_is_refused_by_name_with_the_command_that_mends_it() {
         fs::write(&path, "{\"version\":1,\"").unwrap();
         fs::write(room.work().join("on.yaml"), GOES_ON).unwrap();
         let resume = || room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]);
-        // The control socket of the killed lead.
+        // This is the control socket that the killed lead left.
         fs::remove_file(room.root().join("teams/work/pitcrew/door")).unwrap();
         let before = room.tree();
         let ran = resume();
@@ -191,8 +191,8 @@ fn a_record_that_no_run_depends_on_keeps_none_from_going_on() {
     assert!(ran.stderr.contains("escaped.json is not readable"), "{ran:?}");
 }
 
-/// A lead that lets the test damage a file while bob is idle, and then ends. It stays in a turn
-/// meanwhile, because otherwise the run could end first.
+/// A lead that lets the test damage a file while bob is idle, and then ends. The lead stays in a
+/// turn meanwhile, because otherwise the run could end first.
 const DONE_AFTER: &str = "agents: {team-lead: [\
                           {tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]}, \
                           {delay_ms: 4000, tools: [{name: TaskList}]}, \

@@ -49,8 +49,8 @@ fn private_folder(room: &TestEnv, name: &str) -> PathBuf {
     folder
 }
 
-/// Runs the conformance checks on a pane program, with `SCREENDIR` and similar variables set to a
-/// folder.
+/// Runs the conformance checks on a pane program. `SCREENDIR` and `XDG_RUNTIME_DIR` are set to
+/// `folder`.
 fn check(room: &TestEnv, folder: &Path, program: &[&str]) -> serde_json::Value {
     let mut command = room.command(&["--json", "pane", "check"]);
     command.args(program).env("SCREENDIR", folder).env("XDG_RUNTIME_DIR", folder);
@@ -77,7 +77,7 @@ fn tmux_conforms_through_the_adapter() {
     );
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report:#}");
     assert!(report["passed"].as_u64().unwrap() >= 18);
-    // A tmux server ends by itself, a little after its last pane.
+    // A tmux server ends by itself a little after its last pane has closed.
     let left =
         || Command::new("tmux").arg("-S").arg(socket).args(["list-panes", "-a"]).output().unwrap();
     until(
@@ -247,7 +247,8 @@ async fn a_pane_program_that_dies_is_started_anew_and_lacks_are_told() {
     assert_eq!(error.to_string(), "x cannot read a pane's screen");
 }
 
-/// A shell program that answers the hello, and then runs `then`.
+/// A shell program that answers the first request of the pane protocol, `hello`, and then runs
+/// `then`.
 fn after_hello(then: &str) -> String {
     let hello = r#"{"id":1,"ok":{"protocol":1,"name":"x","version":"1","capabilities":["list","telepathy"]}}"#;
     format!("read line; echo '{hello}'; {then}")

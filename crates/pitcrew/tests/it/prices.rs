@@ -1,4 +1,5 @@
-//! Prices of models: reports of known prices, and a cost limit that pitcrew can enforce.
+//! Prices of models: pitcrew reports the prices that it knows, and refuses a cost limit that it
+//! cannot enforce.
 
 use serde_json::{Value, json};
 

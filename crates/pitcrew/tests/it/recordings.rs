@@ -29,7 +29,7 @@ fn check_send(path: &str, dir: &str, agent: &str) {
         serde_json::from_value(room.json_file(inbox.to_str().unwrap())).unwrap();
     let ours = now.pop().unwrap();
     assert_eq!(ours["text"], "a word from outside");
-    // Compared as text, so that the order of fields counts.
+    // The messages are compared as text, so that the order of fields counts.
     let text = |messages: &[Value]| serde_json::to_string(messages).unwrap();
     assert_eq!(text(&now), text(&there), "{path}");
     let mut after = room.tree();

@@ -1,7 +1,8 @@
-//! The rooms of the house: which crates there are, which of them may use which, and where heavy
-//! dependencies live.
+//! The crates of this workspace: which crates exist, which other crates each of them may use, and
+//! which crates may use the heavy dependencies.
 //!
-//! A new arrow changes the table here, in a commit of its own that says why.
+//! To allow a crate to use another one, change the table here, in a separate commit that gives the
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -11,14 +12,14 @@ use serde_json::Value;
 /// Each crate with the crates of this workspace that it uses.
 const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &[]),
-    // Prices and context windows as settings write them.
+    // `model` uses the form in which settings contain prices and context windows.
     ("model", &["protocol"]),
     ("store", &["protocol"]),
     ("team", &["protocol", "store"]),
     ("agent", &["model", "protocol"]),
     ("process", &["protocol"]),
-    // The gate asks which sandbox profiles hold, and both open files that a stranger may have
-    // prepared.
+    // `permission` asks `process` which sandbox profiles can be enforced. Both open files that a
+    // stranger may have prepared.
     ("permission", &["process", "protocol"]),
     ("tools", &["agent", "permission", "process", "protocol"]),
     ("panes", &["process", "protocol"]),
@@ -38,7 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "view",
         ],
     ),
-    // It drives the binary, and uses no type of the product.
+    // `chaos` runs the binary as a program, and uses no type of the other crates.
     ("chaos", &[]),
 ];
 
@@ -56,7 +57,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("comfy-table", &["pitcrew"]),
 ];
 
-/// What the manifests say: each crate with its dependencies, those for tests left out.
+/// Reads from the manifests each crate with its dependencies. Dependencies of tests are left out.
 fn manifests() -> BTreeMap<String, BTreeSet<String>> {
     let asked = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])

@@ -130,7 +130,7 @@ fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
     let folder = room.find("teams/tight/pitcrew/transcripts");
     for (agent, to) in [("team-lead", "bob"), ("bob", "team-lead")] {
         let transcript = std::fs::read_to_string(folder.join(format!("{agent}.ndjson"))).unwrap();
-        // An unread frame counts toward the limit of the inbox.
+        // An unread frame counts toward the limit on unread messages in an inbox.
         let told = transcript.lines().find(|line| line.contains("at most 0 are allowed"));
         assert!(
             told.is_some_and(|line| line.contains(&format!("Agent '{to}' has "))),
@@ -265,8 +265,8 @@ fn a_second_ctrl_c_does_not_wait() {
     for second in [Signal::INT, Signal::TERM] {
         let mut running = room.start(DEAF);
         running.signal(Signal::INT);
-        // The kernel may reorder two pending signals, and merges two of the same kind. So the test
-        // sends the second one only after the first took effect.
+        // The kernel may reorder two pending signals, and merges two signals of the same kind. So
+        // the test sends the second signal only after the first has taken effect.
         running.until("stopping; once more");
         running.signal(second);
         let (ended, log) = running.ended();
@@ -327,7 +327,7 @@ agents:
     assert!(room.work().join("ruled.txt").exists());
 }
 
-/// The tools that a run offers, according to its first event.
+/// The tools that a run offers to its lead, according to the run's first event.
 fn tools(room: &TestEnv, more: &[&str], switch: &str) -> Vec<String> {
     let model = room.script(SHORT);
     let mut run =

@@ -50,7 +50,7 @@ impl Running {
         self.log.recv_timeout(PATIENCE).expect("it says nothing more")
     }
 
-    /// Waits until the output contains `said`, after the part that was already seen.
+    /// Waits until new output contains `said`. Output that an earlier call has read does not count.
     #[track_caller]
     pub(crate) fn until(&mut self, said: &str) {
         let mut before = String::new();

@@ -1,8 +1,9 @@
-//! Teams of the session dialect: finding the current lead, and writing to a session that removes
-//! its messages from the files.
+//! Teams of the session dialect: how pitcrew finds the current lead, and how it writes to a session
+//! whose members remove messages from the files.
 //!
-//! The reader here is a stand-in that does what the client was seen to do. Under the inbox's lock
-//! it removes every entry, keeps it, and deletes malformed ones.
+//! In these tests a stand-in for the client reads the messages, in the way that was seen at the
+//! client. Under the inbox's lock it removes every entry from the file. It keeps the well-formed
+//! entries and discards the malformed entries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,7 +75,8 @@ impl Session {
         self.lead.wait().unwrap();
     }
 
-    /// Removes messages from an inbox while `work` runs, and removes the remaining ones afterwards.
+    /// Runs `work` while a second thread removes messages from an inbox. Afterwards the thread
+    /// removes the remaining messages. Returns the result of `work` and all removed messages.
     fn taking<T>(&self, of: &str, work: impl FnOnce() -> T) -> (T, Vec<Value>) {
         let (inbox, is_over) = (self.inbox(of), AtomicBool::new(false));
         thread::scope(|scope| {
@@ -97,7 +99,7 @@ impl Session {
     }
 }
 
-/// Stops the reader when `work` has finished or failed.
+/// When this is dropped, the thread that removes messages stops. This also happens if `work` fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -112,7 +114,7 @@ impl Drop for Session {
     }
 }
 
-/// Removes everything from an inbox, under its lock.
+/// Removes every entry from an inbox, under its lock. Returns the well-formed entries.
 fn take(inbox: &Path) -> Vec<Value> {
     let lock = inbox.with_extension("json.lock");
     if fs::create_dir(&lock).is_err() {

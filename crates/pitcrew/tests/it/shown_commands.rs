@@ -1,8 +1,8 @@
-//! Runs every command line in README, in the pages of `docs/` and in the help, except those listed
-//! here with a reason.
+//! Runs every command line in README, in the pages of `docs/` and in the help. Some lines do not
+//! run, and the list here gives the reason for each.
 //!
-//! A new or changed line is in no list. The test fails until somebody adds it with the situation in
-//! which it runs.
+//! A new or changed line is not in the list. The test fails until somebody adds the line, with the
+//! situation in which it runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,10 +32,9 @@ enum Stage {
     /// The team `backend` is running, with `bob` and `reviewer`, tasks 1 to 3, and a message to
     /// bob.
     Running,
-    /// Like `Running`, and the line runs until it is interrupted.
+    /// Like `Running`, but the line runs until it is interrupted.
     Follows,
-    /// Like `Stopped`, with `bob` as the member that the line runs. The line runs until it is
-    /// interrupted.
+    /// Like `Stopped`, but the line runs the member `bob` until it is interrupted.
     Lives,
     /// The team `backend` is running, and a plan of `bob` waits for an answer.
     Planned,
@@ -53,7 +52,7 @@ const BUILDS: &str = "it builds the repository, which the tests are a part of";
 const DEMO: &str = "the tests of the demo run it";
 const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where it can be had";
 
-/// All lines, without their comments.
+/// All command lines without their comments, each with its situation.
 const SHOWN: &[(&str, Stage)] = &[
     ("./test", Not(BUILDS)),
     ("CLAUDE_CODE_TEAMMATE_COMMAND=$(command -v pitcrew) claude --teammate-mode tmux", Not(CLIENT)),
@@ -208,7 +207,8 @@ fn shown() -> BTreeMap<String, Vec<String>> {
     lines
 }
 
-/// Finds the command lines of a page: those in its console blocks, and those quoted in its text.
+/// Finds the command lines of a page: the lines in its console blocks, and the commands quoted in
+/// its text.
 fn of_page(text: &str, mut line_is: impl FnMut(&str)) {
     let mut block: Option<String> = None;
     for line in text.lines() {
@@ -362,7 +362,8 @@ fn stopped(is_alone: bool) -> TestEnv {
     room
 }
 
-/// The line with real names for its placeholders, and with the script for the vendors' models.
+/// The line with real names instead of placeholders, and with the script instead of a vendor's
+/// model.
 fn filled(room: &TestEnv, line: &str, message: &str) -> String {
     let model = format!("script:{}", room.work().join("script.yaml").display());
     let words = [
@@ -371,7 +372,7 @@ fn filled(room: &TestEnv, line: &str, message: &str) -> String {
         ("SHELL", "bash"),
         ("PROGRAM", "pitcrew pane serve tmux"),
         ("[FOLDER]", "."),
-        // On a terminal `trust add` asks. The test has no terminal.
+        // On a terminal `trust add` asks the user. The test has no terminal, so it adds `--yes`.
         ("trust add", "trust add --yes"),
         ("message ID", &format!("message {message}")),
     ];

@@ -1,6 +1,6 @@
-//! Processes that an agent's command detaches: another session, an empty environment, no parent.
-//! They end with the run, which reports them. The tmux server of the panes, and processes left by a
-//! user's hook, keep running.
+//! Processes that an agent's command detaches: they have another session, an empty environment or
+//! no parent. They end with the run, and the run reports them. The tmux server of the panes, and
+//! processes left by a user's hook, keep running.
 
 use std::fs;
 
@@ -41,7 +41,8 @@ fn end(sleepers: Vec<u32>) {
     }
 }
 
-/// The command for a way to detach. It returns once all its processes have started.
+/// A shell command that detaches processes in the way `way`. The command returns once all its
+/// processes have started.
 fn begun(way: &str, seconds: &str) -> String {
     format!(
         "{}\nuntil pgrep -x sleep -a | grep -q 'sleep {seconds}'; do :; done",

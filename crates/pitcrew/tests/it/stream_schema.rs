@@ -19,7 +19,7 @@ fn schema() -> Validator {
     jsonschema::validator_for(&serde_json::from_str(&text).unwrap()).unwrap()
 }
 
-/// Checks every line, and returns the kinds of lines that it found.
+/// Checks every line against the schema, and returns the kinds of lines in the text.
 fn check(schema: &Validator, text: &str) -> BTreeSet<String> {
     let kind_of = |line: &str| {
         let value: Value = serde_json::from_str(line).unwrap();

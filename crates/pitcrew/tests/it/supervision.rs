@@ -1,5 +1,5 @@
-//! The remains of a team whose process was killed: commands find, stop, delete and take them over.
-//! All processes are real.
+//! What is left of a team whose process was killed: other commands find it, stop it, delete it or
+//! take it over. All processes are real.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -26,7 +26,8 @@ agents:
     - text: It ended.
 ";
 
-/// Bob takes the place of the lead. Its script's first answer is the one it already gave as bob.
+/// Bob takes the place of the lead. The script of the lead starts with the answer that bob has
+/// already given.
 const TAKEN_OVER: &str = "
 agents:
   team-lead:
@@ -216,7 +217,8 @@ fn what_a_dead_client_left_running_is_named_by_doctor_and_ended_by_a_repair_and_
     {
         let room = TestEnv::new();
         room.killed_run();
-        // A process that another client starts has the client's tag and its own session.
+        // A process that another client's teammate started has inherited the teammate's tag, and
+        // has its own session.
         let left = Process::shell(&room, "touch $1; exec sleep 1000");
         room.started_for_bob_by("claude", ProcessIdentity { pid: 1, start_ticks: u64::MAX }, None);
         let told = room.run(&["doctor"]);
@@ -303,7 +305,7 @@ fn force_kills_a_run_that_hangs_and_a_teammate_that_heeds_nothing() {
     let running = room.start_waiting();
     let stubborn =
         Process::shell(&room, "trap '' TERM INT; touch $1; while :; do sleep 0.01; done");
-    // This comes before the signal, because the stopped run may hold the journal's lock.
+    // The record is written before the signal, because the stopped run may hold the journal's lock.
     room.started_for_bob(stubborn.identity, None);
     running.signal(rustix::process::Signal::STOP);
     let pid = running.id();
@@ -405,8 +407,8 @@ fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
     assert_eq!(room.json(&["team", "lead", "work"])["lead"]["alive"], false);
     assert!(room.ok(&["team", "lead"]).stdout.starts_with("nobody leads team work; process "));
     let ran = room.ok(&taking_over);
-    // The number of the lead's turns is not fixed, because its messages may arrive with its news or
-    // later. So only one answer is checked.
+    // The new lead may read its messages in one turn or in several turns, so the number of its
+    // turns is not fixed. So only one answer is checked.
     assert!(ran.stderr.contains("team-lead says: I lead now."), "{ran:?}");
     assert_eq!(
         room.json(&["team", "show", "work"])["team"]["members"].as_array().unwrap().len(),

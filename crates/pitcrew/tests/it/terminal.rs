@@ -62,7 +62,8 @@ impl Terminal {
 
     pub(crate) fn tmux_command(&self, args: &[&str]) -> Command {
         let mut command = self.room.tool("tmux", &["-u"]);
-        // The lead passes the root to the programs that it starts in panes.
+        // The server has no root in its environment, because the lead passes the root to the
+        // programs that it starts in panes.
         command
             .args(args)
             .env("TMUX_TMPDIR", self.room.temporary())
@@ -132,7 +133,7 @@ impl Terminal {
         journal_in(&self.team().join("pitcrew/journal.ndjson"))
     }
 
-    /// The record of started and not yet stopped processes.
+    /// The record of the processes that were started and not yet stopped.
     pub(crate) fn started(&self) -> Value {
         let text = fs::read_to_string(self.team().join("pitcrew/started.json"))
             .unwrap_or_else(|_| "{}".to_owned());
@@ -149,8 +150,8 @@ impl Terminal {
         patience::until(what, look, || format!("{:?} {:?}", self.panes(), self.journal().last()))
     }
 
-    /// Checks that only the user's pane, the lead in the config and no teammate's process or record
-    /// are left.
+    /// Checks that the server has only the user's pane, that the config lists only the lead, and
+    /// that no process or record of a teammate is left.
     #[track_caller]
     pub(crate) fn check_nobody_is_left(&self) {
         assert_eq!(self.panes(), std::slice::from_ref(&self.theirs), "panes");
@@ -174,8 +175,8 @@ impl Terminal {
     }
 }
 
-/// The processes of teammates in a test environment, from `/proc`. Neither a tmux that starts a
-/// teammate nor a process that is about to become one counts.
+/// The processes of teammates in a test environment, from `/proc`. A tmux process that starts a
+/// teammate does not count, nor does a child of a teammate's process.
 pub(crate) fn teammates(room: &TestEnv) -> Vec<u32> {
     let root = room.root().display().to_string();
     let is_ours = |pid: &u32| {

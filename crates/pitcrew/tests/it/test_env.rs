@@ -1,5 +1,5 @@
-//! A separate root for each test, and the binary that runs in it. The output is a transcript in
-//! which everything that changes from run to run has a placeholder.
+//! A separate root for each test, and the binary that runs in it. A transcript of the output has
+//! placeholders for everything that changes from run to run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,8 +25,7 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// With `PITCREW_KEEP` in the environment the folder of a failed test is kept, so that it can be
-/// examined.
+/// If `PITCREW_KEEP` is set, the folder of a failed test is kept, so that it can be examined.
 impl Drop for TestEnv {
     fn drop(&mut self) {
         if std::thread::panicking() && std::env::var_os("PITCREW_KEEP").is_some() {
@@ -39,8 +38,8 @@ impl Drop for TestEnv {
 impl TestEnv {
     /// A test environment with an empty root.
     pub(crate) fn new() -> Self {
-        // A file that a test writes in place of one of pitcrew's gets the same mode, so `doctor`
-        // does not report it.
+        // With this umask a file that a test writes in place of a file of pitcrew has the usual
+        // mode. So `doctor` does not report the file.
         rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
         // The folder is below `/tmp`, whatever `TMPDIR` is. Socket paths must be short, and screens
         // and tables cut long paths.
@@ -184,8 +183,8 @@ impl TestEnv {
         serde_json::from_str(&fs::read_to_string(self.find(path)).unwrap()).unwrap()
     }
 
-    /// Moves a completed team from the archive back to its place, as the resume of a run does
-    /// first.
+    /// Moves a completed team from the archive back to its place. The resume of a run begins with
+    /// the same step.
     pub(crate) fn bring_back(&self, team: &str) {
         let archive = self.find(&format!("teams/{team}/config.json"));
         let archive = archive.parent().and_then(Path::parent).unwrap();
@@ -196,7 +195,7 @@ impl TestEnv {
     }
 
     /// The path of a team's file or folder, for example `teams/crew/config.json`. If the team is no
-    /// longer active, the path in its newest archive.
+    /// longer active, this is the path in the team's newest archive.
     pub(crate) fn find(&self, path: &str) -> PathBuf {
         let Some((place, of_team)) = path.split_once('/') else { return self.root().join(path) };
         let (team, below) = of_team.split_once('/').unwrap_or((of_team, ""));

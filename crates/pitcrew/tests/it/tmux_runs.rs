@@ -409,7 +409,7 @@ fn it_is_told_who_runs_where() {
 fn a_command_of_a_teammate_in_a_pane_is_turned_away_by_the_lead_whatever_it_sheds() {
     let Some(terminal) = Terminal::new() else { return };
     let (pitcrew, root) = (env!("CARGO_BIN_EXE_pitcrew"), terminal.room.root());
-    // A process in this pane has no process of the lead as an ancestor.
+    // Bob's command runs in a tmux pane, so no process of the lead is among its ancestors.
     let asks = format!("{pitcrew} --root {} member mode bob acceptEdits", root.display());
     let script = format!(
         r#"
@@ -458,8 +458,8 @@ fn who_shows_a_pane_from_another_terminal_learns_where_it_is() {
     ended(run);
 }
 
-/// A lead that works until a file exists and the user has typed a message, beside a teammate that
-/// waits.
+/// A lead that works until a file exists and a message from the user has arrived, and a teammate
+/// that waits.
 fn told_in_time() -> String {
     format!(
         "
@@ -489,8 +489,8 @@ fn a_line_typed_where_a_run_was_started_reaches_its_lead_and_the_view_survives_r
     );
     let pane = terminal.tmux(&["new-window", "-d", "-P", "-F", "#{pane_id}", &line]);
     let screen = || terminal.tmux(&["capture-pane", "-p", "-t", &pane]);
-    // The footer has one row for each agent at all times. Remarks contain bob's name too, but in
-    // another form.
+    // The footer has one row for each agent at all times. Other lines contain bob's name too, but
+    // do not start with it in this form.
     let is_whole = || {
         let screen = screen();
         let rows = |agent: &str| {

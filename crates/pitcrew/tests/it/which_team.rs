@@ -57,7 +57,7 @@ fn stopped(run: Running) {
     assert_eq!(run.ended().0, Some(130));
 }
 
-/// The ids of the archives, each after its team's name.
+/// The archived teams: each team's name, and the id of its archive.
 fn archives(room: &TestEnv) -> Vec<(String, String)> {
     let listed = room.json(&["team", "list", "--archived"]);
     let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
@@ -271,7 +271,8 @@ fn prune_removes_what_is_old_enough_and_confirmed() {
     assert_eq!(room.run(&["run", "--resume", "sel"]).code, 3);
 }
 
-/// Commands that take a team as an argument. The commands after them take it only with `--team`.
+/// Commands that take a team as an argument. The commands in `BY_FLAG` take a team only with
+/// `--team`.
 const BY_WORD: [&[&str]; 5] = [
     &["shutdown"],
     &["team", "show"],
@@ -478,8 +479,8 @@ fn of_several_teams_that_wait_the_one_named_after_the_repository_is_meant_also_w
     };
     assert_eq!(shown(&backend)["team"]["name"], "backend");
     assert_eq!(run_in(&room, &backend, &["task", "create", "one"]).code, 0);
-    // A folder of the same name in another repository. Its user sees the team, but a command there
-    // cannot change it.
+    // A folder of the same name in another repository. A command in this folder can show the team,
+    // but cannot change it.
     let namesake = elsewhere(&room, "beside/Backend", true);
     assert_eq!(shown(&namesake)["team"]["name"], "backend");
     assert_eq!(run_in(&room, &namesake, &["task", "create", "x"]).code, 3);

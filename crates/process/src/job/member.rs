@@ -9,9 +9,9 @@ use crate::PaneTag;
 use crate::identity::{ProcessIdentity, Stopped};
 
 /// Returns how to recognize the processes that a member's process has started. Pitcrew's commands
-/// carry the tag of their owner. Commands of another client carry only the member's tag, which they
-/// inherit from the client. If this process carries that tag itself, the tag is not used, because
-/// then the client or one of its commands has started this process.
+/// carry an owner tag. Commands of another client carry only the member's tag, which they inherit
+/// from the client. If the current process carries the same member tag, that tag is not used: then
+/// the client or one of its commands has started the current process.
 fn claim(process: ProcessIdentity, program: Program, tag: &PaneTag) -> Claim {
     let member = match program {
         Program::Pitcrew => None,
@@ -23,9 +23,9 @@ fn claim(process: ProcessIdentity, program: Program, tag: &PaneTag) -> Claim {
     Claim { member, ..Claim::on_stranger(process) }
 }
 
-/// Stops a process that runs or ran a member, and all processes that it started: TERM, `grace`,
-/// KILL. A living process without the member's tag is left alone, because a record can name any
-/// process.
+/// Stops a process that runs or ran a member, and all processes that it started: sends TERM, waits
+/// `grace`, sends KILL. A running process without the member's tag is left alone, because a record
+/// on disk could name any process.
 pub async fn stop_member_process(
     process: ProcessIdentity,
     program: Program,
@@ -40,8 +40,8 @@ pub async fn stop_member_process(
         .await
 }
 
-/// Returns the processes that a member's process left running when it died. Empty while it is
-/// alive.
+/// Returns the processes that a member's process left running when it died. Empty while the
+/// member's process is alive.
 pub async fn left_by_member(
     process: ProcessIdentity,
     program: Program,

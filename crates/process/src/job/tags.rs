@@ -1,5 +1,5 @@
-//! Shows which member or command a process belongs to, by inherited environment variables, its
-//! parents and its seccomp filters.
+//! Determines which member or command a process belongs to. Uses inherited environment variables,
+//! parent processes and seccomp filters.
 
 use std::collections::HashSet;
 use std::fs;
@@ -25,8 +25,8 @@ const MEMBER_VARIABLE: &str = "PITCREW_MEMBER";
 /// Maximum number of ancestors of a process that are checked.
 const DESCENT_MOST: usize = 128;
 
-/// Returns the variable that marks all processes started by this one. They can be found by it after
-/// this process has died.
+/// Returns the variable that marks all processes started by this one. After this process has died,
+/// they can still be found by the variable.
 pub fn owner_variable() -> (&'static str, String) {
     (OWNER_VARIABLE, owner_tag(ProcessIdentity::own()))
 }
@@ -36,20 +36,21 @@ pub fn is_tagged_by(pid: u32, owner: ProcessIdentity) -> bool {
     carries(pid, &format!("{OWNER_VARIABLE}={}", owner_tag(owner)))
 }
 
-/// Returns the variable that marks processes that may outlive this one. It distinguishes them from
-/// processes that a command hid.
+/// Returns the variable that marks processes that may outlive this one. Without it they would look
+/// like processes that a command left behind secretly.
 pub fn outlives_variable() -> (&'static str, String) {
     (OUTLIVES_VARIABLE, owner_tag(ProcessIdentity::own()))
 }
 
 /// Returns true if the process may outlive `parent`, which started it as a server or for a hook.
-/// Its own children inherit the variable, but have another parent.
+/// The children of that server or hook inherit the variable too, so the caller must also check who
+/// the parent is.
 pub fn outlives(pid: u32, parent: ProcessIdentity) -> bool {
     carries(pid, &format!("{OUTLIVES_VARIABLE}={}", owner_tag(parent)))
 }
 
-/// Returns the variable that proves that a process runs a member of pitcrew, whatever a record
-/// says.
+/// Returns the variable that proves that a process runs a member of pitcrew. A record alone does
+/// not prove this.
 pub fn member_variable(tag: &PaneTag) -> (&'static str, String) {
     (MEMBER_VARIABLE, tag.to_string())
 }
@@ -63,11 +64,12 @@ pub fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
     carries && process.is_alive()
 }
 
-/// Returns true if a tool of an agent started the process. That is so if it has more seccomp
-/// filters than this process, carries a job's tag, or descends from a process with such a tag or
-/// from this process. Every command starts under a seccomp filter and cannot remove it, even if its
-/// parents and its environment change. A tag or an ancestor that this process shares proves
-/// nothing. For this process itself the result is false.
+/// Returns true if a tool of an agent started the process. This is so in any of three cases: it has
+/// more seccomp filters than this process, it or one of its ancestors carries a job's tag, or it
+/// descends from this process. Every command starts under a seccomp filter and cannot remove the
+/// filter, even if the command's parents and environment change. A tag or an ancestor that the
+/// process has in common with this process proves nothing. For this process itself the result is
+/// false.
 ///
 /// # Errors
 /// If this cannot be determined: without `/proc`, or if the process hides its environment or has
@@ -91,25 +93,26 @@ pub fn started_by_a_tool(pid: u32) -> io::Result<bool> {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {at} is gone")));
         };
         match entry.parent {
-            // The chain ends at init without a job's tag.
+            // The chain of parents ends at init without a job's tag.
             0 | 1 => return Ok(false),
-            // A pane server is not a tool, and neither is a program that a user starts in one.
+            // A pane server is not a tool. A program that a user starts in a pane server is not a
+            // tool either.
             parent if parent == ourselves => return Ok(!outlives(at, ProcessIdentity::own())),
             parent if own_line.contains(&parent) => return Ok(false),
             parent => at = parent,
         }
-        // The parent belongs to another user, for example a login process, so pitcrew did not start
-        // it.
+        // The parent belongs to another user, for example a login process. So pitcrew did not start
+        // that parent.
         tag = tag_of(at).unwrap_or_default();
     }
     Err(io::Error::other("it descends from too many others"))
 }
 
-/// Returns true if a tool of an agent started this process. Compares it with the process `lead`: it
-/// has more seccomp filters, or a job's tag that the lead's process does not have.
+/// Returns true if a tool of an agent started this process. That is so if this process has more
+/// seccomp filters than the process `lead`, or a job's tag that `lead` does not have.
 ///
 /// # Errors
-/// If this cannot be determined: without `/proc`, or if the other process has ended or belongs to
+/// If this cannot be determined: without `/proc`, or if the process `lead` has ended or belongs to
 /// another user.
 pub fn are_started_by_a_tool_of(lead: ProcessIdentity) -> io::Result<bool> {
     let ourselves = std::process::id();

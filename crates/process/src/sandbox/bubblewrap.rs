@@ -1,5 +1,5 @@
-//! Keeps protected files mounted read-only with bubblewrap, in a separate mount namespace for each
-//! command.
+//! Protects files by mounting them read-only with bubblewrap, in a separate mount namespace for
+//! each command.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt as _;
@@ -42,8 +42,8 @@ pub(super) struct Bubblewrap {
 }
 
 impl Bubblewrap {
-    /// Tests bubblewrap by running it. Many systems have the program installed but forbid what it
-    /// needs.
+    /// Tests whether bubblewrap works by running it. On many systems the program is installed, but
+    /// the system forbids the namespaces that it needs.
     pub(super) fn probe(program: PathBuf) -> Option<Self> {
         // Try the same kinds of mounts that a command gets.
         let mut command = Probe::new(&program);
@@ -63,17 +63,18 @@ impl Bubblewrap {
         quiet.status().is_ok_and(|status| status.success()).then_some(Self { program })
     }
 
-    /// Whether bubblewrap is a set-user-ID program that gains another user's rights. Systems that
-    /// reserve namespaces for the administrator install it that way.
+    /// Whether bubblewrap is a set-user-ID program that gains another user's rights. Systems on
+    /// which only the administrator may create namespaces install it that way.
     pub(super) fn gains_rights(&self) -> bool {
         const SET_USER: u32 = 0o4000;
         let mode = fs::metadata(&self.program).map_or(0, |meta| meta.mode());
         mode & SET_USER != 0 && !rustix::process::geteuid().is_root()
     }
 
-    /// Returns the start of a command line with new namespaces for processes, IPC, host name and
-    /// terminal session, and for the network unless it is shared. The caller adds mounts, program
-    /// and arguments. The command ends when the thread that starts it ends.
+    /// Returns the start of a bubblewrap command line that creates new namespaces for processes,
+    /// IPC, host name and terminal session, and for the network unless the network is shared. The
+    /// caller adds mounts, program and arguments. The command ends when the thread that starts it
+    /// ends.
     pub(super) fn apart(&self, shares_network: bool) -> Command {
         let mut command = Command::new(&self.program);
         command.args([
@@ -93,9 +94,9 @@ impl Bubblewrap {
         command
     }
 
-    /// Whether mounts can fully protect the places. A symbolic link could be replaced, and a
-    /// missing file cannot be mounted over. A missing file directly below the root is protected
-    /// anyway, because the root is read-only.
+    /// Whether mounts can fully protect the places. They cannot protect a symbolic link, which
+    /// could be replaced, or a missing file, which has no mount point. A missing file directly
+    /// below the configuration root is protected anyway, because the root is mounted read-only.
     pub(super) fn can_hold(places: &Places) -> bool {
         let is_held = |path: &PathBuf| is_straight_below_root(path, places) || path.exists();
         !places.has_loose_links()
@@ -103,13 +104,13 @@ impl Bubblewrap {
             && places.kept.iter().all(is_held)
     }
 
-    /// Returns the start of a command line with mounts that protect the places. The caller adds the
-    /// program and its arguments.
+    /// Returns the start of a bubblewrap command line with mounts that protect the places. The
+    /// caller adds the program and its arguments.
     ///
     /// A mount point cannot be renamed or removed. So each folder on the path to a protected file
-    /// is mounted onto itself. The root is mounted read-only, and everything in it that is not
-    /// protected is mounted writable again. This way no placeholder file is needed for a protected
-    /// file that does not exist yet, and a protected file that is replaced meanwhile stays
+    /// is mounted onto itself. The configuration root is mounted read-only, and everything in it
+    /// that is not protected is mounted writable again. This way a protected file that does not
+    /// exist yet needs no placeholder file, and a protected file that is replaced meanwhile stays
     /// read-only.
     pub(super) fn before(&self, places: &Places, cwd: &Path, processes: Processes) -> Command {
         let mut command = Command::new(&self.program);
@@ -128,13 +129,13 @@ impl Bubblewrap {
                 command.arg("--dev-bind-try").arg(&entry).arg(&entry);
             }
         }
-        // After the folders on the path, because a later mount covers an earlier one.
+        // This comes after the folders on the path, because a later mount covers an earlier one.
         for kept in
             places.kept.iter().filter(|kept| !is_straight_below_root(kept, places) && kept.exists())
         {
             command.arg("--ro-bind").arg(kept).arg(kept);
         }
-        // Last, because these writable folders are inside read-only ones.
+        // The writable folders come last, because they are inside read-only ones.
         for open in &places.open {
             command.arg("--dev-bind").arg(open).arg(open);
         }
@@ -148,8 +149,8 @@ fn is_straight_below_root(path: &Path, places: &Places) -> bool {
     path.parent().is_some_and(|folder| places.roots.contains(folder))
 }
 
-/// Returns the files and folders directly below a root that are not protected. Sockets and devices
-/// work on a read-only mount, so they are left out.
+/// Returns the unprotected files and folders directly below a configuration root. Sockets and
+/// devices are left out, because they can be used even on a read-only mount.
 fn left_free(root: &Path, places: &Places) -> Vec<PathBuf> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let is_free = |entry: &DirEntry| {

@@ -1,4 +1,5 @@
-//! Limits the capabilities of root in *read* and *work* to those needed for normal work with files.
+//! Limits the capabilities of root in the sandbox profiles *read* and *work* to those needed for
+//! normal work with files.
 
 use std::io;
 
@@ -7,8 +8,8 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
 };
 
-/// Gives up this thread's capabilities to administer the machine, permanently. Programs it starts
-/// gain none either, not even set-user-ID programs.
+/// Gives up this thread's capabilities to administer the machine, permanently. Programs started by
+/// this thread gain no such capabilities either, not even set-user-ID programs.
 ///
 /// # Errors
 /// The error of the system call.

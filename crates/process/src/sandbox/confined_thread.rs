@@ -6,16 +6,17 @@ use super::capabilities;
 use super::landlock::{Bounds, Landlock};
 use super::syscalls::Filters;
 
-/// Gives up all rights of this thread except those of *read* that every one of the bounds allows.
+/// Gives up all rights of this thread, except the rights of the profile *read* that every ruleset
+/// in `bounds` allows.
 pub(super) fn give_up(landlock: Landlock, filters: &Filters, bounds: &[&Bounds]) -> io::Result<()> {
     capabilities::give_up()?;
     bounds.iter().try_for_each(|bounds| landlock.hold_to(bounds))?;
     filters.apply()
 }
 
-/// Marks this thread, and every command it starts, as an agent's, by a system call filter that
-/// refuses nothing. On a kernel without filters, a command is still recognized by its job and its
-/// parent processes.
+/// Marks this thread, and every command it starts, as belonging to an agent. The mark is a system
+/// call filter that refuses nothing. On a kernel without filters, a command is still recognized by
+/// its job's tag and its parent processes.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "it is one of the ways to give rights up, and never fails"

@@ -1,9 +1,9 @@
 //! Finds the files that `Read` deny rules match, in the folders that a command may read, and caches
-//! them.
+//! the result.
 //!
-//! A rule is a pattern, but the kernel knows only files. So the folders are searched completely
-//! once. Later searches check only the change times of folders, and read again those in which an
-//! entry was created, renamed or removed.
+//! A rule is a pattern, but the kernel knows only files. So the first search reads all folders
+//! completely. Later searches check only the change times of folders, and read again those folders
+//! in which an entry was created, renamed or removed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -18,8 +18,8 @@ use super::Grant;
 /// change within this time could have the same timestamp.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// Maximum number of cached searches, one for each set of rules and folders. Each worktree of a
-/// team needs one.
+/// Maximum number of cached searches. There is one for each set of rules and folders, so each
+/// worktree of a team needs one.
 const MOST_KEPT: usize = 64;
 
 /// The cached searches, shared by all commands of a run.
@@ -53,8 +53,8 @@ struct Folder {
 }
 
 impl DeniedFiles {
-    /// Returns the denied files and folders: in the working folders, and below base folders of
-    /// rules that are inside `others`.
+    /// Returns the files and folders that deny rules match. Searches the working folders, and those
+    /// base folders of rules that are inside `others`.
     pub(super) fn find(&self, grant: &Grant, others: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let rules = &grant.denied;
         if rules.is_empty() {
@@ -73,7 +73,8 @@ impl DeniedFiles {
         let walked = Walked { rules: rules.texts().to_vec(), folders: folders.clone() };
         let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
         if walks.len() >= MOST_KEPT && !walks.contains_key(&walked) {
-            // At the limit forget all searches, because repeating one costs only time.
+            // When the limit is reached, remove all cached searches. Repeating a search only costs
+            // time.
             walks.clear();
         }
         let walk = walks.entry(walked).or_default();
@@ -118,7 +119,7 @@ impl Folder {
         if self.changed == Some(changed) {
             return;
         }
-        // The time is taken before the folder is read, so that a change during the reading is
+        // This time was read before the folder's entries, so that a change during the reading is
         // noticed.
         self.changed = is_settled(changed).then_some(changed);
         self.denied.clear();
@@ -130,10 +131,11 @@ impl Folder {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
             if is_denied(&path) {
-                // For a denied symbolic link, deny its target by the target's own path.
+                // If the denied entry is a symbolic link, deny the link's target by the target's
+                // own path.
                 self.denied.extend(fs::canonicalize(&path));
             } else if kind.is_dir() {
-                // Keep the cached content of a subfolder that is still there.
+                // Keep the cached content of a subfolder that still exists.
                 self.folders
                     .push(known.remove(&path).unwrap_or_else(|| Self { path, ..Self::default() }));
             }
@@ -141,7 +143,7 @@ impl Folder {
     }
 }
 
-/// Whether a timestamp is old enough that no later change can have the same one.
+/// Whether a change time is old enough that no later change can have the same time.
 pub(super) fn is_settled((seconds, nanoseconds): (i64, i64)) -> bool {
     let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
     else {

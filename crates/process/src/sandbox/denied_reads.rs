@@ -1,10 +1,10 @@
-//! The paths that no command may read, as the rules of an agent name them.
+//! The paths that an agent's `Read` deny rules forbid to all of the agent's commands.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Tells whether a rule names a path that has no symbolic links in it.
+/// Function that returns true if a rule matches a path. The path must not contain symbolic links.
 pub type NamesPath = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 /// The `Read` deny rules of an agent, evaluated for one working folder.
@@ -16,8 +16,8 @@ pub struct DeniedReads {
 }
 
 impl DeniedReads {
-    /// Makes them of the rules' texts, the folders that their patterns start from, and a test of a
-    /// path.
+    /// Creates the deny rules from their texts, the base folders of their patterns, and a function
+    /// that matches a path.
     #[must_use]
     pub fn new(texts: Vec<String>, begins: Vec<PathBuf>, names: NamesPath) -> Self {
         Self { texts, begins, names }
@@ -29,7 +29,7 @@ impl DeniedReads {
         self.texts.is_empty()
     }
 
-    /// The rules as they are cited. Two agents with the same texts are denied the same paths.
+    /// The texts of the rules. Two agents with the same texts are denied the same paths.
     #[must_use]
     pub fn texts(&self) -> &[String] {
         &self.texts
@@ -40,7 +40,7 @@ impl DeniedReads {
         self.begins.iter()
     }
 
-    /// Whether a rule names a path without links.
+    /// Whether a rule matches the path, which must not contain symbolic links.
     #[must_use]
     pub fn names(&self, path: &Path) -> bool {
         (self.names)(path)

@@ -37,8 +37,8 @@ pub(super) const OF_PROVIDERS: &[&str] = &[
     "VOYAGE_API_KEY",
 ];
 
-/// Words that mark a variable name as secret. Commands in *read* and *work* do not get such
-/// variables. A final `S` and digits of a word are ignored (`API_KEYS`, `TOKEN2`).
+/// Words that mark a variable name as secret. Commands in the profiles *read* and *work* do not get
+/// such variables. A final `S` and digits of a word are ignored (`API_KEYS`, `TOKEN2`).
 const SECRET_WORDS: &[&str] = &[
     "ACCESSKEY",
     "APIKEY",
@@ -146,8 +146,8 @@ const HARMLESS_WORDS: &[&str] =
 const SECRET_PAIRS: &[[&str; 2]] =
     &[["CONNECTION", "STRING"], ["CONN", "STRING"], ["CONN", "STR"], ["HOOK", "URL"]];
 
-/// Further variables that hold a secret, lead to a secret, or lead to a program that acts on
-/// request (such as an agent socket).
+/// Further variables that contain a secret, name a file with a secret, or name a program that acts
+/// on request (such as an agent socket).
 const SECRETS: &[&str] = &[
     "DATABASEURL",
     "DATABASE_URL",
@@ -164,7 +164,7 @@ const SECRETS: &[&str] = &[
     "XAUTHORITY",
 ];
 
-/// Variables whose names look secret but are not: the shell keeps folders in them.
+/// Variables whose names look secret but are not. The shell stores folder paths in them.
 const HARMLESS: &[&str] = &["PWD", "OLDPWD"];
 
 /// Text, in lower case, that marks a value as containing a secret.
@@ -196,7 +196,8 @@ const SECRET_MARKS: &[&str] = &[
     ".webhook.office.com/",
 ];
 
-/// Beginnings of keys and tokens that their issuers made recognizable.
+/// Beginnings of keys and tokens. Their issuers chose these beginnings to make the keys
+/// recognizable.
 const SECRET_BEGINNINGS: &[&str] = &[
     "AKIA",
     "ASIA",
@@ -224,7 +225,8 @@ const SECRET_BEGINNINGS: &[&str] = &[
 /// Minimum length of a key that is recognized by its beginning.
 const KEY_CHARACTERS: usize = 20;
 
-/// Whether commands in *read* and *work* do not get a variable of this name.
+/// Returns true if a variable of this name is withheld from commands in the profiles *read* and
+/// *work*.
 pub(super) fn is_secret(name: &str) -> bool {
     let split = split_at_great_letters(name).to_ascii_uppercase();
     let name = name.to_ascii_uppercase();
@@ -259,8 +261,8 @@ fn is_secret_word(word: &str) -> bool {
         || SECRET_BEGINNINGS_OF_WORDS.iter().any(|beginning| word.starts_with(beginning))
 }
 
-/// Inserts an underscore before each capital letter that follows a small one: `privateKey` becomes
-/// `private_Key`.
+/// Inserts an underscore before each capital letter that follows a small letter: `privateKey`
+/// becomes `private_Key`.
 fn split_at_great_letters(name: &str) -> String {
     let mut split = String::with_capacity(name.len());
     let mut is_after_small = false;
@@ -290,8 +292,8 @@ pub(super) fn holds_secret(value: &str) -> bool {
         || is_key()
 }
 
-/// Whether an address in the value contains a password (`scheme://user:password@host`, also without
-/// the scheme) or what may be a token (`https://token@host`).
+/// Whether a URL in the value contains a password (`scheme://user:password@host`, also without the
+/// scheme) or a possible token (`https://token@host`).
 fn names_user(value: &str) -> bool {
     let addresses = value.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     addresses.into_iter().any(|address| {
@@ -308,9 +310,9 @@ fn names_user(value: &str) -> bool {
         };
         let is_web = before.ends_with("http") || before.ends_with("https");
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // A password may contain a slash that was not escaped.
+        // A password may contain an unescaped slash.
         let has_password = rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
-        // In `https://a://b` a second address follows the first one.
+        // In `https://a://b` a second URL follows the first one.
         has_password || is_web && authority.contains('@') || names_user(rest)
     })
 }

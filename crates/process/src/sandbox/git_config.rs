@@ -1,9 +1,9 @@
-//! Writes a copy of the user's global git configuration for sandboxed commands, without credentials
-//! and network addresses.
+//! Writes a filtered copy of the user's global git configuration for sandboxed commands. The copy
+//! contains no credentials and no network addresses.
 //!
 //! Git fails if it cannot read its global configuration, and sandboxed commands cannot read the
-//! real one in the home folder. So they get a copy that contains only harmless settings. Git itself
-//! reads the original for the working folder, including its includes.
+//! original in the home folder. So sandboxed commands get a copy with only the harmless settings.
+//! Git itself reads the original for the working folder, including all included files.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,9 +18,9 @@ use crate::own_mode;
 /// The environment variable with the path of git's global configuration.
 pub(super) const VARIABLE: &str = "GIT_CONFIG_GLOBAL";
 
-/// Git settings for a command in *read*. They override all configuration files. Git then ignores
-/// repositories without `.git`, runs no program to find changes, and fetches no missing objects of
-/// a partial clone.
+/// Git settings for a command in the profile *read*. They override all configuration files. With
+/// these settings, git ignores repositories without `.git`, runs no program to find changes, and
+/// fetches no missing objects of a partial clone.
 pub(super) const READING: [(&str, &str); 6] = [
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_CONFIG_COUNT", "2"),
@@ -103,7 +103,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Time limit for git to print its configuration.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// The filtered configurations, one for each working folder.
+/// The filtered configuration files, one for each working folder.
 #[derive(Debug, Default)]
 pub(super) struct GitConfigs {
     made: Mutex<HashMap<PathBuf, PathBuf>>,
@@ -162,12 +162,12 @@ fn answer_in_time(program: &mut Command) -> Vec<u8> {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             let read = stdout.read_to_end(&mut bytes);
-            // If the time limit has passed, nobody receives this.
+            // If the time limit has passed, nobody receives this answer.
             let _ = said.send(read.map(|_| bytes).unwrap_or_default());
         })
     });
     let bytes = answer.recv_timeout(ANSWER_TIME);
-    // The program has closed its output or is too slow. Kill it in both cases, which also ends the
+    // The program has closed its output or is too slow. Kill it in both cases. That also ends the
     // reader thread.
     let _ = child.kill();
     let _ = child.wait();

@@ -1,10 +1,11 @@
-//! Where the git folders of a working folder are, read as git does, without starting it.
+//! Finds the git folders that belong to a working folder. Reads the same files as git, but does not
+//! start git.
 //!
-//! A `.git` file, link or list of alternates of an archive could name any repository of the user's.
-//! So a folder outside of the checkout is believed to be the checkout's only when it knows the
-//! checkout: as a worktree, or by its `core.worktree`, as git sets it for submodules. Everything
-//! else outside, such as the folder of `--separate-git-dir` and the repositories that objects are
-//! borrowed from, is a claim of the checkout, which counts when the user trusts it.
+//! A `.git` file, a symbolic link or a list of alternates in an archive could name any repository
+//! of the user. So a folder outside of the checkout is accepted only if the folder itself names the
+//! checkout: as a worktree, or by `core.worktree`, which git sets for submodules. All other outside
+//! folders, such as the folder of `--separate-git-dir` or a borrowed object store, are only claims
+//! of the checkout. A claim is accepted only if the user trusts the claimed folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,11 +26,11 @@ const MOST_ALTERNATES: usize = 16;
 pub struct GitFolder {
     /// The top of the checkout.
     pub top: PathBuf,
-    /// The checkout's own git folder.
+    /// The git folder of the checkout itself.
     pub own: PathBuf,
-    /// The git folder that all worktrees share. Without worktrees it is the own folder.
+    /// The git folder that all worktrees share. Without worktrees it is the same as `own`.
     pub common: PathBuf,
-    /// The object stores of other repositories that this one uses (alternates).
+    /// The object stores of other repositories that this repository uses (alternates).
     pub borrowed: Vec<PathBuf>,
 }
 
@@ -50,23 +51,23 @@ impl Claim {
     }
 }
 
-/// The `.git` of a checkout, and the file that lists borrowed object stores.
+/// The path of a checkout's git folder, and the path of the file that lists borrowed object stores.
 const POINTER: &str = ".git";
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
 impl GitFolder {
-    /// Finds the git folder of the checkout around `folder`. Claims count only if their folder is
-    /// in `trusted`.
+    /// Finds the git folder of the checkout around `folder`. A folder that the checkout only claims
+    /// is accepted only if it is in `trusted`.
     pub fn of(folder: &Path, trusted: &[PathBuf]) -> Option<Self> {
         Self::find(folder, &mut |claim| trusted.contains(&claim.folder))
     }
 
-    /// Finds the folder that git itself would use. Git accepts every claim.
+    /// Finds the folder that git itself would use. Git accepts every folder that a checkout claims.
     pub fn as_git_sees(folder: &Path) -> Option<Self> {
         Self::find(folder, &mut |_| true)
     }
 
-    /// Returns the outside folders that the checkout around `folder` claims.
+    /// Returns the folders outside the checkout around `folder` that the checkout claims.
     pub fn claims(folder: &Path) -> Vec<Claim> {
         let mut claims = Vec::new();
         let _all_granted = Self::find(folder, &mut |claim| {
@@ -81,8 +82,8 @@ impl GitFolder {
         for top in folder.ancestors() {
             let Ok(metadata) = fs::symlink_metadata(top.join(POINTER)) else { continue };
             let found = Self::at(top, metadata.is_file(), grants);
-            // Like git, skip a `.git` folder that is not a repository, but stop at a `.git` file or
-            // link that leads nowhere.
+            // Git skips a `.git` folder that is not a repository, but stops at a `.git` file or
+            // link that leads nowhere. Do the same here.
             if found.is_some() || !metadata.is_dir() {
                 return found;
             }
@@ -113,7 +114,7 @@ impl GitFolder {
         Some(Self { top: top.to_path_buf(), own, common, borrowed })
     }
 
-    /// Returns the own, the common and the borrowed folders.
+    /// Returns the checkout's own git folder, the common git folder and the borrowed object stores.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
         [&self.own, &self.common].into_iter().chain(&self.borrowed).map(PathBuf::as_path)
     }
@@ -129,7 +130,8 @@ fn knows(own: &Path, top: &Path) -> bool {
         || configured_worktree(own).is_some_and(|worktree| worktree == top)
 }
 
-/// Returns the checkout of a worktree, given the folder that git keeps for the worktree.
+/// Returns the checkout of a worktree. `admin` is the folder in which git stores data about the
+/// worktree.
 fn worktree_of(admin: &Path) -> Option<PathBuf> {
     let link = admin.join(read_plain(&admin.join("gitdir"), MOST_BYTES).ok()?.trim());
     fs::canonicalize(link.parent()?).ok()
@@ -142,7 +144,8 @@ fn configured_worktree(own: &Path) -> Option<PathBuf> {
     fs::canonicalize(own.join(value)).ok()
 }
 
-/// Returns the last `core.worktree` value in a configuration, in the form that git writes.
+/// Returns the last `core.worktree` value in a configuration text. Understands only the format that
+/// git writes.
 fn worktree_in(config: &str) -> Option<String> {
     let mut is_core = false;
     let mut found = None;
@@ -161,7 +164,7 @@ fn worktree_in(config: &str) -> Option<String> {
     found
 }
 
-/// Returns the repository above a worktree's folder (`REPOSITORY/worktrees/NAME`).
+/// Returns the repository that contains a worktree's git folder (`REPOSITORY/worktrees/NAME`).
 fn of_worktree(folder: &Path) -> Option<&Path> {
     let worktrees =
         folder.parent().filter(|it| it.file_name().is_some_and(|name| name == "worktrees"))?;
@@ -172,8 +175,8 @@ fn is_repository(folder: &Path) -> bool {
     folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
-/// Returns the object stores that `info/alternates` names, and those that they name in turn, if
-/// `is_granted` accepts them.
+/// Returns the object stores that `info/alternates` names, and the object stores that those name in
+/// turn. Only stores that `is_granted` accepts are included.
 fn borrowed(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut todo = vec![objects.to_path_buf()];
@@ -217,12 +220,13 @@ mod tests {
         assert!(output.status.success(), "git {words}: {output:?}");
     }
 
-    /// Returns the git folders when the user trusts no claims.
+    /// Returns the git folders if the user trusts no claimed folder.
     fn of(folder: &Path) -> Option<GitFolder> {
         GitFolder::of(folder, &[])
     }
 
-    /// Creates a repository with a commit, and next to it a folder that belongs to somebody else.
+    /// Creates a repository with a commit, and next to it a folder with another person's
+    /// repository.
     fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(dir.path()).unwrap();

@@ -1,5 +1,5 @@
-//! Lists the files of a checkout that git's configuration names: other configuration files, hooks,
-//! and programs that git runs.
+//! Lists the files that the git configuration of a checkout names: other configuration files,
+//! hooks, and programs that git runs.
 //!
 //! The configuration is parsed here, by git's rules but without running git. It is read again for
 //! each command, because an earlier command may have changed it. Conditional includes are always
@@ -19,8 +19,8 @@ const MOST_BYTES: u64 = 256 * 1024;
 /// Maximum number of configuration files that are read, including included ones.
 const MOST_FILES: usize = 32;
 
-/// Settings whose values are commands, or name files that select commands. Each is given by its
-/// section and the last part of its name.
+/// Settings whose values are commands, or name files that select commands. Each setting is given by
+/// its section and the last part of its name.
 const COMMANDS: &[(&str, &str)] = &[
     ("core", "alternaterefscommand"),
     ("core", "askpass"),
@@ -94,8 +94,8 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                 }
                 ("core", "hookspath") => {
                     let hooks = resolved(&git.top, &entry.value, home);
-                    // Husky's hooks in the folder `_` run the hooks in the folder above, so protect
-                    // that one.
+                    // Husky's hooks in the folder `_` run the hooks in the parent folder, so
+                    // protect the parent folder.
                     let is_inner = hooks.file_name().is_some_and(|name| name == "_");
                     named.push(
                         hooks
@@ -118,9 +118,9 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                         match fs::metadata(&path) {
                             Ok(metadata) if metadata.is_file() => named.push(path),
                             Ok(_) => {}
-                            // A missing program is protected too, because git would run it as soon
-                            // as a command creates it. A word without a slash is searched in `PATH`
-                            // instead.
+                            // A missing program is protected too, because git would run the program
+                            // as soon as a command creates it. A word without a slash is searched
+                            // in `PATH` instead.
                             Err(_) if is_path || word.contains('/') => named.push(path),
                             Err(_) => {}
                         }
@@ -186,7 +186,8 @@ fn section_name(chars: &mut Peekable<Chars<'_>>) -> String {
     name
 }
 
-/// Reads a value to the end of its line. A backslash continues it on the next line.
+/// Reads a value to the end of its line. A backslash at the end of a line continues the value on
+/// the next line.
 fn value(chars: &mut Peekable<Chars<'_>>) -> String {
     let (mut value, mut is_quoted) = (String::new(), false);
     while let Some(next) = chars.next() {

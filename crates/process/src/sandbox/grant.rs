@@ -1,4 +1,5 @@
-//! The working folders of one command, and the files in them that it may not read.
+//! The working folders of one command, and the files in these folders that the command may not
+//! read.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +8,11 @@ use crate::sandbox::DeniedReads;
 /// The folders that one command may use.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
-    /// The folder it starts in, absolute.
+    /// The absolute path of the folder in which the command starts.
     pub cwd: PathBuf,
-    /// Additional folders that count as working folders.
+    /// Additional working folders.
     pub beside: Vec<PathBuf>,
-    /// The files in these folders that the user's `Read` deny rules forbid.
+    /// The user's `Read` deny rules, which forbid files in these folders.
     pub denied: DeniedReads,
 }
 

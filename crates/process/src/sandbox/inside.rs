@@ -1,5 +1,5 @@
-//! The part of our own program that runs inside bubblewrap: it gives up its rights and then
-//! executes the command.
+//! The code of our own program that runs inside bubblewrap. It gives up rights and then executes
+//! the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,7 +14,7 @@ use super::readable::{DEVICES, Readable};
 use super::syscalls::{Filters, Signals};
 use super::{Profile, capabilities};
 
-/// Folders with the command's own terminals.
+/// The folder with the terminal devices of the sandbox.
 const TERMINALS: [&str; 1] = ["/dev"];
 
 /// The rights that the program gives up before it executes the command.
@@ -32,7 +32,7 @@ pub(super) enum InnerRights {
 }
 
 /// Gives up the rights that the first argument lists, and executes the program in the other
-/// arguments. The hidden subcommand that [`super::Machine::inner`] names calls this.
+/// arguments. [`super::Machine::inner`] names the hidden subcommand that calls this function.
 ///
 /// # Errors
 /// Returns only on failure. Then no program was executed.

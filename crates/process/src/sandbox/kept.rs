@@ -1,5 +1,5 @@
-//! The state of one sandbox: which profiles this machine can enforce, and how to start a command in
-//! each.
+//! The shared state of a sandbox: which profiles this machine can enforce, and how to start a
+//! command in each profile.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -41,7 +41,8 @@ const SYSTEM_PROGRAMS: [&str; 4] =
 /// Environment variables that name the folder for temporary files.
 const TEMPORARY_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
-/// Environment variables that place caches below the command's temporary folder, in *work*.
+/// Environment variables that place caches below the command's temporary folder, in the profile
+/// *work*.
 const CACHES: [(&str, &str); 5] = [
     ("XDG_CACHE_HOME", "/tmp/cache"),
     ("npm_config_cache", "/tmp/cache/npm"),
@@ -56,8 +57,8 @@ pub(super) struct Kept {
     pub(super) machine: Machine,
     options: Options,
     trial: Trial,
-    /// The mechanisms that work on this machine. Testing them starts processes and threads, so it
-    /// is done on first use.
+    /// The sandbox mechanisms that work on this machine. They are tested on first use, because the
+    /// test starts processes and threads.
     offered: OnceLock<Offered>,
     read: OnceLock<Result<Filters, String>>,
     work: OnceLock<Result<(), String>>,
@@ -77,7 +78,7 @@ pub(super) enum Trial {
     None,
 }
 
-/// The mechanisms that work on this machine.
+/// The sandbox mechanisms that work on this machine.
 #[derive(Debug)]
 pub(super) struct Offered {
     pub(super) landlock: Option<Landlock>,
@@ -160,8 +161,8 @@ impl Kept {
         let is_root = rustix::process::geteuid().is_root();
         let Offered { landlock, bubblewrap } = self.offered();
         let mounts = bubblewrap.is_some() && Bubblewrap::can_hold(places);
-        // Landlock would block changes directly in these folders, and root needs no user namespace
-        // for bubblewrap.
+        // Landlock would block changes directly in these folders. Bubblewrap does not, and as root
+        // it needs no user namespace.
         let spares = is_root
             || [cwd, &self.machine.temporary]
                 .into_iter()
@@ -221,8 +222,8 @@ impl Kept {
                     || Job::spawn(&mut command),
                 )?
             }
-            // After a filter is applied, a set-user-ID bubblewrap would not gain its rights. So
-            // start it without the marking filter.
+            // A set-user-ID bubblewrap would not gain its rights after a filter is applied. So
+            // start it without the filter that marks an agent's command.
             (Mechanism::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => {
                 Job::spawn(&mut command)
             }
@@ -232,13 +233,13 @@ impl Kept {
         }
     }
 
-    /// Returns the start of a command line with mounts that protect the files.
+    /// Returns the start of a bubblewrap command line with mounts that protect the files.
     ///
     /// Processes outside see the file system without these mounts, and expose it at
-    /// `/proc/PID/root`. For a normal user these processes are in another user namespace and cannot
-    /// be inspected. Root can inspect some of them, such as bubblewrap itself, which waits for the
-    /// command without any capability. So a command of root gives up that access by Landlock, or
-    /// sees no other processes at all.
+    /// `/proc/PID/root`. A normal user's command cannot inspect these processes, because they are
+    /// in another user namespace. A command of root can inspect some of them, such as bubblewrap
+    /// itself, which waits for the command without any capability. So a command of root gives up
+    /// that access by Landlock, or sees no other processes at all.
     fn in_mounts(
         &self,
         bubblewrap: &Bubblewrap,
@@ -259,8 +260,8 @@ impl Kept {
         }
     }
 
-    /// Creates the writable folders below the root before the command starts, because it cannot
-    /// create them from inside the sandbox.
+    /// Creates the writable folders below the configuration root before the command starts, because
+    /// the command cannot create them from inside the sandbox.
     fn make_open_folders(&self) {
         if !self.machine.root.is_dir() {
             return;
@@ -272,8 +273,8 @@ impl Kept {
         }
     }
 
-    /// Gives a command another folder for temporary files, if it could create none in the usual
-    /// one.
+    /// Gives a command another folder for temporary files, if the command could create no files in
+    /// the usual one.
     fn lend(&self, command: &mut Command, places: &Places) {
         let [variable, ..] = TEMPORARY_VARIABLES;
         let set = command.as_std().get_envs().find(|(name, _)| *name == variable);
@@ -317,8 +318,8 @@ impl Kept {
         }
     }
 
-    /// Returns the system call filters of *read*, or the reason why this machine cannot enforce
-    /// *read*.
+    /// Returns the system call filters of the profile *read*, or the reason why this machine cannot
+    /// enforce *read*.
     pub(super) fn read(&self) -> Result<&Filters, &String> {
         self.read.get_or_init(|| self.try_reading()).as_ref()
     }
@@ -381,13 +382,13 @@ impl Kept {
         Ok((readable, git, config))
     }
 
-    /// Whether this machine can enforce *work*. It is tested once.
+    /// Whether this machine can enforce the profile *work*. This is tested only once.
     pub(super) fn work(&self) -> Result<(), &String> {
         self.work.get_or_init(|| self.try_working()).as_ref().copied()
     }
 
-    /// Returns the reason why *work* cannot be enforced for a working folder on any machine: the
-    /// folder contains the home folder.
+    /// Returns the reason why no machine can enforce the profile *work* for a working folder: the
+    /// folder contains the home folder. Returns None if it does not.
     pub(super) fn obstacle(&self, cwd: &Path) -> Option<String> {
         let (home, cwd) =
             (fs::canonicalize(self.machine.home.as_ref()?).ok()?, fs::canonicalize(cwd).ok()?);
@@ -413,7 +414,8 @@ impl Kept {
         command.arg(program);
         fill(&mut command);
         self.withhold(Profile::Work, &mut command);
-        // Write the record before the start: if this process is killed, a later run does the check.
+        // Write the record before the start. If this process is killed, a later run reads the
+        // record and checks the places.
         let record = Record::write(&self.machine.root, mounts.uncovered)?;
         // From here on, the protected places are checked afterwards, even if the command does not
         // start.
@@ -421,7 +423,8 @@ impl Kept {
         Ok(starter::start(command)?.with_aftermath(aftermath))
     }
 
-    /// Returns the command line of *work* without the program, and its mounts.
+    /// Returns the mounts and the command line for the profile *work*. The command line does not
+    /// contain the program yet.
     fn working(&self, grant: &Grant) -> io::Result<(Command, Mounts)> {
         let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered()
         else {
@@ -458,8 +461,8 @@ impl Kept {
         inner.split_first().ok_or_else(|| "it was not told how to start itself inside".to_owned())
     }
 
-    /// Tests *work* with a command that writes inside its working folder, which must succeed, and
-    /// outside, which must fail.
+    /// Tests the profile *work* with a command that writes inside its working folder, which must
+    /// succeed, and outside, which must fail.
     fn try_working(&self) -> Result<(), String> {
         self.inner()?;
         let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
@@ -504,8 +507,8 @@ impl Kept {
         self.told.alarm_by(Box::new(alarm));
     }
 
-    /// Tests *read* on a thread that writes to its private folder, which must succeed, and
-    /// elsewhere, which must fail.
+    /// Tests the profile *read* on a thread that writes to its private folder, which must succeed,
+    /// and elsewhere, which must fail.
     fn try_reading(&self) -> Result<Filters, String> {
         let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
         if !landlock.holds_truncation() {
@@ -523,8 +526,8 @@ impl Kept {
     }
 }
 
-/// Sets the variables of a command in *read* or *work*: its temporary folder and its git
-/// configuration.
+/// Sets the variables of a command in the profile *read* or *work*: its temporary folder and its
+/// git configuration.
 fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
     for variable in TEMPORARY_VARIABLES {
         command.env(variable, private);
@@ -535,7 +538,7 @@ fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
     command.env("GIT_OPTIONAL_LOCKS", "0");
 }
 
-/// Creates bounds that allow reading `readable` and writing one folder.
+/// Creates Landlock bounds that allow reading `readable` and writing one folder.
 pub(super) fn only_reading(
     landlock: Landlock,
     readable: &Readable,

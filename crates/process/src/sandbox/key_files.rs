@@ -28,7 +28,7 @@ const NAMES: &[&str] = &[
     "pip.ini",
 ];
 
-/// Files in git folders that hold a key if an address in them contains one. Without a key they stay
+/// Files in git folders that contain a key if a URL in them contains one. Without a key they stay
 /// readable, because cargo and go need them.
 const OF_GIT: &[&str] = &["FETCH_HEAD", "config"];
 
@@ -36,7 +36,7 @@ const OF_GIT: &[&str] = &["FETCH_HEAD", "config"];
 /// authors and hold no keys of the user.
 const OF_PACKAGES: &[&str] = &["dist-packages", "node_modules", "site-packages"];
 
-/// Maximum number of folders searched in a toolchain, starting with the outer ones.
+/// Maximum number of folders searched in a toolchain, starting with the outermost folders.
 const MOST_FOLDERS: usize = 4_000;
 
 /// Maximum size of a git file that is searched for keys, in bytes.

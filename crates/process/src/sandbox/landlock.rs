@@ -1,11 +1,13 @@
-//! Restricts threads and the commands they start with Landlock.
+//! Restricts threads and the commands that they start, with Landlock.
 //!
-//! - In *free* everything is allowed except changes to protected files and to the folders on the
-//!   path to them.
-//! - In *read* only reading the readable files and writing the private temporary folder is allowed.
+//! - The profile *free* allows everything except changes to protected files and to the folders on
+//!   the path to them.
+//! - The profile *read* allows only reading the readable files and writing the private temporary
+//!   folder.
 //!
-//! If several rulesets apply to a thread, an access needs the permission of each of them. A process
-//! in a Landlock domain cannot inspect processes outside it, even if the domain allows everything.
+//! If several rulesets apply to a thread, an access needs the permission of each ruleset. A process
+//! in a Landlock domain cannot inspect processes outside the domain, even if the domain allows
+//! everything.
 
 use std::io;
 use std::path::Path;
@@ -44,7 +46,7 @@ impl Landlock {
 pub(super) enum Network {
     /// Landlock refuses TCP.
     Refused,
-    /// Landlock does not restrict TCP. The network namespace decides.
+    /// Landlock does not restrict TCP. The command's network namespace does.
     AsIs,
 }
 
@@ -53,12 +55,14 @@ pub(super) enum Network {
 pub(super) struct Writable<'a> {
     pub(super) folders: &'a [&'a Path],
     pub(super) devices: &'a [&'a str],
-    /// Folders with the command's own devices, which it may also control by `ioctl`.
+    /// Folders with the command's own devices. The command may also control these devices by
+    /// `ioctl`.
     pub(super) terminals: &'a [&'a str],
     pub(super) network: Network,
 }
 
-/// A ruleset to which threads can be restricted, and the files it was built from.
+/// A Landlock ruleset to which threads can be restricted, and the files from which the ruleset was
+/// built.
 #[derive(Debug)]
 pub(super) struct Bounds {
     ruleset: Ruleset,
@@ -66,7 +70,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether none of the files that the ruleset was built from was changed or replaced since.
+    /// Whether the files from which the ruleset was built are all unchanged.
     pub(super) fn is_current(&self) -> bool {
         self.seen.iter().all(RuleSource::is_current)
     }
@@ -159,8 +163,8 @@ mod linux {
         }
 
         /// Gives up the right to inspect processes outside this Landlock domain: their memory,
-        /// their files and their view of the file system (`/proc/PID/root`). Every domain has this
-        /// effect, so the ruleset allows all file access.
+        /// their files and their view of the file system (`/proc/PID/root`). Every Landlock domain
+        /// removes this right, so the ruleset allows all file access.
         pub(in super::super) fn leave_other_processes(self) -> io::Result<()> {
             let mut ruleset = ruleset().map_err(io::Error::other)?;
             grant_whole(&mut ruleset, Path::new("/"), rights());
@@ -207,8 +211,8 @@ mod linux {
             Ok(bounds)
         }
 
-        /// Restricts this thread to the bounds, permanently. With several bounds, only rights that
-        /// each of them allows remain.
+        /// Restricts this thread to the bounds, permanently. A thread can be restricted several
+        /// times. Then only the rights remain that all of its bounds allow.
         pub(in super::super) fn hold_to(self, bounds: &Bounds) -> io::Result<()> {
             let copy = bounds.ruleset.try_clone()?.no_new_privs(true);
             let status = copy.restrict_self().map_err(io::Error::other)?;
@@ -242,7 +246,7 @@ mod linux {
         }
 
         /// Allows reading a file, or a folder with everything below it except the withheld paths.
-        /// Names are not withheld: a folder with withheld entries can still be listed completely.
+        /// Only contents are withheld: the names of withheld entries can still be listed.
         fn grant_reading(&mut self, path: &Path, file: OwnedFd, exceptions: Option<&Exceptions>) {
             let Ok(stat) = fstat(&file) else { return };
             let rights = match (FileType::from_raw_mode(stat.st_mode), exceptions) {
@@ -269,7 +273,7 @@ mod linux {
             drop((&mut self.ruleset).add_rule(PathBeneath::new(file, rights)).map(drop));
         }
 
-        /// Allows reading the entries of a folder, each by its own rule.
+        /// Allows reading the entries of a folder. Each entry gets its own rule.
         fn grant_entries(&mut self, path: &Path, folder: &OwnedFd, exceptions: &Exceptions) {
             let entries = openat(
                 folder,
@@ -348,8 +352,8 @@ mod linux {
             let copy = ruleset.try_clone()?.no_new_privs(promises_no_gain);
             copy.restrict_self().map_err(io::Error::other)
         };
-        // An administrator may apply a ruleset without the no-new-privileges flag, and so keeps
-        // `su` and similar programs. Others need the flag.
+        // Only an administrator may apply a ruleset without the no-new-privileges flag. Then `su`
+        // and similar programs still work. Other users need the flag.
         restrict(false).or_else(|_not_an_administrator| restrict(true))
     }
 
@@ -383,7 +387,7 @@ mod linux {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file: OwnedFd = openat(folder, path.file_name()?, flags, Mode::empty()).ok()?;
         let stat = fstat(&file).ok()?;
-        // Without a rule for it, a protected file cannot be changed.
+        // A protected file cannot be changed, because no rule allows it.
         if places.holds(path, Identity::from(&stat)) {
             return None;
         }

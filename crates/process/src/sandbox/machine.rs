@@ -1,4 +1,4 @@
-//! Facts about the machine and its user. The binary collects them, because library code does not
+//! Describes the machine and its user. The binary collects this data, because library code does not
 //! read the environment.
 
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::environment;
 
-/// Facts about the machine and its user that the sandbox needs.
+/// Data about the machine and its user that the sandbox needs.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
     /// The configuration root. No command may change its teams, tasks and settings.
@@ -17,13 +17,13 @@ pub struct Machine {
     pub home: Option<PathBuf>,
     /// The folders in which programs are searched (`PATH`).
     pub path: Vec<PathBuf>,
-    /// Toolchain folders that environment variables name (such as `RUSTUP_HOME`). They may be
-    /// anywhere.
+    /// Toolchain folders that environment variables such as `RUSTUP_HOME` name. These folders may
+    /// be anywhere.
     pub toolchains: Vec<PathBuf>,
     /// The environment variables that commands would inherit.
     pub variables: Vec<Variable>,
-    /// The path of our own program and its first arguments. Run inside bubblewrap with them, it
-    /// restricts itself and executes a command.
+    /// The path of our own program and its first arguments. Started like this inside bubblewrap,
+    /// our program restricts itself and then executes a command.
     pub inner: Option<Vec<OsString>>,
 }
 
@@ -36,7 +36,7 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Checks a variable's value and stores only the result.
+    /// Creates the entry for a variable. Checks the value and stores only the result.
     #[must_use]
     pub fn of(name: &str, value: &str) -> Self {
         Self { name: name.to_owned(), holds_secret: environment::holds_secret(value) }
@@ -58,7 +58,7 @@ pub const TOOLCHAIN_VARIABLES: [&str; 10] = [
 ];
 
 impl Machine {
-    /// Creates a machine with only the root and the temporary folder set.
+    /// Creates the data of a machine with only the configuration root and the temporary folder set.
     #[must_use]
     pub fn with_root(root: &Path, temporary: &Path) -> Self {
         Self { root: root.to_owned(), temporary: temporary.to_owned(), ..Self::default() }
@@ -70,12 +70,12 @@ impl Machine {
 pub struct Options {
     /// Additional folders that commands may read (`sandbox.read`).
     pub read: Vec<PathBuf>,
-    /// Additional folders that commands in *work* may write (`sandbox.write`).
+    /// Additional folders that commands in the profile *work* may write (`sandbox.write`).
     pub write: Vec<PathBuf>,
-    /// Git folders and object stores outside a checkout that the user trusts as belonging to the
+    /// Folders outside a checkout that the user trusts as git folders or object stores of the
     /// checkout.
     pub git: Vec<PathBuf>,
-    /// Whether commands in *work* share the machine's network (`sandbox.network`).
+    /// Whether commands in the profile *work* share the machine's network (`sandbox.network`).
     pub network: bool,
     /// Additional variables that no command gets (`sandbox.withheldVariables`).
     pub withheld: Vec<String>,

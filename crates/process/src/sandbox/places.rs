@@ -1,8 +1,8 @@
 //! Finds the protected folders and files, and every path that leads to them.
 //!
-//! A path depends on more than its last component. Renaming a folder on the path, or replacing a
-//! symbolic link in it, puts another folder under the same name. So all folders on the path are
-//! found too, and the places where another mount shows the same folder.
+//! A path depends on more than its last component. If somebody renames a folder on the path or
+//! replaces a symbolic link on the path, the same path leads to another folder. So all folders on
+//! the paths are found too, and the places where another mount shows the same folder.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -43,29 +43,29 @@ impl From<&Stat> for Identity {
     }
 }
 
-/// The configuration roots, the protected files in them, and the folders on the paths to them.
+/// The configuration root, the protected files in it, and the folders on the paths to these files.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// The root with symbolic links resolved, at each place where a mount shows it. It need not
-    /// exist.
+    /// The paths of the configuration root, with symbolic links resolved: its own path and each
+    /// path at which a mount shows the same folder. The root need not exist.
     pub(super) roots: BTreeSet<PathBuf>,
-    /// The protected folders and files with symbolic links resolved, at each place where a mount
-    /// shows them. They need not exist.
+    /// The paths of the protected files and folders, with symbolic links resolved: their own paths
+    /// and each path at which a mount shows them. They need not exist.
     pub(super) kept: BTreeSet<PathBuf>,
-    /// All folders on the paths to protected files, the root of the file system first.
+    /// All folders on the paths to protected files, starting with the root of the file system.
     pub(super) ways: BTreeSet<PathBuf>,
-    /// Folders inside protected ones that are not protected.
+    /// Unprotected folders inside protected ones.
     pub(super) open: BTreeSet<PathBuf>,
     /// The symbolic links on the paths to protected files.
     links: BTreeSet<PathBuf>,
-    /// The identities of protected files and of the folders on their paths, to recognize them by
-    /// other names, such as names that differ only in case.
+    /// The identities of protected files and of the folders on their paths. By identity they are
+    /// recognized even under another name, such as a name that differs only in case.
     identities: BTreeSet<Identity>,
 }
 
 impl Places {
-    /// Finds the files and folders called `names` directly below a root, and the folders called
-    /// `open` inside them, which are not protected.
+    /// Finds the protected files and folders: the entries `names` directly below a configuration
+    /// root. The folders `open` inside them are not protected.
     pub(super) fn find(root: &Path, names: &[&str], open: &[&str]) -> Self {
         let mut places = Self::default();
         let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
@@ -89,8 +89,8 @@ impl Places {
         for kept in places.kept.clone() {
             aliases(&mounts, &kept).iter().for_each(|alias| places.keep(alias));
         }
-        // A folder inside a protected one is protected with it, even if a symbolic link leads
-        // there, so it is not on a path.
+        // A folder inside a protected folder is protected too, even if a path to another protected
+        // file leads through it. So it need not be handled as a folder on a path.
         let Self { kept, ways, .. } = &mut places;
         ways.retain(|way| !kept.iter().any(|kept| way.starts_with(kept)));
         let all = places.kept.iter().chain(&places.ways);
@@ -98,12 +98,13 @@ impl Places {
         places
     }
 
-    /// Whether the folder, with symbolic links resolved, is on the path to a protected file.
+    /// Whether the folder is on the path to a protected file. Symbolic links in `folder` are
+    /// resolved first.
     pub(super) fn is_on_the_way(&self, folder: &Path) -> bool {
         fs::canonicalize(folder).is_ok_and(|folder| self.ways.contains(&folder))
     }
 
-    /// Whether the folder, with symbolic links resolved, is the root.
+    /// Whether the folder is the configuration root. Symbolic links in `folder` are resolved first.
     pub(super) fn is_root(&self, folder: &Path) -> bool {
         fs::canonicalize(folder).is_ok_and(|folder| self.roots.contains(&folder))
     }
@@ -116,23 +117,23 @@ impl Places {
                 .is_some_and(|it| self.identities.contains(&it) && !self.ways.contains(path))
     }
 
-    /// Whether a path without symbolic links is protected or on the path to a protected file, also
-    /// under another name.
+    /// Whether a file is protected or on the path to a protected file. The path must not contain
+    /// symbolic links. The identity shows whether the same file is known under another name.
     pub(super) fn holds(&self, path: &Path, identity: Identity) -> bool {
         self.kept.contains(path) || self.ways.contains(path) || self.identities.contains(&identity)
     }
 
-    /// Whether a symbolic link on a path could be replaced. Links directly below the root cannot,
-    /// because the root is read-only.
+    /// Whether a symbolic link on a path could be replaced. Links directly below the configuration
+    /// root cannot, because the root is read-only.
     pub(super) fn has_loose_links(&self) -> bool {
         self.links
             .iter()
             .any(|link| link.parent().is_none_or(|folder| !self.roots.contains(folder)))
     }
 
-    /// Adds a path to the protected ones, with the folders on the way to it. Some configuration
-    /// managers make the file a symbolic link to a place that only other users can change. Then
-    /// protecting the link in the root is enough.
+    /// Adds a path to the protected paths, together with the folders on the way to it. Some
+    /// configuration managers make the file a symbolic link to a place that only other users can
+    /// change. Then only the link itself needs protection.
     fn keep(&mut self, path: &Path) {
         let mut trail = Self::default();
         let Some(end) = trail.walk(path) else {
@@ -148,8 +149,8 @@ impl Places {
         self.kept.insert(end);
     }
 
-    /// Follows a path as the system would, records the folders and links on the way, and returns
-    /// its end.
+    /// Follows a path as the kernel would, and records the folders and links on the way. Returns
+    /// the final target of the path.
     fn walk(&mut self, path: &Path) -> Option<PathBuf> {
         let mut todo: VecDeque<OsString> = pieces(path).collect();
         let mut at = PathBuf::from("/");
@@ -182,15 +183,16 @@ impl Places {
     }
 }
 
-/// Returns the end of a path with symbolic links resolved, and the links on the way. The end is
-/// None if there are too many links.
+/// Returns the final target of a path with symbolic links resolved, and the links on the way. The
+/// target is None if there are too many links.
 pub(super) fn trail(path: &Path) -> (Option<PathBuf>, BTreeSet<PathBuf>) {
     let mut places = Places::default();
     let end = places.walk(path);
     (end, places.links)
 }
 
-/// Whether no process of this user can change the file or make it writable.
+/// Whether the file belongs to other users, so that no process of this user can change it or make
+/// it writable.
 fn is_others(path: &Path) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return true;
@@ -204,7 +206,7 @@ fn is_others(path: &Path) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     device: Vec<u8>,
-    /// The folder within the mounted file system that the mount shows.
+    /// The folder inside the mounted file system that is visible at the mount point.
     root: PathBuf,
     point: PathBuf,
 }
@@ -239,10 +241,10 @@ fn unescaped(field: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&bytes))
 }
 
-/// Returns the other paths at which mounts show the folder.
+/// Returns the other paths at which mounts show the same folder.
 fn aliases(mounts: &[Mount], folder: &Path) -> Vec<PathBuf> {
     let depth = |mount: &&Mount| mount.point.components().count();
-    // Among several mounts at one place, the last one is visible.
+    // If several mounts have the same mount point, the last one is visible.
     let Some(own) =
         mounts.iter().filter(|mount| folder.starts_with(&mount.point)).max_by_key(depth)
     else {
@@ -314,7 +316,8 @@ mod tests {
         let base = folder.path().canonicalize().unwrap();
         symlink("/usr/bin", base.join("agents")).unwrap();
         let places = Places::find(&base, &["agents"], &[]);
-        // Root, the machine's administrator, could change the linked file, so it is protected.
+        // Root, the machine's administrator, could change the target of the link, so the target is
+        // protected for root.
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(places.kept.contains(Path::new("/usr/bin")), is_root, "{places:?}");
         assert_eq!(places.ways.contains(Path::new("/usr")), is_root, "{places:?}");
@@ -363,7 +366,7 @@ mod tests {
             root: root.to_path_buf(),
             point: point.to_path_buf(),
         };
-        // `base` itself is used as a second mount of the same folder.
+        // `base` itself serves as a second mount of the same folder.
         let elsewhere = base.join("teams/..");
         let mounts = [
             mount("8:1", Path::new("/"), Path::new("/")),

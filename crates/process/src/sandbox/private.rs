@@ -1,10 +1,11 @@
 //! The temporary folders of sandboxed commands. They are kept from one command to the next, until
 //! this process ends.
 //!
-//! They are in `pitcrew/sandbox` below the root, in one folder for each process that starts
-//! commands. If a process is killed, the next process removes its folder. No command can write
-//! there except in the folder it got, not even a command in *free*: otherwise it could replace a
-//! folder that becomes a writable mount by a symbolic link.
+//! They are in `pitcrew/sandbox` below the configuration root. Each process that starts commands
+//! has its own folder there. If a process is killed, the next process removes the folder of the
+//! killed process. A command can write only in the temporary folder it was given, even in the
+//! profile *free*. Otherwise it could put a symbolic link in place of a folder that is later
+//! mounted writable.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,21 +22,22 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 use crate::identity::ProcessIdentity;
 use crate::own_mode;
 
-/// Folder below the root that contains the processes' folders.
+/// Folder below the configuration root that contains one folder for each process.
 const OF_PROCESSES: [&str; 2] = ["pitcrew", "sandbox"];
 
-/// Folder below the root with the temporary files of commands in *free*. Earlier versions kept the
-/// processes' folders here.
+/// Folder below the configuration root with the temporary files of commands in the profile *free*.
+/// Earlier versions kept the folders of the processes here.
 const OF_FREE: [&str; 2] = ["pitcrew", "tmp"];
 
-/// Mode of a folder that only the user may access.
+/// Permission bits of a folder that only the user may access.
 const OWN: u32 = 0o700;
 
 /// The folder of this process, which contains all its temporary folders.
 #[derive(Debug)]
 pub(super) struct Workshop {
     folder: PathBuf,
-    /// For each numbered set of temporary folders, the paths in them that are mount points.
+    /// For each numbered set of temporary folders, the paths in these folders that are mount
+    /// points.
     lasting: Mutex<Vec<BTreeSet<PathBuf>>>,
 }
 
@@ -43,15 +45,15 @@ pub(super) struct Workshop {
 #[derive(Debug, Clone)]
 pub(super) struct Lasting(PathBuf);
 
-/// A temporary folder for one purpose. It is removed when dropped.
+/// A temporary folder for one purpose. Dropping this value removes the folder.
 #[derive(Debug)]
 pub(super) struct PrivateFolder {
     path: PathBuf,
 }
 
 impl Workshop {
-    /// Creates the folder of this process below the root, and removes the folders of processes that
-    /// no longer run.
+    /// Creates the folder of this process below the configuration root, and removes the folders of
+    /// processes that no longer run.
     ///
     /// # Errors
     /// If a folder cannot be created, or if something else is in its place.
@@ -76,11 +78,11 @@ impl Workshop {
         &self.folder
     }
 
-    /// Returns an empty file and an empty folder without any permissions. They are mounted over
-    /// withheld files and folders.
+    /// Returns the paths of an empty file and an empty folder that nobody may access. They are
+    /// mounted over withheld files and folders.
     ///
     /// # Errors
-    /// If one of them cannot be created.
+    /// If the file or the folder cannot be created.
     pub(super) fn stand_ins(&self) -> io::Result<(PathBuf, PathBuf)> {
         let (file, folder) = (self.folder.join("empty-file"), self.folder.join("empty-folder"));
         if !folder.is_dir() {
@@ -91,12 +93,12 @@ impl Workshop {
         Ok((file, folder))
     }
 
-    /// Returns the temporary folders for commands that have mount points at the paths `mounted` in
-    /// these folders.
+    /// Returns the temporary folders for commands with the mount points `mounted` inside these
+    /// folders.
     ///
-    /// A command without a mount point at such a path could create a symbolic link there, and the
-    /// next command's mount would follow it. So only commands with the same mount points share
-    /// temporary folders.
+    /// A command that has no mount point at such a path could create a symbolic link there, and the
+    /// mount of a later command would follow the link. So temporary folders are shared only by
+    /// commands with the same mount points.
     ///
     /// # Errors
     /// If a folder cannot be created.
@@ -153,8 +155,8 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Runs work in the background, on a blocking thread if there is an async runtime. Nobody waits for
-/// it, because a busy file system may be slow.
+/// Runs `work` in the background, on a blocking thread if there is an async runtime. The caller
+/// does not wait, because a busy file system may be slow.
 pub(super) fn beside(work: impl FnOnce() + Send + 'static) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
@@ -162,8 +164,8 @@ pub(super) fn beside(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Returns the folder below the root for temporary files of commands in *free*, and creates it if
-/// it is missing.
+/// Returns the folder below the configuration root for temporary files of commands in the profile
+/// *free*. Creates the folder if it is missing.
 ///
 /// # Errors
 /// If a folder cannot be created, or if something else is in its place.
@@ -196,8 +198,8 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     )))
 }
 
-/// Removes the folders of processes that no longer run. It removes only folders of this user whose
-/// name has our format.
+/// Removes the folders of processes that no longer run. Other folders are left alone: those of
+/// other users, and those whose name does not have our format.
 fn sweep(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
         let is_dead =
@@ -226,8 +228,8 @@ fn owner(name: &str) -> Option<ProcessIdentity> {
     (is_unique && name == format!("{pid}.{start_ticks}.{unique}")).then_some(owner)
 }
 
-/// Removes a folder, even if a command removed the permissions to it. Symbolic links in it are
-/// removed and not followed. A folder with another file system mounted in it is left in place.
+/// Removes a folder, even if a command removed the permissions to access it. Symbolic links inside
+/// are removed and not followed. If another file system is mounted inside, the folder is kept.
 fn remove(folder: &Path) {
     let removed = match has_a_mount(folder) {
         true => Err(io::Error::other("another file system is mounted in it")),
@@ -243,8 +245,7 @@ fn remove(folder: &Path) {
     }
 }
 
-/// Whether something below the folder is on another device, which means that a file system is
-/// mounted there.
+/// Whether anything below the folder is on another device. Then a file system is mounted there.
 fn has_a_mount(folder: &Path) -> bool {
     let Ok(device) = fs::symlink_metadata(folder).map(|meta| meta.dev()) else { return false };
     let mut folders = vec![folder.to_owned()];
@@ -260,8 +261,9 @@ fn has_a_mount(folder: &Path) -> bool {
     false
 }
 
-/// Restores the user's permissions to a folder and its subfolders. Each is opened relative to the
-/// one above it, because a command that still runs may replace folders by symbolic links.
+/// Restores the user's permissions for a folder and its subfolders. Each subfolder is opened
+/// relative to its parent folder, because a command that still runs may replace folders by symbolic
+/// links.
 fn open_up(folder: &Path) {
     if let Err(problem) = open_up_in(CWD, folder) {
         tracing::debug!(folder = %folder.display(), %problem, "the rights to a temporary folder stay");

@@ -1,23 +1,23 @@
 //! The three sandbox profiles, and whether a machine can enforce them.
 
-/// Whether this machine can enforce a profile, as found by testing.
+/// Whether this machine can enforce a sandbox profile, as found by testing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Support {
     /// The sandbox is off: commands run without limits in every profile.
     Off,
     /// The kernel enforces the profile.
     Held {
-        /// The mechanisms that enforce it, as text.
+        /// The names of the mechanisms that enforce the profile.
         by: String,
     },
     /// The kernel enforces the profile, with one gap.
     Partly {
-        /// The gap, one sentence.
+        /// The gap, described in one sentence.
         gap: String,
     },
     /// The machine cannot enforce the profile.
     Missing {
-        /// The failed test and the system's error, one sentence.
+        /// The failed test and the error of the operating system, in one sentence.
         reason: String,
     },
 }

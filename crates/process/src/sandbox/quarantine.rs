@@ -1,11 +1,11 @@
-//! Quarantine for protected places that no mount can cover, because nothing or a symbolic link is
-//! there when a command in *work* starts. A file that appears there is renamed after the command
-//! has ended.
+//! Quarantine: a check for protected places that no mount can cover, because nothing or only a
+//! symbolic link is there when a command in the profile *work* starts. If the command creates a
+//! file at such a place, the file is renamed after the command has ended.
 //!
 //! The command may have removed all permissions from a folder on the path. The folder belongs to
 //! the user, so the permissions are restored while the file is renamed. If the file still cannot be
-//! renamed, this is reported as an error of the command. Folders are opened one relative to the
-//! other and never through a symbolic link, because other commands may run meanwhile.
+//! renamed, this is reported as an error of the command. Each folder is opened relative to its
+//! parent folder and never through a symbolic link, because other commands may run meanwhile.
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::unfinished::Record;
 
-/// Part of the new name of a file that was renamed into quarantine.
+/// The text in the new name of a renamed file that marks the file as quarantined.
 const MARK: &str = "quarantined";
 
 /// Mode bits with which the user may list, change and enter a folder.
@@ -64,7 +64,7 @@ impl Appeared {
 /// Function that shows a warning to the user at once.
 type Alarm = Box<dyn Fn(String) + Send + Sync>;
 
-/// The files that commands created in protected places and that were not reported yet.
+/// The files that commands created in protected places and that have not been reported yet.
 #[derive(Clone, Default)]
 pub(super) struct Told(Arc<(Mutex<Appeared>, OnceLock<Alarm>)>);
 
@@ -101,7 +101,8 @@ impl Told {
 /// A protected place that no mount covers while a command runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Uncovered {
-    /// A folder that the command may write, with symbolic links resolved.
+    /// The folder around the place. The command may write this folder, and its path has all
+    /// symbolic links resolved.
     open: PathBuf,
     /// The path of the place, relative to `open`.
     place: PathBuf,
@@ -115,15 +116,16 @@ enum State {
     Link {
         target: PathBuf,
     },
-    /// The place is a folder. In each of its subfolders the entry `name` is protected. Subfolders
-    /// in `known` had such an entry before, and are protected by other means.
+    /// The place is a folder. The entry `name` is protected in each of its subfolders. The
+    /// subfolders in `known` are excluded: they already had such an entry, which is protected in
+    /// another way.
     EachFolder {
         name: String,
         known: Vec<PathBuf>,
     },
     /// The place is a folder. Entries whose name differs from a protected name only in case
-    /// (`.CLAUDE`) are protected, except those in `known`. If `is_each` is set, this applies to
-    /// entries in each subfolder, and `known` has paths of two components.
+    /// (`.CLAUDE`) are protected, except those in `known`. If `is_each` is set, this applies to the
+    /// entries of each subfolder, and the paths in `known` have two components.
     OtherCase {
         names: Vec<String>,
         known: Vec<PathBuf>,
@@ -148,8 +150,8 @@ impl Uncovered {
         Self::at(open, path, State::Link { target: fs::read_link(path).ok()? })
     }
 
-    /// Creates the record that protects `name` in each subfolder of `folder`, except subfolders in
-    /// `known`.
+    /// Creates the record that protects the entry `name` in each subfolder of `folder`. Subfolders
+    /// in `known` are excluded.
     pub(super) fn in_each(
         open: &Path,
         folder: &Path,
@@ -160,7 +162,8 @@ impl Uncovered {
     }
 
     /// Creates the record that protects entries whose name differs from one of `names` only in
-    /// case, in a folder or in each of its subfolders. Entries in `known` are excepted.
+    /// case. The entries are in a folder or in each of its subfolders. Entries in `known` are
+    /// excluded.
     pub(super) fn other_case(
         open: &Path,
         folder: &Path,
@@ -181,8 +184,8 @@ impl Uncovered {
         self.open.join(&self.place)
     }
 
-    /// Returns the paths that seem to have appeared or changed since the command started. It
-    /// changes nothing.
+    /// Returns the paths that seem to have been created or changed since the command started. This
+    /// function changes nothing.
     pub(super) fn has_appeared(&self) -> Vec<PathBuf> {
         match &self.state {
             State::Nothing => self.first_other().into_iter().collect(),
@@ -201,8 +204,8 @@ impl Uncovered {
         }
     }
 
-    /// Returns the place if something is there, or the first component on its path that is not a
-    /// folder.
+    /// Returns the path of the place if something exists there. Otherwise returns the first
+    /// component on the path that is not a folder, if there is one.
     fn first_other(&self) -> Option<PathBuf> {
         let mut at = self.open.clone();
         for name in self.place.iter() {
@@ -217,7 +220,7 @@ impl Uncovered {
         Some(at)
     }
 
-    /// Renames the files that appeared at the place.
+    /// Renames the files that were created at the place.
     pub(super) fn restore(&self) -> Appeared {
         let mut appeared = Appeared::default();
         match &self.state {
@@ -247,8 +250,8 @@ impl Uncovered {
         appeared
     }
 
-    /// Returns a record for each entry that differs from a protected name only in case and is not
-    /// in `known`. `names` lists a folder.
+    /// Returns a record for each entry whose name differs from a protected name only in case,
+    /// except the entries in `known`. The function `names` lists a folder.
     fn in_other_case(&self, names: &dyn Fn(&Path) -> Vec<PathBuf>) -> Vec<Self> {
         let State::OtherCase { names: protected, known, is_each } = &self.state else {
             return Vec::new();
@@ -293,8 +296,8 @@ impl Uncovered {
         unknown.map(place).filter(is_folder).collect()
     }
 
-    /// Returns the entry names of a folder below the open one. Returns no names if there is no such
-    /// folder.
+    /// Returns the entry names of the folder `place`, which is relative to the writable folder.
+    /// Returns no names if there is no such folder.
     fn names_in(&self, place: &Path) -> io::Result<Vec<PathBuf>> {
         let Some(mut way) = Way::from(&self.open)? else { return Ok(Vec::new()) };
         for name in place.iter() {
@@ -339,14 +342,14 @@ impl Uncovered {
         if link.is_some_and(|link| link.as_bytes() == target.as_os_str().as_bytes()) {
             return Ok(None);
         }
-        // Rename the entry that replaced the link, and then restore the link.
+        // Rename the entry that replaced the link. Then restore the link.
         let aside = if is_there { Some(way.rename(&at, name)?) } else { None };
         way.with_rights(|folder| symlinkat(target.as_path(), folder, name))?;
         Ok(aside)
     }
 }
 
-/// The kind of entry that a name refers to in a folder.
+/// The kind of entry that has a certain name in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Folder,
@@ -354,8 +357,8 @@ enum Step {
     Nothing,
 }
 
-/// A folder reached step by step from an open folder. On drop, the folders' original permissions
-/// are restored.
+/// A folder that is reached step by step from a writable folder. Dropping this value restores the
+/// original permissions of the folders on the way.
 struct Way {
     folder: OwnedFd,
     lent: Vec<(OwnedFd, u32)>,
@@ -365,7 +368,7 @@ impl Way {
     const FLAGS: OFlags =
         OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-    /// Opens an open folder. Returns None if it was removed meanwhile.
+    /// Opens the writable folder at which the way begins. Returns None if it was removed meanwhile.
     fn from(open: &Path) -> io::Result<Option<Self>> {
         match openat(CWD, open, Self::FLAGS, Mode::empty()) {
             Ok(folder) => Ok(Some(Self { folder, lent: Vec::new() })),
@@ -405,8 +408,8 @@ impl Way {
         Ok(at.join(aside))
     }
 
-    /// Runs work in this folder. If permission is denied, adds the user's permissions to the folder
-    /// and tries again.
+    /// Runs `work` in this folder. If permission is denied, gives the user all permissions for the
+    /// folder and tries again.
     fn with_rights<T>(
         &mut self,
         work: impl Fn(BorrowedFd<'_>) -> rustix::io::Result<T>,
@@ -436,8 +439,8 @@ impl Drop for Way {
     }
 }
 
-/// Sets the mode of a folder that was opened with `O_PATH`. `fchmod` does not accept such a
-/// descriptor, so this uses its path in `/proc`.
+/// Sets the permission bits of a folder that was opened with `O_PATH`. `fchmod` does not accept
+/// such a descriptor, so this uses the descriptor's path in `/proc`.
 fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     fs::set_permissions(
         format!("/proc/self/fd/{}", folder.as_raw_fd()),
@@ -458,10 +461,11 @@ pub(super) fn folders_in(folder: &Path) -> Vec<PathBuf> {
     folders.map(|entry| PathBuf::from(entry.file_name())).collect()
 }
 
-/// The check that is due after a command and all its processes have ended. It runs on drop.
+/// The check of protected places that follows after a command and all its processes have ended.
+/// Dropping this value runs the check.
 #[derive(Debug)]
 pub struct Aftermath {
-    /// The places to check. They are also stored on disk until the check is done.
+    /// The places to check. A copy is stored on disk until the check is done.
     record: Option<Record>,
     told: Told,
 }
@@ -471,7 +475,7 @@ impl Aftermath {
         Self { record, told }
     }
 
-    /// Whether all processes that the command started end with it.
+    /// Whether all processes that the command started end together with the command.
     pub fn ends_all(&self) -> bool {
         self.record.is_some()
     }
@@ -496,7 +500,7 @@ mod tests {
         let base = fs::canonicalize(dir.path()).unwrap();
         let (root, open) = (base.join("root"), base.join("work"));
         fs::create_dir(&root).unwrap();
-        // With a file in place of the folder, the check must fail.
+        // The check must fail, because there is a file in place of the folder.
         fs::write(&open, "").unwrap();
         let (told, screen) = (Told::default(), Arc::new(Mutex::new(Vec::new())));
         let shown = screen.clone();

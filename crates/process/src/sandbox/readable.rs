@@ -36,8 +36,9 @@ const SYSTEM: &[&str] = &[
     "/home/linuxbrew/.linuxbrew",
 ];
 
-/// Devices without data of their own. The terminal is not included: a command in *read* shares the
-/// user's session, so it could draw a fake question on the terminal and read keys.
+/// Devices that contain no data of others. The terminal is not included: a command in the profile
+/// *read* shares the user's session, so it could show a fake question on the terminal and read the
+/// typed keys.
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
@@ -156,8 +157,8 @@ const CARGO_CONFIGURATION: &[&str] = &["config.toml", "config"];
 /// Names of credential files in a toolchain's folder.
 const TOOLCHAIN_CREDENTIALS: &[&str] = &["credentials", "credentials.toml"];
 
-/// Files and folders below the configuration root that give access to something and are withheld:
-/// credentials, and the archive of teams.
+/// Secret files and folders below the configuration root: credentials, and the archive of teams.
+/// Commands cannot read them.
 const OF_THE_ROOT: &[&str] = &[".credentials.json", "pitcrew/archive"];
 
 /// System files that only the administrator may read. They are withheld even from commands that run
@@ -197,13 +198,14 @@ pub(super) struct Readable {
     pub(super) withheld: BTreeSet<PathBuf>,
 }
 
-/// The secret files of the system and the user. They are found once, because the search checks each
-/// file.
+/// The secret files of the system and the user. They are searched only once, because the search
+/// checks many files.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Secrets(BTreeSet<PathBuf>);
 
 impl Readable {
-    /// Finds the existing paths that a command may read, and the secrets that are withheld from it.
+    /// Finds the existing paths that a command may read, and the secret paths below them that the
+    /// command may not read.
     pub(super) fn find(
         machine: &Machine,
         options: &Options,
@@ -225,8 +227,8 @@ impl Readable {
         open.extend(
             git.into_iter().flat_map(GitFolder::folders).filter_map(|path| apart_from(home, path)),
         );
-        // If the working folder is inside a folder of credentials, the user wants to work there, so
-        // do not withhold it.
+        // If the working folder is inside a folder of credentials, the user wants to work there. So
+        // that folder is not withheld.
         let is_meant = |secret: &&PathBuf| working.iter().any(|folder| folder.starts_with(secret));
         let withheld = secrets.0.iter().filter(|secret| !is_meant(secret)).cloned().collect();
         open.extend(working);
@@ -234,13 +236,14 @@ impl Readable {
         Self { open, withheld }
     }
 
-    /// Returns a copy without withheld paths, except those that are inside `concerned` or contain
-    /// it.
+    /// Returns a copy that allows whole folders. The copy withholds only those paths that are
+    /// inside `concerned` or contain `concerned`.
     pub(super) fn whole_folders(&self, concerned: &Path) -> Self {
         let mut open = BTreeSet::new();
         let mut withheld = self.withheld.clone();
         withheld.retain(|path| path.starts_with(concerned) || concerned.starts_with(path));
-        // A path inside another open folder needs no rule of its own, unless something is withheld.
+        // A path inside another readable folder needs no rule of its own, unless something is
+        // withheld.
         for path in &self.open {
             let is_inside =
                 withheld.is_empty() && path.ancestors().skip(1).any(|above| open.contains(above));
@@ -252,8 +255,8 @@ impl Readable {
     }
 }
 
-/// The withheld paths as a tree of names. While a folder tree is searched, one lookup per name
-/// tells whether the name or anything below it is withheld.
+/// The withheld paths as a tree of names. During a search, one lookup per name shows whether the
+/// name itself or anything below it is withheld.
 #[derive(Debug, Default)]
 pub(super) struct Exceptions {
     /// Whether this path itself is withheld, with everything below it.
@@ -300,12 +303,13 @@ fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
     })
 }
 
-/// Returns the installation folder above a folder of programs, if it also contains their libraries.
+/// Returns the installation folder that contains a folder of programs. Returns None if the
+/// installation folder does not also contain libraries.
 fn with_libraries(programs: &Path) -> Option<PathBuf> {
     const PROGRAMS: [&str; 3] = ["bin", "sbin", "shims"];
     const LIBRARIES: [&str; 3] = ["lib", "libexec", "pyvenv.cfg"];
     let all = programs.parent().filter(|_| PROGRAMS.iter().any(|name| programs.ends_with(name)))?;
-    // `~/.local` is not one installation: it also has the data of many programs.
+    // `~/.local` is not the folder of one installation: it also contains the data of many programs.
     let is_one = !all.ends_with(".local") && LIBRARIES.iter().any(|name| all.join(name).exists());
     is_one.then(|| all.to_path_buf())
 }
@@ -315,7 +319,8 @@ fn real(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }
 
-/// Returns a path with symbolic links resolved, if it exists and does not contain the home folder.
+/// Returns a path with symbolic links resolved. Returns None if the path does not exist or contains
+/// the home folder.
 fn apart_from(home: Option<&Path>, path: &Path) -> Option<PathBuf> {
     let path = real(path).filter(|_| path.is_absolute())?;
     let home = home.and_then(real);
@@ -362,7 +367,7 @@ fn toolchains(machine: &Machine) -> Vec<PathBuf> {
     all.filter_map(|path| apart_from(home, &path)).collect()
 }
 
-/// Whether a cargo configuration contains a token, as older ones do.
+/// Whether a cargo configuration file contains a token, as older ones do.
 fn mentions_token(file: &Path) -> bool {
     fs::read_to_string(file).is_ok_and(|text| {
         let names = |line: &str| line.split('=').next().is_some_and(|name| name.contains("token"));
@@ -370,8 +375,8 @@ fn mentions_token(file: &Path) -> bool {
     })
 }
 
-/// Returns the entries of a folder that not all users may read, and sockets. They are withheld even
-/// from commands that run as root.
+/// Returns those entries of a folder that are sockets or that not all users may read. They are
+/// withheld even from commands that run as root.
 fn closed_entries(folder: &str) -> Vec<PathBuf> {
     const READ_BY_ALL: u32 = 0o004;
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,13 +1,13 @@
 //! Landlock rulesets that many commands share.
 //!
-//! Landlock rules can only allow. So each withheld file needs a rule for each of its neighbours,
-//! about a thousand rules in a large project. To avoid building these for each command, a command
-//! is restricted by two rulesets, and needs the permission of both:
+//! Landlock rules can only allow. So to withhold one file, each of its neighbours needs its own
+//! rule. In a large project these are about a thousand rules. To avoid building them for each
+//! command, a command is restricted by two rulesets, and an access needs the permission of both:
 //!
 //! - The shared ruleset has all these rules, and allows the whole folder that contains the private
-//!   folders. It is built again only if a file it was built from changed.
-//! - The command's own ruleset has a few rules for whole folders, and allows only the command's own
-//!   private folder.
+//!   folders. It is built again only if a file that it was built from has changed.
+//! - The command's own ruleset has a few rules for whole folders, and of the private folders it
+//!   allows only the command's own one.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -25,8 +25,8 @@ use super::landlock::{Bounds, Landlock};
 use super::places::Identity;
 use super::readable::Readable;
 
-/// Maximum number of cached rulesets, one for each set of working folders. Each is an open file
-/// descriptor and keeps the files of its rules in kernel memory.
+/// Maximum number of cached rulesets. There is one ruleset for each set of working folders. Each
+/// ruleset is an open file descriptor and keeps kernel memory in use for the files of its rules.
 const MOST_KEPT: usize = 16;
 
 /// The shared rulesets of a run, one for each set of working folders.
@@ -38,7 +38,7 @@ pub(super) struct SharedBounds {
 #[derive(Debug, Default)]
 struct Kept {
     made: HashMap<Vec<PathBuf>, (Readable, Arc<Bounds>)>,
-    /// The kernel's mount table. Polling it tells whether it changed.
+    /// The open file of the kernel's mount table. Polling it shows whether the mounts have changed.
     mounts: Option<File>,
 }
 
@@ -50,10 +50,11 @@ pub(super) struct RuleSource {
     content: Content,
 }
 
-/// Whether the entries of a folder matter for the ruleset.
+/// Whether the ruleset depends on the entries of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
-    /// The entries do not matter, because one rule covers the folder with everything below it.
+    /// The ruleset does not depend on the entries, because one rule covers the folder with
+    /// everything below it.
     Any,
     /// Each entry has its own rule. The value is the folder's change time.
     Listed((i64, i64)),
@@ -62,8 +63,8 @@ enum Content {
 }
 
 impl SharedBounds {
-    /// Returns the ruleset for commands in these working folders. `private` is the folder that
-    /// contains their private folders.
+    /// Returns the ruleset for commands in these working folders. `private` is the parent folder of
+    /// the commands' private folders.
     ///
     /// # Errors
     /// If the ruleset cannot be created.
@@ -111,12 +112,12 @@ impl Kept {
 }
 
 impl RuleSource {
-    /// Records a file or folder that one rule covers.
+    /// Creates the entry for a file or folder that one rule covers.
     pub(super) fn whole(path: &Path, identity: Option<Identity>) -> Self {
         Self { path: path.to_path_buf(), identity, content: Content::Any }
     }
 
-    /// Records a folder whose entries are about to be listed.
+    /// Creates the entry for a folder whose entries are about to be listed.
     pub(super) fn listed(path: &Path, stat: &Stat) -> Self {
         let changed = (stat.st_ctime, stat.st_ctime_nsec.cast_signed());
         let content =
@@ -144,8 +145,8 @@ mod tests {
 
     use super::*;
 
-    /// Asks until the same ruleset is returned twice, because the folders' change times must first
-    /// be old enough.
+    /// Requests the ruleset until the same one is returned twice. At first the folders' change
+    /// times are too recent to be trusted.
     fn settled(
         shared: &SharedBounds,
         landlock: Landlock,

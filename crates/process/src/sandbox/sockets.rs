@@ -1,10 +1,10 @@
-//! Finds sockets in working folders at which outside programs listen. A command in *work* must not
-//! connect to them.
+//! Finds sockets in working folders at which programs outside the sandbox listen. A command in the
+//! profile *work* must not connect to them.
 //!
 //! The kernel refuses a connection only by the permissions of the socket's file. The kernel's
-//! socket table has the path to which each listening socket was bound. That path is not enough if
-//! the file was renamed or linked since, or if the path is relative. Then all socket files in the
-//! working folders are searched.
+//! socket table contains the path to which each listening socket was bound. This path is not enough
+//! if it is relative, or if the file was renamed or linked since. In these cases all socket files
+//! in the working folders count as listening.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 /// The kernel's table of Unix sockets.
 const TABLE: &str = "/proc/net/unix";
 
-/// The flag of a listening socket, and the type of datagram sockets, to which any program may send.
+/// The flag of a listening socket, and the type number of datagram sockets. Any program may send to
+/// a datagram socket, so it counts as listening.
 const LISTENS: u32 = 0x10000;
 const DATAGRAM: &str = "0002";
 
@@ -22,7 +23,8 @@ const DATAGRAM: &str = "0002";
 pub(super) fn listening_in(working: &[PathBuf]) -> Vec<PathBuf> {
     let table = fs::read_to_string(TABLE).unwrap_or_default();
     let names: Vec<&Path> = table.lines().filter_map(name_of_listener).collect();
-    // A listening socket may have another file here, so treat all socket files as listening.
+    // A listening socket may have another file in a working folder, so treat all socket files as
+    // listening.
     if names.iter().any(|name| is_elsewhere_too(name, working)) {
         return working.iter().flat_map(|folder| socket_files(folder)).collect();
     }
@@ -42,7 +44,7 @@ fn name_of_listener(line: &str) -> Option<&Path> {
     (listens && !name.starts_with('@')).then(|| Path::new(name))
 }
 
-/// Whether a socket may have another file in a working folder than the one in the table.
+/// Whether a socket may have a file in a working folder other than the file in the kernel's table.
 fn is_elsewhere_too(name: &Path, working: &[PathBuf]) -> bool {
     match fs::symlink_metadata(name) {
         _ if name.is_relative() => true,

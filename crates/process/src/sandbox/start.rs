@@ -1,5 +1,5 @@
-//! The sandbox of a run: which profiles this machine can enforce, and how to start a command in
-//! one.
+//! The sandbox of a run: which profiles this machine can enforce, and how to start a command in a
+//! profile.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::quarantine::Appeared;
 use super::{Grant, Machine, Mechanism, Options, Profile, Support};
 use crate::job::Job;
 
-/// Starts commands so that they can do only what their profile allows.
+/// Starts commands and limits each to what its sandbox profile allows.
 ///
 /// Cloning is cheap, and clones share the results of tests. The default sandbox has no limits.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +22,8 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Creates a sandbox that uses the mechanisms of this machine. They are tested once, on first
-    /// use.
+    /// Creates a sandbox that uses the mechanisms of this machine. The mechanisms are tested once,
+    /// on first use.
     #[must_use]
     pub fn new(machine: Machine) -> Self {
         Self::with_options(machine, Options::default())
@@ -35,7 +35,7 @@ impl Sandbox {
         Self { kept: Some(Arc::new(Kept::new(machine, options, Trial::Every))) }
     }
 
-    /// Creates a sandbox that uses only Landlock. Check with [`Self::support`] whether it is
+    /// Creates a sandbox that uses only Landlock. [`Self::support`] tells whether Landlock is
     /// available.
     #[must_use]
     pub fn by_landlock(machine: Machine) -> Self {
@@ -80,8 +80,8 @@ impl Sandbox {
         obstacle.map_or_else(|| self.support(profile), |reason| Support::Missing { reason })
     }
 
-    /// Returns the files that commands created in places that control permissions or run
-    /// automatically. Each file is returned only once.
+    /// Returns the files that commands created in protected places, where files control permissions
+    /// or run automatically. Each file is returned only once.
     #[must_use]
     pub fn take_appeared(&self) -> Appeared {
         self.kept.as_ref().map(|kept| kept.take_told()).unwrap_or_default()
@@ -95,13 +95,14 @@ impl Sandbox {
         }
     }
 
-    /// Returns the mechanism that limits a command in *free* in this folder.
+    /// Returns the mechanism that limits a command in the profile *free* in this folder.
     #[must_use]
     pub fn means(&self, cwd: &Path) -> Mechanism {
         self.kept.as_ref().map_or(Mechanism::Nothing, |kept| kept.means(cwd, &kept.places()))
     }
 
-    /// Returns warnings for the user about agents that work in this folder, in sentences.
+    /// Returns warnings for the user about the limits for agents that work in this folder, each as
+    /// a sentence.
     #[must_use]
     pub fn warnings(&self, cwd: &Path) -> Vec<String> {
         let Some(kept) = &self.kept else { return Vec::new() };
@@ -139,11 +140,12 @@ impl Sandbox {
         warnings
     }
 
-    /// Starts a program as a new job in the grant's folder, limited to a profile. `fill` adds the
-    /// program's arguments and variables.
+    /// Starts a program as a new job in the working folder of the grant, limited to a profile.
+    /// `fill` adds the program's arguments and variables.
     ///
     /// # Errors
-    /// If the program cannot be started, or if rights cannot be given up. Then it does not run.
+    /// If the program cannot be started, or if rights cannot be given up. Then the program does not
+    /// run.
     pub fn start(
         &self,
         profile: Profile,
@@ -163,7 +165,7 @@ impl Sandbox {
         }
     }
 
-    /// Checks that a file is not protected, before anything is created for it.
+    /// Checks that a file is not protected. Call this before any folder is created for the file.
     ///
     /// # Errors
     /// If the file is protected.
@@ -176,14 +178,15 @@ impl Sandbox {
         }
     }
 
-    /// Runs work on a file in a folder, without the right to change protected files. This holds
-    /// even if the file's path is changed meanwhile.
+    /// Runs `work` on a file in a folder, without the right to change protected files. The
+    /// protection holds even if the file's path is changed meanwhile.
     ///
-    /// If the folder is on the path to a protected file, rights cannot be given up for it. But no
-    /// agent can rename such a folder, so the file's name tells whether it is protected.
+    /// If the folder is on the path to a protected file, rights cannot be given up for the folder.
+    /// But no agent can rename such a folder, so the file's name alone shows whether the file is
+    /// protected.
     ///
     /// # Errors
-    /// If the file is protected, or if rights cannot be given up. Then the work is not run.
+    /// If the file is protected, or if rights cannot be given up. Then `work` is not run.
     pub fn work_on<T: Send>(
         &self,
         file: &Path,
@@ -204,8 +207,8 @@ impl Sandbox {
         apart(|| landlock.give_up(&places), work)
     }
 
-    /// Whether a file is a plan file, below `plans` in the root. Like a transcript, it is readable
-    /// only by its user.
+    /// Whether a file is a plan file, which is below `plans` in the configuration root. Like a
+    /// transcript, a plan file is readable only by its user.
     pub fn is_plan(&self, file: &Path) -> bool {
         self.kept.as_ref().is_some_and(|kept| {
             let root = &kept.machine.root;
@@ -217,8 +220,8 @@ impl Sandbox {
         })
     }
 
-    /// Returns a note that tells the model why a command may have failed, if the output looks like
-    /// a refusal by the sandbox.
+    /// Returns a note for the model if the command's output looks like a refusal by the sandbox.
+    /// The note says why the command may have failed.
     pub fn note(&self, profile: Profile, cwd: &Path, output: &str) -> Option<String> {
         let kept = self.kept.as_ref()?;
         let sounds_like = |words: &&str| output.contains(*words);

@@ -1,9 +1,9 @@
 //! The thread that starts commands in bubblewrap.
 //!
-//! With `--die-with-parent`, bubblewrap ends when its parent ends, and for the kernel the parent is
-//! the thread that started it. Threads of an async runtime come and go, but this thread lives as
-//! long as the process. So a command ends with this process, even if the process is killed, and not
-//! earlier.
+//! With `--die-with-parent`, bubblewrap ends when its parent ends. For the kernel, the parent is
+//! the thread that started bubblewrap. Threads of an async runtime may end at any time, but this
+//! thread runs as long as the process. So a command ends together with this process, even if the
+//! process is killed, and not earlier.
 
 use std::io;
 use std::sync::{OnceLock, mpsc};

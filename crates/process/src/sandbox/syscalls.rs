@@ -1,10 +1,10 @@
-//! Refuses system calls of sandboxed commands, by seccomp.
+//! Refuses some system calls of sandboxed commands, by seccomp.
 //!
 //! Landlock controls files. It does not control sockets other than TCP, changes of modes, owners
 //! and times, namespaces, or file handles, so these are refused here. A refused call returns an
-//! error, so that programs can fall back or report the problem. No command is killed for a call.
-//! Calls that are newer than this table, and calls by other conventions (32-bit, x32), return
-//! `ENOSYS`, because programs are prepared for kernels without them.
+//! error, so that programs can use another way or report the problem. No command is killed because
+//! of a call. Calls that are newer than this table, and calls by other conventions (32-bit, x32),
+//! return `ENOSYS`, because programs are prepared for kernels without such calls.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,12 +17,14 @@ use seccompiler::{
 
 use super::Profile;
 
-/// Whether the kernel restricts signals to the Landlock domain (Linux 6.12).
+/// Whether the kernel restricts signals to processes in the same Landlock domain (since Linux
+/// 6.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signals {
     /// The kernel restricts signals.
     Scoped,
-    /// The kernel does not. The filter then lets a command signal only its own process group.
+    /// The kernel does not restrict signals. The filter then lets a command signal only its own
+    /// process group.
     OwnGroup,
 }
 
@@ -37,8 +39,7 @@ impl Filters {
     /// Compiles the filters of a profile.
     ///
     /// # Errors
-    /// If filters do not exist for this machine's instruction set, or if a table in this file is
-    /// wrong.
+    /// If no filters exist for this machine's instruction set, or if a table in this file is wrong.
     pub(super) fn of(profile: Profile, signals: Signals) -> Built<Self> {
         let mut refused = Table::default();
         refused.calls(EVERYWHERE)?;
@@ -70,8 +71,9 @@ impl Filters {
         Ok(Self(vec![refused, missing.compile(libc::ENOSYS)?]))
     }
 
-    /// Returns a filter that refuses nothing. It marks a command as an agent's. A process can never
-    /// remove a filter, so the mark stays even if its session, environment or parents change.
+    /// Returns a filter that refuses nothing. The filter marks a command as an agent's command. A
+    /// process can never remove a filter, so the mark stays even if the session, environment or
+    /// parents of the process change.
     pub(super) fn mark() -> Self {
         const RETURN: u16 = 0x06;
         Self(vec![vec![sock_filter {
@@ -82,8 +84,8 @@ impl Filters {
         }]])
     }
 
-    /// Applies the filters to this thread and all processes it starts, permanently. From then on no
-    /// program it runs can gain rights.
+    /// Applies the filters to this thread and all processes that the thread starts, permanently.
+    /// From then on, no program started by this thread can gain rights.
     ///
     /// # Errors
     /// If the kernel refuses a filter.
@@ -97,17 +99,17 @@ impl Filters {
 /// The first system call number that no kernel used when this table was written (Linux 6.18).
 const FIRST_UNKNOWN: u32 = 470;
 
-/// System calls that not all libraries name yet. Since Linux 5.1, new calls have the same number on
-/// every architecture.
+/// Numbers of system calls that not all libraries name yet. Since Linux 5.1, new calls have the
+/// same number on every architecture.
 const FCHMODAT2: i64 = 452;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 const FILE_SETATTR: i64 = 469;
 
-/// Calls that return `ENOSYS`, so that programs use an older call that a filter can check. `clone3`
-/// and `openat2` have their flags and modes in memory, where a filter cannot read them. io_uring
-/// performs refused calls through a queue.
+/// Calls that return `ENOSYS`, so that programs use an older call that a filter can check. The
+/// arguments of `clone3` and `openat2` are in memory, where a filter cannot read them. io_uring
+/// would perform refused calls through a queue.
 const MISSING: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_openat2,
@@ -116,8 +118,8 @@ const MISSING: &[i64] = &[
     libc::SYS_io_uring_register,
 ];
 
-/// Mode bits that make a program run with the rights of its owner or group. They would give the
-/// user's rights to every user.
+/// Mode bits that make a program run with the rights of its owner or group. A program with such a
+/// bit would give the user's rights to every other user.
 const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
 
 /// Calls that set a mode, with the index of the mode argument.
@@ -141,13 +143,13 @@ const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2), (libc::SYS_open, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2)];
 
-/// Flags with which the open calls create a file. Without them the mode argument is ignored.
-/// `O_TMPFILE` includes the bit of `O_DIRECTORY`, which is removed here.
+/// Flags with which the calls in `OPENS` create a file. Without these flags the mode argument is
+/// ignored. `O_TMPFILE` includes the bit of `O_DIRECTORY`, which is removed here.
 const MAKING: [u64; 2] = [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
 
-/// Calls refused in *read* and *work*.
+/// Calls refused in the profiles *read* and *work*.
 const EVERYWHERE: &[i64] = &[
-    // Mounts and root folders.
+    // Calls that change mounts or root folders.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -161,11 +163,11 @@ const EVERYWHERE: &[i64] = &[
     libc::SYS_mount_setattr,
     OPEN_TREE_ATTR,
     libc::SYS_setns,
-    // Access to files by handle, which path rules do not limit.
+    // Calls that access files by handle. Rules for paths do not limit such access.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
     libc::SYS_fanotify_init,
-    // Memory and files of other processes.
+    // Calls that access memory and files of other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -173,14 +175,14 @@ const EVERYWHERE: &[i64] = &[
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
     448, // process_mrelease
-    // Kernel keys, BPF programs and tracing.
+    // Calls for kernel keys, BPF programs and tracing.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
-    // Administration of the machine.
+    // Calls for the administration of the machine.
     libc::SYS_reboot,
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
@@ -207,8 +209,8 @@ const LEGACY_EVERYWHERE: &[i64] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::SYS_
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_EVERYWHERE: &[i64] = &[];
 
-/// Calls refused only in *read*: sockets, file properties that Landlock does not control (mode,
-/// owner, times, attributes), and kernel objects that outlive a command.
+/// Calls refused only in the profile *read*: sockets, file properties that Landlock does not
+/// control (mode, owner, times, attributes), and kernel objects that outlive a command.
 const IN_READ: &[i64] = &[
     libc::SYS_socket,
     libc::SYS_connect,
@@ -292,8 +294,8 @@ const IOCTLS: &[u64] = &[
     0x8008_7601, // FS_IOC_GETVERSION
 ];
 
-/// Additional `ioctl` requests allowed in *work*: control of its own terminals, and queries of its
-/// own network.
+/// Additional `ioctl` requests allowed in the profile *work*: control of the command's own
+/// terminals, and queries of the command's own network.
 const IOCTLS_IN_WORK: &[u64] = &[
     0x5402,      // TCSETS
     0x5403,      // TCSETSW
@@ -326,8 +328,8 @@ const IOCTLS_IN_WORK: &[u64] = &[
 /// `AF_VSOCK`, reach outside a network namespace.
 const FAMILIES: [u64; 4] = [1, 2, 10, 16];
 
-/// Socket types that cannot be connected elsewhere once they are a connected pair: `SOCK_STREAM`
-/// and `SOCK_SEQPACKET`.
+/// Socket types whose connected pairs cannot be connected elsewhere: `SOCK_STREAM` and
+/// `SOCK_SEQPACKET`.
 const PAIRED: [u64; 2] = [1, 5];
 
 /// The refused system calls, by number.
@@ -361,8 +363,8 @@ impl Table {
         )
     }
 
-    /// Refuses modes that pass on the user's rights (set-user-ID, set-group-ID). Set-group-ID on a
-    /// folder is harmless, but a filter cannot tell folders from files.
+    /// Refuses modes that give the user's rights to other users (set-user-ID, set-group-ID).
+    /// Set-group-ID on a folder is harmless, but a filter cannot tell folders from files.
     fn set_id_modes(&mut self) -> Built<()> {
         for bit in SET_ID {
             for (call, mode) in MODES.iter().chain(LEGACY_MODES) {
@@ -379,12 +381,13 @@ impl Table {
     }
 
     fn oddities(&mut self) -> Built<()> {
-        // Allowed values: the default, the query, no address randomization, and 32 bits.
+        // Allowed arguments of `personality`: the default, the query, no address randomization, and
+        // 32 bits.
         let kinds = [0, 0xffff_ffff, 0x0004_0000, 0x8];
         let kinds = kinds.into_iter().map(|kind| half(0, Ne, kind)).collect::<Built<_>>()?;
         self.when(libc::SYS_personality, kinds)?;
-        // These commands can send a signal to any process when a file is ready, or block other
-        // processes with a lease.
+        // These `fcntl` commands can send a signal to any process when a file is ready, or block
+        // other processes with a lease.
         const COMMANDS: [u64; 4] = [8, 10, 15, 1024]; // F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE
         for command in COMMANDS {
             self.when(libc::SYS_fcntl, vec![half(1, Eq, command)?])?;
@@ -397,8 +400,8 @@ impl Table {
         self.when(libc::SYS_ioctl, known)
     }
 
-    /// Refuses changes to limits and priorities of other processes. A process names itself by 0,
-    /// which stays allowed.
+    /// Refuses changes to limits and priorities of other processes. A process can still use the
+    /// process id 0, which means the process itself.
     fn others_processes(&mut self) -> Built<()> {
         self.when(libc::SYS_prlimit64, vec![half(0, Ne, 0)?, whole(2, Ne, 0)?])?;
         for call in [
@@ -418,7 +421,7 @@ impl Table {
 
     fn socket_pairs(&mut self) -> Built<()> {
         self.when(libc::SYS_socketpair, vec![half(0, Ne, 1)?])?;
-        // The lower four bits of this argument are the socket type. The others are flags.
+        // The lower four bits of this argument are the socket type. The other bits are flags.
         for kind in (0..16).filter(|kind| !PAIRED.contains(kind)) {
             self.when(libc::SYS_socketpair, vec![half(1, MaskedEq(0xf), kind)?])?;
         }
@@ -434,7 +437,8 @@ impl Table {
         Ok(())
     }
 
-    /// Refuses signals except to the own process group, and refuses joining another group.
+    /// Refuses signals except to the command's own process group, and refuses joining another
+    /// group.
     fn signals(&mut self) -> Built<()> {
         self.when(libc::SYS_kill, vec![half(0, Ne, 0)?])?;
         self.when(libc::SYS_setpgid, vec![half(1, Ne, 0)?])?;
@@ -457,8 +461,8 @@ impl Table {
     }
 }
 
-/// Creates a condition on the lower 32 bits of an argument. The kernel reads only these of an
-/// `int`.
+/// Creates a condition on the lower 32 bits of an argument. For an `int`, the kernel reads only
+/// these bits.
 fn half(argument: u8, operator: seccompiler::SeccompCmpOp, value: u64) -> Built<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }
@@ -476,8 +480,9 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 const ARCHITECTURE: u32 = 0xc000_00f3;
 
 /// Returns the instructions that run before each compiled filter. They answer calls by another
-/// convention and unknown numbers with `ENOSYS`. The compiled filter alone would kill the process
-/// for the former and allow the latter.
+/// convention and calls with unknown numbers with `ENOSYS`. Without these instructions, the
+/// compiled filter would kill a process for a call by another convention, and would allow a call
+/// with an unknown number.
 fn prologue() -> BpfProgram {
     const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;

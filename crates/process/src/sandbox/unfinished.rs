@@ -1,9 +1,9 @@
-//! Stores on disk which places must be checked after a command in *work*. If this process is killed
-//! meanwhile, the next run or `doctor` does the check.
+//! Stores on disk which places must be checked after a command in the profile *work*. If this
+//! process is killed before the check, the next run or `doctor` does the check.
 //!
-//! A record is in `pitcrew/quarantine` below the root, where no command can write. It is written
-//! before its command starts, but not synced to disk. It survives the end of the process, but not
-//! always a power failure.
+//! A record is in `pitcrew/quarantine` below the configuration root, where no command can write. It
+//! is written before its command starts, but not synced to disk. So it survives the end of the
+//! process, but not always a power failure.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use super::quarantine::{Appeared, Uncovered};
 use crate::identity::ProcessIdentity;
 use crate::own_mode;
 
-/// Folder with the records, below the root.
+/// Folder below the configuration root that contains the records.
 const BELOW_ROOT: &str = "pitcrew/quarantine";
 
 /// Maximum size of a record that is read, in bytes.
@@ -34,7 +34,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Stores the places for a command that this process is about to start.
+    /// Stores the places to check after a command that this process is about to start.
     ///
     /// # Errors
     /// If the record cannot be written. Then the command must not start.
@@ -54,7 +54,8 @@ impl Record {
         Ok(Self { file, places: places.places })
     }
 
-    /// Renames the files that appeared. If one of them cannot be renamed, the record stays on disk.
+    /// Renames the files that the command created at the places. If one of the files cannot be
+    /// renamed, the record stays on disk.
     pub(super) fn settle(self) -> Appeared {
         let mut appeared = Appeared::default();
         self.places.iter().for_each(|place| appeared.add(place.restore()));
@@ -68,11 +69,11 @@ impl Record {
     }
 }
 
-/// Renames the files that sandboxed commands of killed runs created in protected places. Returns
-/// descriptions in sentences.
+/// Renames the files that sandboxed commands of killed runs created in protected places. Returns a
+/// description of each file as a sentence.
 ///
-/// Call it before any settings, definitions or instructions of a project are read. Otherwise the
-/// created files would take effect.
+/// Call this function before any settings, definitions or instructions of a project are read.
+/// Otherwise the created files would take effect.
 #[must_use]
 pub fn put_aside_unfinished(root: &Path) -> Vec<String> {
     let mut appeared = Appeared::default();
@@ -93,12 +94,12 @@ pub fn put_aside_unfinished(root: &Path) -> Vec<String> {
     aside.chain(left).collect()
 }
 
-/// The record of a command whose process was killed before the check after the command.
+/// The record of a command whose run was killed before it could check the places.
 #[derive(Debug)]
 pub struct Unfinished(Record);
 
 impl Unfinished {
-    /// Returns the unfinished commands recorded below a root.
+    /// Returns the unfinished records below a configuration root.
     #[must_use]
     pub fn below(root: &Path) -> Vec<Self> {
         let entries = fs::read_dir(root.join(BELOW_ROOT)).into_iter().flatten().flatten();
@@ -112,7 +113,7 @@ impl Unfinished {
             pid: parts.next()?.parse().ok()?,
             start_ticks: parts.next()?.parse().ok()?,
         };
-        // A process that is still running does the check itself.
+        // A process that is still running will do the check itself.
         if owner.is_alive() || !name.ends_with(".json") {
             return None;
         }
@@ -124,8 +125,8 @@ impl Unfinished {
         Some(Self(Record { file, places }))
     }
 
-    /// Returns the protected places where the command seems to have created something. It changes
-    /// nothing.
+    /// Returns the protected places where the command seems to have created something. This
+    /// function changes nothing.
     #[must_use]
     pub fn appeared(&self) -> Vec<PathBuf> {
         self.0.places.iter().flat_map(Uncovered::has_appeared).collect()

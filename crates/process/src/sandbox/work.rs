@@ -1,14 +1,15 @@
-//! The mounts of *work*: which files a command sees, and which of these it can write.
+//! The mounts for commands in the profile *work*: which files a command sees, and which of these
+//! the command can write.
 //!
 //! A writable working folder contains files that must not be writable (`.git/config`, `.claude`),
 //! and Landlock has no exceptions. So a command gets its own mounts:
 //!
-//! - Only system folders, toolchains and its working folders are mounted at all.
+//! - Only system folders, toolchains and the command's working folders are mounted at all.
 //! - Files that control permissions or run automatically are mounted read-only.
 //! - Each folder on the path to such a file is a mount point itself. A mount point cannot be
 //!   renamed, so the folder cannot be replaced.
 //!
-//! Protected files that do not exist are checked after the command ([`super::quarantine`]).
+//! Protected files that do not exist yet are checked after the command ([`super::quarantine`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -25,8 +26,8 @@ use super::readable::Readable;
 use super::{Grant, Machine, Options, sockets};
 use crate::protected::{LOOSE_REPOSITORY, PROTECTED};
 
-/// Protected entries of a git folder. Configuration names programs that git runs, and the other
-/// entries can lead git to another configuration.
+/// Protected entries of a git folder. The configuration names programs that git runs, and the other
+/// entries can make git use another configuration.
 const PROTECTED_OF_GIT: &[&str] = &[
     "config",
     "config.worktree",
@@ -45,17 +46,17 @@ const PROTECTED_IN_FOLDERS: &[&str] = &[".claude", ".mcp.json"];
 /// Protected entries of a worktree's own git folder.
 const PROTECTED_OF_WORKTREE: &[&str] = &["config.worktree", "hooks", "commondir", "gitdir"];
 
-/// The temporary folders in a command's view, each with the name of the real folder that is mounted
+/// The temporary folders that a command sees, each with the name of the real folder that is mounted
 /// there.
 const TEMPORARY: &[(&str, &str)] = &[("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
 
-/// Cache folders in a home folder. A command gets its own ones.
+/// Cache folders in a home folder. A command gets its own cache folders instead.
 const CACHES_OF_HOME: &[&str] = &[".cache", ".npm"];
 
 /// The path of our own program inside the sandbox.
 pub(super) const INNER: &str = "/run/pitcrew/exec";
 
-/// The mount at a path.
+/// The kind of mount at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mount {
     ReadOnly(PathBuf),
@@ -79,10 +80,10 @@ pub(super) struct Mounts {
     pub(super) uncovered: Vec<Uncovered>,
 }
 
-/// The files and folders that are mounted in place of others.
+/// The files and folders that a command sees in place of others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StandIns<'a> {
-    /// Creates the temporary folders.
+    /// The folder of this process, which can create temporary folders.
     pub(super) workshop: &'a Workshop,
     /// An empty file without permissions.
     pub(super) empty_file: &'a Path,
@@ -135,8 +136,8 @@ impl Mounts {
         for folder in &working {
             PROTECTED.iter().for_each(|name| mounts.protect(&folder.join(name)));
             if git.is_none_or(|git| git.top != *folder) {
-                // A repository that the command creates here would get its configuration from the
-                // command.
+                // If the command created a repository here, the command could also write the
+                // configuration of that repository. So protect it in advance.
                 let inner = folder.join(".git");
                 PROTECTED_OF_GIT.iter().for_each(|name| mounts.protect(&inner.join(name)));
             }
@@ -160,13 +161,14 @@ impl Mounts {
         self.at.insert(real, Mount::Empty);
     }
 
-    /// Adds the temporary folders and caches, which are kept from one command to the next.
+    /// Adds mounts for the temporary folders and caches, which are kept from one command to the
+    /// next.
     fn add_temporary(&mut self, home: Option<&Path>, workshop: &Workshop) -> io::Result<()> {
         let home = home.and_then(|home| fs::canonicalize(home).ok());
         let caches =
             home.iter().flat_map(|home| CACHES_OF_HOME.iter().map(|name| (home.join(name), *name)));
         let places = TEMPORARY.iter().map(|(at, name)| (PathBuf::from(at), *name)).chain(caches);
-        // If a temporary folder is also a working folder, mount the real one.
+        // If a temporary folder is also a working folder, do not replace it.
         let places: Vec<_> = places.filter(|(at, _)| !self.opened.contains(at)).collect();
         let mut mounted = BTreeSet::new();
         let others: Vec<PathBuf> =
@@ -205,7 +207,7 @@ impl Mounts {
         self.protect_in_each(&worktrees, "config.worktree");
         for worktree in folders_in(&worktrees).into_iter().map(|name| worktrees.join(name)) {
             PROTECTED_OF_WORKTREE.iter().for_each(|name| self.protect(&worktree.join(name)));
-            // Also protect the `.git` file in the worktree, which leads git to this folder.
+            // Also protect the `.git` file of the worktree, which leads git to this folder.
             if let Ok(link) = fs::read_to_string(worktree.join("gitdir")) {
                 self.protect(Path::new(link.trim()));
             }
@@ -252,8 +254,8 @@ impl Mounts {
         ));
     }
 
-    /// Prevents a working folder from becoming a repository without `.git`. If it is one already,
-    /// protects its configuration.
+    /// Prevents a command from turning a working folder into a repository without `.git`. If the
+    /// folder is such a repository already, protects its configuration.
     fn protect_loose_repository(&mut self, folder: &Path) {
         // Without the file `HEAD`, git does not treat a folder as a repository.
         let head = folder.join("HEAD");
@@ -274,8 +276,8 @@ impl Mounts {
         self.opened.iter().find(|open| path != open.as_path() && path.starts_with(open)).cloned()
     }
 
-    /// Protects a path where it is inside writable folders: the symbolic links on the way, and the
-    /// file at its end.
+    /// Protects the parts of a path that are inside writable folders: the symbolic links on the
+    /// way, and the final target.
     fn protect(&mut self, path: &Path) {
         let (end, links) = trail(path);
         for link in links {
@@ -299,8 +301,8 @@ impl Mounts {
         self.covered.insert(path.to_path_buf());
     }
 
-    /// Mounts each folder between a writable folder and a path onto itself, so that the folder
-    /// cannot be replaced.
+    /// Mounts each folder between a writable folder and the end of a path onto itself, so that none
+    /// of these folders can be replaced.
     fn fix_way(&mut self, open: &Path, path: &Path) {
         let ways = path.ancestors().skip(1).take_while(|way| *way != open);
         for way in ways.collect::<Vec<_>>().into_iter().rev() {
@@ -310,15 +312,14 @@ impl Mounts {
                         .entry(way.to_path_buf())
                         .or_insert_with(|| Mount::Writable(way.to_path_buf()));
                 }
-                // There is a file in place of a folder, such as a `.git` file that names the git
-                // folder.
+                // A file is in place of a folder, such as a `.git` file that names the git folder.
                 Ok(_) => return self.cover(way),
                 Err(_) => return,
             }
         }
     }
 
-    /// Removes the writable mounts inside folders that are mounted read-only.
+    /// Removes the writable mounts that are inside read-only folders.
     fn close_ways(&mut self) {
         let Self { at, covered, opened, .. } = self;
         let is_inside =
@@ -329,14 +330,14 @@ impl Mounts {
         });
     }
 
-    /// Hides withheld files, and sockets at which outside programs listen, under empty files and
-    /// folders.
+    /// Hides withheld files, and sockets at which outside programs listen. An empty file or folder
+    /// is mounted over each of them.
     fn mask(&mut self, readable: &Readable, working: &[PathBuf], stand_ins: StandIns<'_>) {
         let is_shown = |path: &Path| {
             let nearest = path.ancestors().find_map(|it| self.at.get(it));
             nearest.is_some_and(|mount| matches!(mount, Mount::ReadOnly(_) | Mount::Writable(_)))
         };
-        // Hide only paths that a mount shows, because all others are not visible anyway.
+        // Hide only paths that a mount shows. All other paths are not visible anyway.
         let withheld = readable.withheld.iter().filter(|path| is_shown(path)).cloned();
         for path in withheld.chain(sockets::listening_in(working)).collect::<Vec<_>>() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
@@ -346,7 +347,7 @@ impl Mounts {
         }
     }
 
-    /// Returns the arguments that make bubblewrap create the mounts, outer ones first.
+    /// Returns the bubblewrap arguments that create the mounts. Outer mounts come first.
     pub(super) fn arguments(&self, inner: &Path) -> Vec<OsString> {
         let mut arguments: Vec<OsString> =
             ["--proc", "/proc", "--dev", "/dev"].map(OsString::from).into();
@@ -363,7 +364,8 @@ impl Mounts {
         }
         let own: [OsString; 3] = ["--ro-bind".into(), inner.into(), INNER.into()];
         arguments.extend(own);
-        // Make empty folders read-only only now, after the mounts inside them are created.
+        // Make the empty folders read-only last, because the mounts inside them must be created
+        // first.
         for (at, _) in self.at.iter().filter(|(_, mount)| **mount == Mount::Empty) {
             arguments.extend(["--remount-ro".into(), at.into()]);
         }

@@ -9,7 +9,7 @@ use super::{IgnoredFiles, KeepReason, Record, WorktreeError, Worktrees, is_real_
 pub(super) enum Contents {
     /// The worktree contains nothing that would be lost.
     Nothing {
-        /// Whether submodules are checked out in it.
+        /// Whether the worktree contains checked out submodules.
         has_submodules: bool,
     },
     /// The worktree contains work that exists nowhere else.
@@ -38,8 +38,8 @@ impl Worktrees {
                 if let Some(reason) = self.files_to_keep(path, &submodules).await? {
                     return Ok(Contents::Own(reason));
                 }
-                // The worktree may have switched to another branch or to a detached head, so check
-                // its head too.
+                // The worktree may now have another branch checked out or a detached head, so check
+                // the commit of its head too.
                 tips.extend(self.git.commit_in(path, "HEAD").await?);
             }
         }
@@ -52,8 +52,8 @@ impl Worktrees {
         Ok(Contents::Nothing { has_submodules })
     }
 
-    /// Checks whether the worktree's folder still contains the worktree. An empty folder counts as
-    /// gone.
+    /// Checks whether the worktree is still in the folder in which it was created. An empty folder
+    /// counts as gone.
     pub(super) async fn place_of(&self, record: &Record) -> Result<Place, WorktreeError> {
         let path = &record.worktree.path;
         if path.symlink_metadata().is_err() {
@@ -65,7 +65,8 @@ impl Worktrees {
         if fs::read_dir(path).map_err(WorktreeError::io("list", path))?.next().is_none() {
             return Ok(Place::Gone);
         }
-        // If the folder was created again, git finds no repository in it, or a surrounding one.
+        // If another folder took the place, git finds no repository in it, or finds the repository
+        // around it.
         match self.git.admin_folder(path).await {
             Ok(admin) if real(&admin) == real(&record.admin) => Ok(Place::There),
             Ok(_) | Err(WorktreeError::Git { .. }) => Ok(Place::Replaced),
@@ -104,8 +105,8 @@ impl Worktrees {
         Ok(None)
     }
 
-    /// Returns how many commits of `tip` were made in the worktree and are not merged, and the
-    /// branch they would be merged into.
+    /// Returns the number of commits of `tip` that were made in the worktree and are not merged,
+    /// and the branch into which they would be merged.
     pub(super) async fn own_commits(
         &self,
         record: &Record,

@@ -1,4 +1,4 @@
-//! Why a worktree was kept, or could not be created, found or removed.
+//! The reasons why a worktree was kept, or could not be created, found or removed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,29 +7,29 @@ use pitcrew_protocol::{counted, counted_is};
 
 use super::MOST_KEPT;
 
-/// Why a worktree was kept.
+/// The reason why a worktree was kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeepReason {
     /// Files were changed or created but not committed.
     #[error("{} changed or new and not committed", counted_is(*.files, "file"))]
     Uncommitted {
-        /// Their number.
+        /// The number of these files or commits.
         files: usize,
     },
     /// The worktree contains files that git ignores, so no commit contains them.
     #[error("git ignores {} in it, such as {example}", counted(*.files, "path"))]
     Ignored {
-        /// Their number.
+        /// The number of these files or commits.
         files: usize,
-        /// One of them.
+        /// One of the ignored paths.
         example: String,
     },
-    /// A submodule has commits that none of its remotes has.
+    /// A submodule has commits that are in none of the submodule's remotes.
     #[error("its submodule {submodule} has {} that {} nowhere else", counted(*.commits, "commit"), if *.commits == 1 { "is" } else { "are" })]
     InSubmodule {
         /// The submodule's path in the worktree.
         submodule: String,
-        /// Their number.
+        /// The number of these files or commits.
         commits: usize,
     },
     /// Something else has taken the place of the worktree's folder.
@@ -38,9 +38,9 @@ pub enum KeepReason {
     /// The worktree has commits that the base branch does not have.
     #[error("{} not merged into {base}", counted_is(*.commits, "commit"))]
     Unmerged {
-        /// Their number.
+        /// The number of these files or commits.
         commits: usize,
-        /// The branch into which they would be merged.
+        /// The branch into which the commits would be merged.
         base: String,
     },
     /// Git refused to remove the worktree. It is locked, or it was changed at the last moment.
@@ -51,7 +51,7 @@ pub enum KeepReason {
     },
 }
 
-/// Why a worktree could not be created, found or removed.
+/// The reason why a worktree could not be created, found or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorktreeError {
     /// A name that cannot be part of a branch name.
@@ -69,7 +69,7 @@ pub enum WorktreeError {
     /// The repository has no commit from which a branch could start.
     #[error("{} has no commit yet, so no branch can start from it", .path.display())]
     NoCommit {
-        /// The repository.
+        /// The path of the repository.
         path: PathBuf,
     },
     /// The folder for worktrees is inside the checkout, where git would report the worktrees as

@@ -19,8 +19,8 @@ use crate::sandbox::{Grant, Profile, Sandbox};
 /// Time limit of one git command. The checkout of a large repository takes longest.
 const CALL_TIME: Duration = Duration::from_secs(300);
 
-/// Files of a git folder that git opens at every command. If one were a FIFO, which an archive can
-/// contain, git would wait forever.
+/// Files in a git folder that git opens at every command. An archive can contain a FIFO in place of
+/// such a file, and then git would wait forever.
 const GIT_FILES: [&str; 9] = [
     "HEAD",
     "commondir",
@@ -33,24 +33,28 @@ const GIT_FILES: [&str; 9] = [
     "packed-refs",
 ];
 
-/// Files of a checkout that git opens at every command. They must be plain files too.
+/// Files in a checkout that git opens at every command. For the same reason as `GIT_FILES`, they
+/// must be plain files.
 const CHECKOUT_FILES: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
 
-/// Time between TERM and KILL. Git removes its lock files in that time.
+/// Time between TERM and KILL. Git needs it to remove its lock files.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Maximum size of a `.git` file. Real ones are much smaller.
 const POINTER_BYTES: u64 = 16 * 1024;
 
-/// Maximum number of bytes kept from an answer. For the rest, only lines are counted.
+/// Maximum number of bytes kept from the output of git. In the rest of the output, only the lines
+/// are counted.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// Settings for every git command, so that git runs no program that a repository names. A clone
-/// contains no configuration and no hooks, but an archive can.
+/// Settings for every git command, so that git runs no program that a repository's configuration
+/// names. A cloned repository contains no configuration and no hooks from others, but a repository
+/// in an archive can.
 const CAREFUL: [&str; 3] =
     ["core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit"];
 
-/// Variables for every git command. They forbid all transports and the fetch of missing objects.
+/// Environment variables for every git command. They forbid all network transports and the fetch of
+/// missing objects.
 const CAREFUL_VARIABLES: [(&str, &str); 5] = [
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_NO_LAZY_FETCH", "1"),
@@ -59,14 +63,15 @@ const CAREFUL_VARIABLES: [(&str, &str); 5] = [
     ("LC_ALL", "C"),
 ];
 
-/// The settings of a filter that name programs. Git would run each of them.
+/// The settings of a git filter that contain programs. Git would run each of these programs.
 const FILTER_FIELDS: [&str; 3] = ["clean", "smudge", "process"];
 
 /// Runs git in one checkout.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     checkout: PathBuf,
-    /// Restricts git, because git runs the repository's hooks and agents can write those.
+    /// The sandbox in which git runs, because git runs the repository's hooks and agents can change
+    /// these hooks.
     sandbox: Sandbox,
 }
 
@@ -101,7 +106,7 @@ impl Git {
         Self { sandbox, ..self }
     }
 
-    /// Returns the same for another checkout.
+    /// Returns a copy for another checkout.
     pub(super) fn at(&self, checkout: PathBuf) -> Self {
         Self { checkout, sandbox: self.sandbox.clone() }
     }
@@ -132,7 +137,7 @@ impl Git {
         }
     }
 
-    /// Returns git's own folder for the worktree at this path.
+    /// Returns the folder in which git stores data about the worktree at this path.
     pub(super) async fn admin_folder(&self, worktree: &Path) -> Result<PathBuf, WorktreeError> {
         let answer = self.tell(worktree, ["rev-parse", "--absolute-git-dir"]).await?;
         Ok(answer.path())
@@ -162,9 +167,9 @@ impl Git {
         Ok(answer.is_success.then(|| answer.text()))
     }
 
-    /// Counts the changed and new files of a worktree, without ignored ones. Files that git was
+    /// Counts the changed and new files of a worktree, without ignored files. Files that git was
     /// told to skip (`--skip-worktree`, `--assume-unchanged`) count if they exist. Settings that
-    /// make git check less strictly are overridden.
+    /// make git check less strictly have no effect here.
     pub(super) async fn uncommitted_files(&self, worktree: &Path) -> Result<usize, WorktreeError> {
         let closely = ["core.trustctime=true", "core.checkStat=default"];
         let status = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
@@ -199,9 +204,11 @@ impl Git {
             .collect())
     }
 
-    /// Returns the folders of all submodules checked out in a worktree, including nested ones.
+    /// Returns the folders of all submodules that are checked out in a worktree, including nested
+    /// ones.
     pub(super) async fn submodules(&self, worktree: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
-        // Without `.gitmodules` there are no submodules. Asking git would start a shell.
+        // Without `.gitmodules` there are no submodules. Do not ask git then, because the git
+        // command would start a shell.
         if worktree.join(".gitmodules").symlink_metadata().is_err() {
             return Ok(Vec::new());
         }
@@ -212,8 +219,8 @@ impl Git {
         Ok(folders.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect())
     }
 
-    /// Counts the commits of a submodule that none of its remotes has: on branches, in tags, in the
-    /// stash or checked out.
+    /// Counts the commits of a submodule that are in none of its remotes. Checks branches, tags,
+    /// the stash and the checked out commit.
     pub(super) async fn own_commits(&self, submodule: &Path) -> Result<usize, WorktreeError> {
         let answer = self
             .tell(submodule, ["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"])
@@ -276,14 +283,14 @@ impl Git {
             .map(drop)
     }
 
-    /// Deletes a branch. Git refuses to delete one that is checked out.
+    /// Deletes a branch. Git refuses to delete a branch that is checked out.
     pub(super) async fn delete_branch(&self, branch: &str) -> Result<(), WorktreeError> {
         let arguments = ["branch", "--quiet", "-D", "--", branch];
         self.tell(&self.checkout, arguments).await.map(drop)
     }
 
-    /// Returns the arguments with settings that disable the filters of the repository's own
-    /// configuration. Filters configured by the user or the machine stay active.
+    /// Returns the arguments together with settings that disable the filters in the repository's
+    /// own configuration. Filters configured by the user or the machine stay active.
     async fn without_filters<S: AsRef<OsStr>>(
         &self,
         folder: &Path,
@@ -344,7 +351,7 @@ impl Git {
             .await
             .map_err(WorktreeError::io("run git in", folder))?;
         let Ended { ending, left_behind } = ended;
-        // Dropping it kills the processes that git left running.
+        // This drop kills the processes that git left running.
         drop(left_behind);
         match ending {
             Ending::Exited(status) => answer.is_success = status.success(),
@@ -357,10 +364,10 @@ impl Git {
     }
 }
 
-/// Returns settings that disable the filters of the repository's own configuration. Each filter
-/// gets the value of the user's or the machine's configuration, or an empty one, and none is
-/// required without such a value. `answer` is git's output: scope, key, line break and value. A
-/// zero byte ends the scope and ends the value.
+/// Returns settings that disable the filters in the repository's own configuration. A filter that
+/// the user or the machine also configures gets that configured value. Any other filter gets an
+/// empty value and is not required. `answer` is git's output: for each setting its scope, key, line
+/// break and value, with a zero byte after the scope and after the value.
 fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
     let mut parts = answer.split(|byte| *byte == 0);
     let (mut drivers, mut of_user) = (BTreeSet::new(), BTreeMap::new());

@@ -1,5 +1,5 @@
-//! The lock on a repository's worktrees. Its file records the current work of the holder, for the
-//! case that the holder dies.
+//! The lock on a repository's worktrees. The lock file records what the holder is doing, so that
+//! another process can clean up if the holder dies.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{LOCK, Marker, WorktreeError, in_background};
 
-/// The worktree that the lock's holder is creating or removing. The lock file contains it until the
-/// work is done. A process that finds it after taking the lock knows that the previous holder died.
+/// The worktree that the holder of the lock is creating or removing. It is recorded in the lock
+/// file until the work is done. If a process takes the lock and finds such a record, the previous
+/// holder has died.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Making {
     pub(super) path: PathBuf,
@@ -22,7 +23,8 @@ pub(super) struct Making {
     pub(super) removed: Option<Marker>,
 }
 
-/// Maximum time to wait for the lock. Git may copy large files for each of many members first.
+/// Maximum time to wait for the lock. Other members may get their worktrees first, and git may copy
+/// large files for each of them.
 const WAIT_AT_MOST: Duration = Duration::from_secs(300);
 
 /// Pause between two attempts to take the lock. It is short compared with a git command.
@@ -39,7 +41,7 @@ pub(super) struct Turn {
 /// Waits for the lock on a repository's worktrees.
 ///
 /// It is a file lock, so it can be held while git runs. Git's own locks are not enough: git does
-/// not wait for them, so two commands at the same time make one of them fail.
+/// not wait for a lock, so if two git commands run at the same time, one of them fails.
 pub(super) async fn lock(common: &Path) -> Result<Turn, WorktreeError> {
     let path = common.join(LOCK);
     let take = move || {
@@ -74,7 +76,7 @@ fn wait_for(file: &File) -> io::Result<()> {
 }
 
 impl Turn {
-    /// Returns the unfinished work of the previous holder, if it died.
+    /// Returns the unfinished work of the previous holder of the lock, if that holder died.
     pub(super) fn said(&self) -> Option<Making> {
         serde_json::from_slice(&fs::read(&self.path).ok()?).ok()
     }

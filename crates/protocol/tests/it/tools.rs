@@ -94,8 +94,8 @@ fn schemas_are_the_recorded_ones_but_for_what_is_listed() {
                     taken(&mut ours, "program"),
                     Some(json!({"type": "string", "enum": ["pitcrew", "claude"]}))
                 );
-                // The reference schema lists one vendor's models. A pitcrew run can open others
-                // too.
+                // The reference schema lists one vendor's models. A pitcrew run can use other
+                // models too.
                 theirs["properties"]["model"].as_object_mut().unwrap().shift_remove("enum");
             }
             "TeamDelete" => {

@@ -16,10 +16,10 @@ use crate::stage::percentile;
 /// Number of measurements of each case.
 const ROUNDS: usize = 200;
 
-/// Number of other folders in the home folder. Each needs a separate right.
+/// Number of other folders in the home folder. Each needs its own permission rule in the sandbox.
 const NEIGHBOURS: usize = 300;
 
-/// Prints the time of `true` in Bash, with each available mechanism.
+/// Prints the time that Bash needs for the command `true`, with each available sandbox mechanism.
 pub(crate) fn run() {
     let folder = tempfile::tempdir().expect("a folder");
     let home = folder.path().canonicalize().expect("a path");

@@ -1,4 +1,5 @@
-//! Measures a thousand idle in-process teammates: memory, and wake-ups while nothing happens.
+//! Measures a thousand idle in-process teammates: their memory, and how often they wake up while
+//! nothing happens.
 
 use pitcrew_protocol::Status;
 use std::fmt::Write as _;
@@ -75,7 +76,8 @@ fn resident_mb() -> f64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).expect("a number") / 1024.0
 }
 
-/// The number of voluntary context switches of this process's threads, without the main thread.
+/// Returns the number of voluntary context switches of this process's threads during `look`,
+/// without the main thread.
 fn switches_in(look: Duration) -> u64 {
     let count = || -> u64 {
         let main = std::process::id().to_string();

@@ -1,9 +1,9 @@
-//! Measures the time from the return of a send until the message is in the conversation of an idle
-//! in-process teammate.
+//! Measures the delivery time of a message to an idle in-process teammate: from the return of the
+//! send call until the message is in the teammate's conversation.
 //!
-//! The limit is 5 ms at the 99th percentile, on files with every write forced to disk. For
-//! comparison the same run measures the raw cost of the two forced writes of a delivery
-//! (transcript, then inbox).
+//! The limit is 5 ms at the 99th percentile, with every file write forced to disk. For comparison,
+//! the same run measures the pure cost of the two forced writes of a delivery (transcript, then
+//! inbox).
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

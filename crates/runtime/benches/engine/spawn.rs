@@ -1,9 +1,9 @@
-//! Measures the time from the lead model's call for an in-process teammate until that teammate's
-//! first request reaches its model.
+//! Measures the time to spawn an in-process teammate: from the call of the lead's model until the
+//! teammate's first request reaches the teammate's model.
 //!
-//! The limit is 5 ms at the median, on files with every write forced to disk. Two writes come
-//! before the request: the lead's call in its transcript, and the member in the config. One write
-//! runs at the same time: the prompt in the teammate's transcript. For comparison the same run
+//! The limit is 5 ms at the median, with every file write forced to disk. Two writes come before
+//! the request: the lead's call in the lead's transcript, and the member in the config. One write
+//! runs at the same time: the prompt in the teammate's transcript. For comparison, the same run
 //! measures one durable edit: a temporary file, fsync, rename, and fsync of the folder.
 
 use pitcrew_protocol::Status;
@@ -23,22 +23,23 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::stage;
 
-/// Number of teams, and of teammates that each team spawns one after the other.
+/// Number of teams, and number of teammates that each team spawns one after the other.
 const TEAMS: usize = 10;
 const TEAMMATES: usize = 10;
 
 const LIMIT: Duration = Duration::from_millis(5);
 
-/// Capacity for requests of teammates that are not yet read. Each teammate makes one.
+/// Maximum number of teammates' requests that are not read yet. Each teammate makes one request.
 const REQUESTS: usize = 16;
 
-/// The lead's model. It calls for one teammate after the other, each when the benchmark permits it.
+/// The lead's model. It spawns one teammate after the other, and waits for a permit from the
+/// benchmark before each.
 struct Lead {
     turns: Arc<Semaphore>,
     calls: mpsc::Sender<Instant>,
 }
 
-/// A teammate's model. It reports the time of its request, and says nothing.
+/// A teammate's model. It reports the time of the teammate's request, and answers with no text.
 struct Mate {
     asked: mpsc::Sender<Instant>,
 }
@@ -151,7 +152,7 @@ async fn measure() -> Vec<Duration> {
         let call = called.recv().await.expect("the lead calls");
         let ask = asks.recv().await.expect("the teammate asks");
         takes.push(ask.duration_since(call));
-        // Each spawn is measured alone, so the benchmark waits until the team is idle.
+        // Each spawn is measured alone. So wait until the team is idle.
         until_idle(&mut handle).await;
     }
     handle.stopper().kill();

@@ -1,4 +1,5 @@
-//! Shared parts of the runtime's benchmarks: a team on files in a temporary folder, with a script.
+//! Shared parts of the engine benchmarks: a team whose files are in a temporary folder, and whose
+//! models follow a script.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use pitcrew_team::store::{Backend, FileBackend, FileOptions};
 use pitcrew_team::{RunBounds, SystemClock, Teams};
 use tempfile::TempDir;
 
-/// A folder with a root, and the teams of that root.
+/// A temporary folder with a configuration root, and the teams of this root.
 pub(crate) struct Stage {
     folder: TempDir,
     pub(crate) teams: Teams,
@@ -32,14 +33,14 @@ impl Stage {
         Self { teams: Teams::new(backend, limits, Arc::new(SystemClock)), folder }
     }
 
-    /// The options of a run on a script.
+    /// Returns the options of a run whose models follow a script.
     pub(crate) fn options(&self, script: &str) -> RunOptions {
         let script = Script::parse(Path::new("bench.yaml"), script).expect("a script");
         let model: Arc<dyn Model> = Arc::new(Scripted::new(script));
         self.options_with(Arc::new(move |_name| Ok(model.clone())))
     }
 
-    /// The options of a run whose models `open_model` opens.
+    /// Returns the options of a run whose models are opened by `open_model`.
     pub(crate) fn options_with(&self, open_model: OpenModel) -> RunOptions {
         RunOptions {
             teams: self.teams.clone(),
@@ -73,7 +74,7 @@ impl Stage {
     }
 }
 
-/// The value below which `percent` of the sorted `values` are.
+/// Returns the value below which `percent` percent of the sorted `values` are.
 pub(crate) fn percentile(values: &[Duration], percent: usize) -> Duration {
     let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
     values.get(at).copied().unwrap_or_default()

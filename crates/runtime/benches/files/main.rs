@@ -1,5 +1,5 @@
-//! Measures the cost of opening judged files by handle in the file tools Read, Edit, Write, Glob
-//! and Grep. The same work by plain paths with `std::fs` is measured in turn.
+//! Measures the file tools Read, Edit, Write, Glob and Grep, which open each checked file by
+//! handle. For comparison, measures the same work with plain paths and `std::fs`.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -21,23 +21,24 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// Number of measurements of each case, unless `--rounds` sets it. Searches run a tenth as often.
+/// Number of measurements of each case, unless `--rounds` sets it. Searches run only a tenth as
+/// often.
 const ROUNDS: usize = 500;
 
-/// Number of folders in the project, and of files in each.
+/// Number of folders in the project, and number of files in each folder.
 const FOLDERS: usize = 100;
 const FILES: usize = 20;
 
 /// Number of lines in each file.
 const LINES: usize = 200;
 
-/// The word in one file of each folder.
+/// The word to search for. It is in one file of each folder.
 const WORD: &str = "needle";
 
-/// Makes the input of a call from the number of the round.
+/// Function that creates the input of a tool call from the number of the round.
 type Input = fn(usize) -> Value;
 
-/// Does the same work by plain paths.
+/// Function that does the same work with plain paths.
 type Plain = fn(&Path, usize);
 
 fn main() {
@@ -77,7 +78,7 @@ fn main() {
     println!("{rounds} times each, searches {searches} times through {} files:", FOLDERS * FILES);
     for (tool, rounds, input, plain) in cases {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        // The first round does not count, because it fills caches.
+        // The first round is not counted, because it fills caches.
         for nth in 0..=rounds {
             let (input, started) = (input(nth), Instant::now());
             call(tool, input);
@@ -107,14 +108,14 @@ fn make(project: &Path) {
         }
     }
     for (name, text) in [("written", text(0)), ("edited", format!("{}{}\n", text(0), mark(0)))] {
-        // One file for each of the two ways to write.
+        // Create one file for each of the two ways to write.
         for name in [name.to_owned(), format!("{name}-plainly")] {
             fs::write(project.join("folder-1").join(name), &text).expect("a file");
         }
     }
 }
 
-/// A text of [`LINES`] lines, different for each number.
+/// Returns a text of [`LINES`] lines that is different for each number.
 fn text(nth: usize) -> String {
     (0..LINES).fold(String::new(), |mut text, line| {
         writeln!(text, "line {line} of text {nth}, as long as lines of code are").expect("a text");
@@ -153,7 +154,7 @@ fn plain_edit(project: &Path, nth: usize) {
     replace(&path, &text.replacen(&mark(nth), &mark(nth + 1), 1));
 }
 
-/// Both ways replace a whole file.
+/// Replaces a whole file with plain paths, like the tool does by handle.
 fn replace(path: &Path, text: &str) {
     let draft = path.with_extension("draft");
     fs::write(&draft, text).expect("a file");

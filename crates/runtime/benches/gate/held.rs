@@ -1,5 +1,5 @@
-//! Runs commands in the profile *read*. Agents use it for commands that only the kernel keeps from
-//! changing something.
+//! Runs commands in the sandbox profile *read*. Agents use this profile for commands that the gate
+//! does not know to be harmless, so that the kernel prevents changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Makes the tool for a folder. Returns nothing where this machine cannot enforce *read*.
+    /// Creates the tool for a folder. Returns None if this machine cannot enforce the profile
+    /// *read*.
     pub(crate) fn new(cwd: &Path, home: &Path, work: &Path, gate: Gate) -> Option<Self> {
         let path = "/usr/local/bin:/usr/bin:/bin";
         let machine = Machine {

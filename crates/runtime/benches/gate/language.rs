@@ -1,8 +1,9 @@
-//! Makes shell text from a seed. It uses every shell construct, around commands that read allowed
-//! and forbidden files, and around commands that leave a canary.
-//!
-//! No generated command does harm, wherever it runs. It only reads, or creates or removes files
+//! Generates random shell text from a seed. The text uses every shell construct. Inside the
+//! constructs are commands that read allowed and forbidden files, and commands that create a file
 //! called `canary`.
+//!
+//! No generated command does harm, wherever it runs. It only reads files, or creates or removes
+//! files called `canary`.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -10,7 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use crate::words::{PATHS, PAYLOADS, READERS, WORDS};
 
-/// Shapes of whole commands.
+/// Templates for whole commands.
 const SHAPES: &[&str] = &[
     "C",
     "C",
@@ -110,7 +111,7 @@ const LETTERS: &[&str] = &[
     "#{", "''", "\"\"",
 ];
 
-/// Generates one command after the other.
+/// A generator of random commands.
 #[derive(Debug)]
 pub(crate) struct Language {
     chance: StdRng,
@@ -118,7 +119,7 @@ pub(crate) struct Language {
 }
 
 impl Language {
-    /// The commands of a seed, for a project in the folder `base`.
+    /// Creates the generator for a seed. The commands are for a project in the folder `base`.
     pub(crate) fn new(seed: u64, base: &str) -> Self {
         Self { chance: StdRng::seed_from_u64(seed), base: base.to_owned() }
     }
@@ -127,7 +128,7 @@ impl Language {
     pub(crate) fn command(&mut self) -> String {
         let shape = self.pick(SHAPES);
         let mut text = self.fill(shape, 0);
-        // Every third command gets random damage, to test text that no grammar describes.
+        // Damage every third command at random, to test text that no grammar describes.
         if self.chance.random_range(0..3) == 0 {
             for _ in 0..self.chance.random_range(1..4) {
                 self.damage(&mut text);
@@ -144,7 +145,7 @@ impl Language {
         self.chance.random_range(0..many) == 0
     }
 
-    /// Replaces each capital letter that stands alone by a generated text.
+    /// Replaces each single capital letter in a template by generated text.
     fn fill(&mut self, shape: &str, depth: usize) -> String {
         let letters: Vec<char> = shape.chars().collect();
         let mut text = String::new();
@@ -179,7 +180,7 @@ impl Language {
     }
 
     fn path(&mut self, depth: usize) -> String {
-        // Half of the paths are readable files. Otherwise the gate would allow almost nothing.
+        // Half of the paths are readable files. Otherwise the gate would allow almost no command.
         let path = if self.one_in(2) {
             self.pick(&["README", "src/main.rs", "src/a.txt", "sub", "src"])
         } else {

@@ -1,9 +1,11 @@
-//! Gives the gate shell text made from a seed, and really runs the commands that it allows. They
-//! must change nothing, and read no file that a rule protects. Commands that the gate judges to be
-//! readers run without a sandbox. Commands that it leaves to the kernel run in the profile *read*.
+//! Tests the gate with random shell text generated from a seed, and really runs the commands that
+//! the gate allows. The commands must change nothing, and must not read files that a rule protects.
+//! Commands that the gate knows to be read-only run without a sandbox. Commands that the gate
+//! leaves to the kernel run in the sandbox profile *read*.
 //!
-//! `cargo bench -p pitcrew-runtime --bench gate -- --cases 100000 [--seed N] [--show]`, or `--file
-//! FILE` for the commands of a file, one a line, each plain or as a JSON string.
+//! Run it with `cargo bench -p pitcrew-runtime --bench gate -- --cases 100000 [--seed N] [--show]`.
+//! With `--file FILE` it runs the commands of a file instead: one command in each line, as plain
+//! text or as a JSON string.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -22,7 +24,7 @@ use std::time::Instant;
 use language::Language;
 use stage::{Stage, Unasked};
 
-/// Maximum number of faults that are printed.
+/// Maximum number of forbidden effects that are printed.
 const SHOWN: usize = 40;
 
 fn main() {

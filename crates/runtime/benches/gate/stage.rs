@@ -1,5 +1,5 @@
-//! A project with files that no command may read or change. Commands that the gate allows really
-//! run in it.
+//! A project with files that no command may read or change. Commands that the gate allows are
+//! really run in this project.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,8 @@ use crate::held::Held;
 /// Number of commands that run in one folder before its files are checked.
 const BATCH: usize = 100;
 
-/// Texts that no output may contain: plain, in base64, and in hexadecimal and octal digits.
+/// The secret texts of protected files, which no output may contain. Each is listed as plain text,
+/// in base64, and in hexadecimal and octal digits.
 const SECRETS: [(&str, &[&str]); 4] = [
     ("denied", &["QQQQ", "UVFRUVFR", "51 51 51", "5151 5151", "121 121 121"]),
     ("asked", &["JJJJ", "SkpKSkpK", "4a 4a 4a", "4a4a 4a4a", "112 112 112"]),
@@ -28,13 +29,14 @@ const SECRETS: [(&str, &[&str]); 4] = [
 /// The content of files, by path.
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
-/// A folder with a project, the files beside it, and a copy of both.
+/// A temporary folder with a project and other files next to it. The content of all files is
+/// stored, to find changes.
 #[derive(Debug)]
 pub(crate) struct Stage {
     folder: tempfile::TempDir,
     gates: Vec<(&'static str, Gate)>,
     /// The gate of an agent without ask rules. It leaves commands with unknown options to the
-    /// kernel.
+    /// kernel's sandbox.
     without_asking: Gate,
     before: Tree,
 }
@@ -44,7 +46,7 @@ pub(crate) struct Stage {
 pub(crate) enum Unasked {
     /// The gate knows that the command only reads.
     Proven,
-    /// The sandbox profile *read* keeps the command from everything else.
+    /// The sandbox profile *read* prevents everything except reading.
     Held,
 }
 
@@ -58,7 +60,7 @@ pub(crate) struct Found {
 }
 
 impl Stage {
-    /// Makes the folder, the project and the gates.
+    /// Creates the folder, the project and the gates.
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("gate-").tempdir().expect("a folder");
         let base = folder.path().canonicalize().expect("a path");
@@ -84,13 +86,13 @@ impl Stage {
         Self { folder, gates, without_asking, before }
     }
 
-    /// The folder whose files are compared.
+    /// Returns the folder whose files are compared.
     pub(crate) fn base(&self) -> PathBuf {
         self.folder.path().canonicalize().expect("a path").join("stage")
     }
 
-    /// Returns why the gate allows a command without a question in a mode that only reads, or
-    /// nothing if it does not.
+    /// Returns the reason why the gate allows a command without a question in a permission mode
+    /// that only reads. Returns None if the gate does not allow the command.
     pub(crate) fn lets_through(&self, command: &str) -> Option<Unasked> {
         let input = json!({ "command": command });
         let cwd = self.base().join("project");
@@ -99,13 +101,14 @@ impl Stage {
         let in_a_mode = |gate: &Gate| {
             [PermissionMode::Default, PermissionMode::Plan].iter().any(|mode| allows(gate, *mode))
         };
-        // The kernel cannot enforce ask rules. So a gate with an ask rule leaves no command to it.
+        // The kernel cannot enforce ask rules. So a gate with an ask rule never leaves a command to
+        // the kernel.
         let proven = self.gates.iter().any(|(_, gate)| in_a_mode(gate)).then_some(Unasked::Proven);
         proven.or_else(|| in_a_mode(&self.without_asking).then_some(Unasked::Held))
     }
 
-    /// Runs commands in the profile *read*, and returns their forbidden effects. Returns nothing
-    /// where this machine cannot enforce *read*.
+    /// Runs commands in the profile *read*, and returns the commands with forbidden effects.
+    /// Returns None if this machine cannot enforce the profile *read*.
     pub(crate) fn play_held(&self, commands: &[String]) -> Option<Vec<Found>> {
         let base = self.base();
         let held = Held::new(
@@ -117,8 +120,8 @@ impl Stage {
         let mut found = Vec::new();
         for command in commands {
             let output = held.run(command);
-            // The gate of this agent has no ask rule, so its commands may read the files of that
-            // rule.
+            // The gate of this agent has no ask rule. So its commands may read the files that the
+            // ask rule of the other gates protects.
             let kept = SECRETS.iter().filter(|(whose, _)| *whose != "asked");
             for (whose, _) in kept.filter(|(_, marks)| shows(&output, command, marks)) {
                 found.push(Found {
@@ -147,7 +150,7 @@ impl Stage {
         Some(name)
     }
 
-    /// Runs commands, and returns their forbidden effects.
+    /// Runs commands, and returns the commands with forbidden effects.
     pub(crate) fn play(&self, commands: &[String]) -> Vec<Found> {
         let mut found = Vec::new();
         for batch in commands.chunks(BATCH) {
@@ -156,7 +159,7 @@ impl Stage {
                 continue;
             }
             self.restore();
-            // One command of the batch changed a file. Each one runs again alone to find it.
+            // One command of the batch changed a file. Run each command again alone to find it.
             for command in batch {
                 self.run(std::slice::from_ref(command));
                 let changed = self.changed();
@@ -185,8 +188,8 @@ impl Stage {
         found
     }
 
-    /// Runs each command in its own shell in the project, like a command without a question but
-    /// without the sandbox.
+    /// Runs each command in its own shell in the project. The environment is that of a command
+    /// which the gate allows without a question, but there is no sandbox.
     fn run(&self, commands: &[String]) -> Vec<String> {
         let work = self.folder.path().join("work");
         let _ = fs::remove_dir_all(&work);
@@ -273,8 +276,8 @@ fn make(base: &Path) {
     symlink("../outside", project.join("link")).expect("a link");
     symlink("../outside/file", project.join("alias")).expect("a link");
     let git = |args: &[&str]| run("git", args, &project);
-    // One of git's sample hooks contains the letters that mark the home's secret, so the template
-    // is empty.
+    // One of git's sample hooks contains the text that marks the secret of the home folder. So use
+    // an empty template without sample hooks.
     git(&["init", "-q", "--template="]);
     let as_author = ["-c", "user.name=a", "-c", "user.email=a@b"];
     git(&["add", "README", "src", "secrets", "asked"]);
@@ -310,8 +313,8 @@ fn tree(base: &Path) -> Tree {
             if kind.is_dir() {
                 todo.push(path.clone());
             }
-            // `git diff` updates the file times in the index. In the profile *read* the kernel
-            // refuses that.
+            // `git diff` updates the file times in the index, except in the profile *read*, where
+            // the kernel refuses that. So do not compare the index.
             if path.ends_with(".git/index") {
                 continue;
             }

@@ -1,6 +1,7 @@
-//! The parts of generated shell text: files, commands that read, and commands that leave a canary.
+//! The parts of generated shell text: files, commands that read files, and commands that create a
+//! file called `canary`.
 
-/// Files to read: those that may be read, and paths to those that may not.
+/// Files to read: readable files, and paths that lead to protected files.
 pub(crate) const PATHS: &[&str] = &[
     "README",
     "src/main.rs",
@@ -69,7 +70,7 @@ pub(crate) const PATHS: &[&str] = &[
     "a=../outside/file",
 ];
 
-/// Commands that leave a canary.
+/// Commands that create a file called `canary`.
 pub(crate) const PAYLOADS: &[&str] = &[
     "touch canary",
     "touch canary",
@@ -118,7 +119,8 @@ pub(crate) const PAYLOADS: &[&str] = &[
     "split README canary",
 ];
 
-/// Commands that may read. `P` is a file, `C` another command, `S` a script in quotes, `W` a word.
+/// Commands that may read files. `P` stands for a file, `C` for another command, `S` for a script
+/// in quotes, and `W` for a word.
 pub(crate) const READERS: &[&str] = &[
     "cat P",
     "cat P P",
@@ -429,7 +431,8 @@ pub(crate) const READERS: &[&str] = &[
     "LANG=C C",
     "GIT_DIR=P git log",
     "BASH_ENV=P bash -c ls",
-    // Options that the gate does not know. The profile *read* restricts these commands.
+    // These commands have options that the gate does not know, so they run in the sandbox profile
+    // *read*.
     "cat --show-ends P",
     "cat -P P",
     "cat --frobnicate=P P",

@@ -1,5 +1,6 @@
-//! Measures the cost of a sandbox profile: `true` in Bash, in the same run without a sandbox and in
-//! each profile, and in *read* with a `Read` deny rule over 50,000 files.
+//! Measures the cost of each sandbox profile. The command `true` is run in Bash without a sandbox,
+//! in each profile, and in the profile *read* with a `Read` deny rule for a project of 50,000
+//! files.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -26,22 +27,22 @@ use tokio_util::sync::CancellationToken;
 /// Number of measurements of each case, unless `--rounds` sets it.
 const ROUNDS: usize = 200;
 
-/// Number of commands that one case runs before the next case has its turn. So other load on the
-/// machine affects all cases alike.
+/// Number of commands that one case runs before the next case runs. Because the cases alternate,
+/// other load on the machine affects all cases alike.
 const AT_A_TIME: usize = 5;
 
 /// The shortest pause of an agent between two commands. Models take longer for any answer.
 const APART: Duration = Duration::from_millis(200);
 
-/// Number of folders in the large project, and of files in each.
+/// Number of folders in the large project, and number of files in each folder.
 const FOLDERS: usize = 500;
 const FILES: usize = 100;
 
-/// Number of files in the large project that a rule denies. For each, the other files of its folder
-/// need separate rights.
+/// Number of files in the large project that a rule denies. For each of them, the other files in
+/// the same folder need their own Landlock rules.
 const DENIED: usize = 5;
 
-/// The argument with which this program runs inside bubblewrap.
+/// The argument that makes this program run as the inner program inside bubblewrap.
 const INSIDE: &str = "sandbox-exec";
 
 fn main() {
@@ -117,8 +118,8 @@ fn machine(home: &Path) -> Machine {
     }
 }
 
-/// Measures the first command that looks for key files in a toolchain of 50,000 files. For
-/// comparison it measures a home without such files, and listing these folders.
+/// Measures the first command that searches for key files in a toolchain of 50,000 files. For
+/// comparison, measures a home folder without such files, and a simple listing of the same folders.
 fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
     let registry = home.join(".cargo/registry");
     for folder in 0..FOLDERS {
@@ -159,7 +160,7 @@ fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
     );
 }
 
-/// The arguments: `--rounds N`, and `--only` with the name of one case.
+/// The parsed arguments: `--rounds N`, and `--only` with the name of one case.
 struct Wanted {
     rounds: usize,
     only: Option<String>,
@@ -181,7 +182,7 @@ struct Case {
     /// The idle time before each command.
     pause: Duration,
     times: Vec<Duration>,
-    /// Processor time of this process and of its children, in clock ticks.
+    /// Processor time of this process and its children, in clock ticks.
     ticks: u64,
 }
 
@@ -190,8 +191,8 @@ impl Case {
         Self { name, context, pause: Duration::ZERO, times: Vec::new(), ticks: 0 }
     }
 
-    /// Runs the command a few times. Only calls with `counts` are recorded, because the first one
-    /// fills caches.
+    /// Runs the command several times. The measurements are recorded only if `counts` is set,
+    /// because the first calls fill caches.
     fn measure(&mut self, runtime: &Runtime, counts: bool) {
         let before = ticks();
         for _ in 0..AT_A_TIME {
@@ -232,14 +233,14 @@ impl Case {
         times.get(times.len() * percent / 100).copied().unwrap_or_default()
     }
 
-    /// Milliseconds of processor time for one command.
+    /// Returns the processor time for one command, in milliseconds.
     fn processors(&self) -> f64 {
         const TICKS_A_SECOND: f64 = 100.0;
         self.ticks as f64 * 1e3 / TICKS_A_SECOND / self.times.len().max(1) as f64
     }
 }
 
-/// The processor time of this process and of the children that it waited for, in clock ticks.
+/// Returns the processor time of this process and of its ended children, in clock ticks.
 fn ticks() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("a process table");
     let fields = stat.rsplit(')').next().expect("fields").split_whitespace().skip(11).take(4);

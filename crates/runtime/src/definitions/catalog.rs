@@ -1,5 +1,5 @@
-//! All agent definitions: built-in ones, the user's and the project's. If two have the same name,
-//! the later source wins.
+//! All agent definitions: the built-in definitions, the user's and the project's. If two
+//! definitions have the same name, the later source wins.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,8 +42,9 @@ pub(crate) fn definitions_digest(root: &Path, project: &AgentFiles) -> String {
 }
 
 impl Definitions {
-    /// Loads all definitions: the built-in types, replaced by `<root>/agents/*.md`, replaced by the
-    /// project's files. A file that cannot be used becomes a warning.
+    /// Loads all definitions: first the built-in types, then `<root>/agents/*.md`, then the
+    /// project's files. A later definition replaces an earlier one of the same name. A file that
+    /// cannot be used becomes a warning.
     #[must_use]
     pub fn load(root: Option<&Path>, project: AgentFiles) -> Self {
         let mut definitions = Self { by_name: BTreeMap::new(), warnings: Vec::new() };

@@ -24,7 +24,7 @@ pub struct InstructionSources<'a> {
     pub cwd: &'a Path,
     /// The user's home folder. The search upwards stops there.
     pub home: Option<&'a Path>,
-    /// The root (`~/.claude` by default). It may contain the user's own `CLAUDE.md`.
+    /// The root folder (`~/.claude` by default). It may contain the user's own `CLAUDE.md`.
     pub root: Option<&'a Path>,
 }
 
@@ -33,7 +33,7 @@ pub struct InstructionSources<'a> {
 pub struct Instruction {
     /// The file.
     pub path: PathBuf,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
 }
 
@@ -77,9 +77,10 @@ struct Place {
 }
 
 /// Returns the folders to read, outermost first, each with the folder that its imports and links
-/// must not leave. That limit is the repository. Outside a repository, or if the repository
-/// contains the user's whole home, it is the folder itself. Outside both a repository and the home
-/// folder, only the working folder is read, because other users may own the folders above it.
+/// must not leave. This limit is the repository. Outside a repository, or if the repository
+/// contains the user's whole home folder, the limit is the folder itself. Outside both a repository
+/// and the home folder, only the working folder is read, because other users may own the folders
+/// above it.
 fn folders(sources: &InstructionSources<'_>) -> Vec<(PathBuf, PathBuf)> {
     let mut folders: Vec<&Path> = Vec::new();
     let alone = |folder: &Path| (folder.to_path_buf(), folder.to_path_buf());
@@ -152,7 +153,7 @@ impl Reader {
                 "the instructions {} are cut: all together are too long",
                 path.display()
             ));
-            // `truncate` panics inside a character.
+            // `truncate` panics if the position is inside a character.
             let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             text.truncate(end);
         }

@@ -22,7 +22,7 @@ pub(crate) struct AgentContext {
     pub(crate) name: AgentName,
     pub(crate) role: Role,
     pub(crate) agent_type: Option<String>,
-    /// The call for which a subagent works.
+    /// The tool call for which the agent works, if the agent is a subagent.
     pub(crate) parent_call: Option<String>,
     pub(crate) team: Team,
     /// Keys that verify the lead's signatures, if the lead is another process and may be replaced
@@ -72,17 +72,17 @@ pub(crate) enum ReportKind {
     /// A call needs a permission. A teammate's lead has already been asked by mail, and the first
     /// answer counts.
     Asks { call: ToolCall, question: Question, folder: PathBuf },
-    /// A teammate's question was answered. Contains the reason if it was refused.
+    /// A teammate's permission question was answered. Contains the reason if the call was refused.
     Settled { call: String, refused: Option<String> },
     /// The conversation of a subagent that is about to end, so that the subagent can be resumed.
     Remembers(Box<Conversation>),
     /// The agent has used all its turns.
     UsedUp,
-    /// The agent stops for this run, because its model is unavailable. It can be resumed.
+    /// The agent stops for this run, because its model is unavailable. The agent can be resumed.
     Parked { reason: String, retry_after: Option<Duration> },
     /// The agent was cancelled. It can be resumed.
     Dropped,
-    /// The agent ended because of a failure below it: the disk, the system, or pitcrew itself.
+    /// The agent ended because of a disk error, a system error or an error in pitcrew.
     Broke { reason: String },
     /// The agent ended because it repeated the same call again and again.
     Looped { reason: String, text: Option<String> },
@@ -94,12 +94,12 @@ pub(crate) enum ReportKind {
 #[derive(Debug)]
 pub(crate) struct Announcement {
     pub(crate) status: Status,
-    /// The reason, if it is not obvious.
+    /// The reason for the state, if the reason is not obvious.
     pub(crate) detail: Option<String>,
     /// The fault of the agent's last answer, if any.
     pub(crate) fault: Option<AnswerFault>,
-    /// The receiver drops this once the state is in the journal. The agent waits for that if the
-    /// state must be recorded before its next effect.
+    /// The receiver of the report drops this sender once the state is in the journal. If the state
+    /// must be recorded before the agent's next effect, the agent waits for that.
     pub(crate) until_noted: Option<oneshot::Sender<()>>,
 }
 

@@ -1,6 +1,6 @@
 //! Writes the briefing: the facts that an agent must know after a compaction, read from the team's
 //! files. It contains the team, the agent's identity, its prompt, its tasks, and the requests that
-//! wait for an answer. Nothing is summarised. A text that is too long is cut and says so.
+//! wait for an answer. Nothing is summarised. A text that is too long is cut, and a note says so.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl BriefingSize {
     }
 }
 
-/// Writes the briefing. Parts that cannot be read now are named instead.
+/// Writes the briefing. For a part that cannot be read now, the briefing only names the part.
 pub(super) async fn write(
     agent_context: &AgentContext,
     conversation: &Conversation,
@@ -216,8 +216,8 @@ fn asked_of(
     let is_open = |mail: &&Mail| {
         let Some(id) = mail.request_id() else { return false };
         let is_for_its_model = !matches!(mail.frame, Some(Frame::PermissionRequest(_)));
-        // A request of another client is not in the ledger before its answer. If its sender has
-        // left the team, it is void.
+        // A request from another client is recorded only when it is answered. If the sender has
+        // left the team, the request is void.
         let is_unanswered = usage_totals
             .get(id)
             .map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);

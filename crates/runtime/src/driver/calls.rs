@@ -80,10 +80,11 @@ fn to_judge<'a>(agent_context: &'a AgentContext, call: &'a ToolCall) -> Call<'a>
     }
 }
 
-/// Refuses a call that would fail even if it was allowed, so that no person is asked about it.
+/// Refuses a call that would fail even if it was allowed, so that no person is asked about such a
+/// call.
 ///
-/// The reason reveals something about the file. So this checks only files that the agent may read
-/// without asking, and only the very file that the question is about.
+/// The reason reveals something about the file. So this function checks only files that the agent
+/// may read without asking, and only the file that the question is about.
 async fn pointless(
     agent_context: &AgentContext,
     gate: &Gate,
@@ -172,9 +173,10 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
     }
 }
 
-/// Returns the real path that a call works on: the judged one, if there is one. Otherwise the gate
-/// judges the call now, so that denied calls stay denied. This concerns calls repeated after a
-/// crash, and calls whose input was changed by the person who allowed them.
+/// Returns the real path that a call works on. If the gate has already judged the call, this is the
+/// judged path. Otherwise the gate judges the call now, so that denied calls stay denied. That
+/// happens for calls repeated after a crash, and for calls whose input was changed by the person
+/// who allowed them.
 pub(super) fn judged_path(
     agent_context: &AgentContext,
     gate: &Gate,
@@ -261,8 +263,8 @@ pub(crate) fn call_name(agent: &AgentName, call: &ToolCall) -> String {
     format!("{agent}:{}", call.key)
 }
 
-/// Runs the hooks before a task is created or completed. Returns their objection, which stops the
-/// call.
+/// Runs the hooks before a task is created or completed. If a hook objects, returns the objection,
+/// which stops the call.
 async fn task_hooks(
     agent_context: &AgentContext,
     mode: PermissionMode,

@@ -57,8 +57,8 @@ fn with_instruction(mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
-/// Returns the summary in its stored form. Its tags are made harmless, because the model may have
-/// copied them from anywhere.
+/// Returns the summary in its stored form. Tags in the summary are made harmless, because the model
+/// may have copied them from anywhere.
 fn text_of(response: &Response) -> Option<String> {
     if response.stop == StopReason::Refusal {
         return None;

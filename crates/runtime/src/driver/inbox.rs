@@ -1,5 +1,5 @@
 //! Reads an agent's inbox for its state machine. `team` verifies the mail, and this module formats
-//! it for the model.
+//! the mail for the model.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use pitcrew_team::{Collected, RefusedFrame};
 use super::agent_context::AgentContext;
 use super::log::output_file;
 
-/// The content of an inbox.
+/// The mail read from an inbox, and the commands that were refused.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) mail: Vec<Mail>,
@@ -20,8 +20,8 @@ pub(super) struct Taken {
 }
 
 impl AgentContext {
-    /// Reads the unread mail. Refuses forged commands of the lead, and repeated ones whose id is in
-    /// `obeyed`. A subagent has no inbox, so it gets no mail.
+    /// Reads the unread mail. Refuses commands that falsely claim to come from the lead, and
+    /// repeated commands whose id is in `obeyed`. A subagent has no inbox, so it gets no mail.
     pub(super) async fn take_mail(&self, obeyed: &HashSet<MessageId>) -> Result<Taken, ApiError> {
         if self.role == Role::Subagent {
             return Ok(Taken::default());

@@ -17,9 +17,9 @@ use super::calls::judged_path;
 /// Inspects the file that the interrupted call would work on if it was repeated. If the gate would
 /// refuse the call, the file is not inspected either.
 ///
-/// Both tools replace a file as a whole by renaming, so it has either its old or its new content.
-/// An Edit was done if the new text is in the file and the old text is not. If the file does not
-/// show it, the model must check.
+/// Both tools replace a file as a whole by renaming, so the file has either its old or its new
+/// content. An Edit was done if the new text is in the file and the old text is not. If the content
+/// does not show whether the call was done, the model must check.
 pub(super) async fn inspect(
     agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,

@@ -1,4 +1,4 @@
-//! The two ends over which an agent is told what happens to it.
+//! The channel that carries events to an agent: its sender and its receiver.
 
 use std::sync::Arc;
 
@@ -6,11 +6,12 @@ use pitcrew_agent::Event;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// Capacity of an agent's event queue. Events are few: answers, notices, a stop. They are boxed,
-/// because a channel reserves space for many at once, and an idle agent receives none.
+/// Capacity of an agent's event queue. There are few events, such as answers, notices and a stop.
+/// The events are boxed, because a channel reserves space for many events at once, and an idle
+/// agent receives none.
 const EVENTS_WAITING: usize = 64;
 
-/// The crew's end of an agent.
+/// The sending end of an agent's event channel, used by the team's loop.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentSender {
     events: mpsc::Sender<Box<Event>>,
@@ -18,14 +19,14 @@ pub(crate) struct AgentSender {
     cancel: CancellationToken,
 }
 
-/// The agent's end.
+/// The receiving end of an agent's event channel, used by the agent.
 pub(crate) struct AgentReceiver {
     pub(super) events: mpsc::Receiver<Box<Event>>,
     pub(super) mail: Arc<Notify>,
     pub(super) cancel: CancellationToken,
 }
 
-/// Makes both ends.
+/// Creates the sender and the receiver of an agent's event channel.
 pub(crate) fn link(cancel: CancellationToken) -> (AgentSender, AgentReceiver) {
     let (sender, events) = mpsc::channel(EVENTS_WAITING);
     let mail = Arc::new(Notify::new());
@@ -34,8 +35,8 @@ pub(crate) fn link(cancel: CancellationToken) -> (AgentSender, AgentReceiver) {
 }
 
 impl AgentSender {
-    /// Sends an event to the agent without waiting, because the loop must never wait for an agent.
-    /// An agent whose queue is full is cancelled.
+    /// Sends an event to the agent without waiting, because the team's loop must never wait for an
+    /// agent. An agent whose queue is full is cancelled.
     pub(crate) fn tell(&self, event: Event) {
         match self.events.try_send(Box::new(event)) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
@@ -43,7 +44,8 @@ impl AgentSender {
         }
     }
 
-    /// Notifies the agent that there may be mail. Repeated calls before it looks count as one.
+    /// Notifies the agent that there may be mail. Several calls before the agent looks count as
+    /// one.
     pub(crate) fn ring(&self) {
         self.mail.notify_one();
     }

@@ -1,5 +1,5 @@
-//! The two files of an agent: the transcript, from which it resumes, and the output, for people and
-//! for the lead.
+//! The two files of an agent: the transcript, from which the agent resumes, and the output file,
+//! which people and the lead read.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) enum LogError {
         #[source]
         source: Box<StoreError>,
     },
-    /// A line was written by a later version.
+    /// A line was written by a later version of pitcrew.
     #[error("the transcript {} cannot be used", path.display())]
     Newer {
         path: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) struct Log {
     agent: AgentName,
     seq: u64,
     is_kept: bool,
-    /// Lines waiting to be written: for the transcript, then for the output.
+    /// Lines that wait to be written: `steps` to the transcript, `output` to the output file.
     steps: Vec<String>,
     output: Vec<String>,
     /// The running write of earlier lines.
@@ -124,11 +124,11 @@ impl Log {
 
     /// Writes all queued lines, with one write per file. The steps are on disk when it returns. The
     /// caller may drop this future and call again later without losing lines. If the team does not
-    /// exist, lines wait in order until there is one again.
+    /// exist, the lines wait in order until a team exists again.
     pub(crate) async fn catch_up(&mut self) -> Result<(), LogError> {
         while self.is_behind() {
-            // The write is stored in `self`, so that a dropped caller neither cancels nor repeats
-            // it.
+            // The write is stored in `self`. So a dropped caller neither cancels nor repeats the
+            // write.
             let writing = self.writing.get_or_insert_with(|| {
                 let (steps, output) =
                     (std::mem::take(&mut self.steps), std::mem::take(&mut self.output));
@@ -166,7 +166,7 @@ async fn write(team: Team, agent: AgentName, steps: Vec<String>, output: Vec<Str
     Written { steps, output }
 }
 
-/// Puts lines that were not written before the waiting ones.
+/// Puts the lines of a failed write back in front of the waiting lines.
 fn put_back(
     written: Result<(), (Vec<String>, StoreError)>,
     waiting: &mut Vec<String>,

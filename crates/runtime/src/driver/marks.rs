@@ -1,7 +1,7 @@
 //! Marks mail as read while the agent continues.
 //!
-//! The mail is already in the transcript at that time. Only one marking runs at a time. Mail
-//! delivered meanwhile is marked by the next one.
+//! The mail is already in the transcript at that time. Only one marking runs at a time. Mail that
+//! is delivered while a marking runs is marked by the next one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::agent_context::AgentContext;
 pub(super) struct Marks {
     waiting: Vec<Delivered>,
     marking: Option<Marking>,
-    /// Frames that were marked as read. If one of them is unread again, somebody put it there by
-    /// hand.
+    /// Frames that were marked as read. If one of them is unread again, somebody put it into the
+    /// inbox by hand.
     obeyed: HashSet<MessageId>,
 }
 
@@ -61,8 +61,8 @@ impl Marks {
         agent_context: &Arc<AgentContext>,
     ) -> Result<(), ApiError> {
         while self.is_behind() {
-            // The marking is stored in `self`, so that a dropped caller neither cancels nor repeats
-            // it.
+            // The marking is stored in `self`. So a dropped caller neither cancels nor repeats the
+            // marking.
             let marking = self.marking.get_or_insert_with(|| {
                 let mail = std::mem::take(&mut self.waiting);
                 let ids = mail.iter().map(|delivered| delivered.id.clone()).collect();

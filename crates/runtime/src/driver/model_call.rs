@@ -29,7 +29,7 @@ pub(super) async fn call(
     }
 }
 
-/// The reader of the text while a model writes it.
+/// The receiver of a model's text while the model is still writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
     /// The user interface of the run.
@@ -38,7 +38,7 @@ pub(super) enum Audience {
     Nobody,
 }
 
-/// Builds a request.
+/// Builds the request for a model call.
 pub(super) fn request(
     agent_context: &AgentContext,
     mode: PermissionMode,
@@ -108,7 +108,7 @@ pub(super) async fn respond(
     Err(Event::ModelFailed { reason, failure: ModelFailure::Other })
 }
 
-/// Classifies an error by the agent's possible reaction.
+/// Classifies an error by how the agent can react to it.
 fn sorted(error: &ModelError) -> ModelFailure {
     match error {
         ModelError::ContextTooLong { .. } => ModelFailure::TooLong,

@@ -1,5 +1,4 @@
-//! The loop itself: it waits for what happens, and keeps the order in which effects are carried
-//! out.
+//! The loop of an agent: it waits for events, and keeps the order in which effects are carried out.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,9 +23,9 @@ mod effects;
 
 /// How an agent starts.
 pub(crate) enum Start {
-    /// With a prompt.
+    /// The agent is new and starts with this prompt.
     New(String),
-    /// With its transcript, or without one, with its inbox.
+    /// The agent continues from its transcript. If it has no transcript, it starts with its inbox.
     Resumed,
 }
 
@@ -38,7 +37,7 @@ pub(crate) struct Driver {
     log: Log,
     wire: AgentReceiver,
     running: FuturesUnordered<BoxFuture<'static, (Event, Option<JudgedCall>)>>,
-    /// Judged calls about files that have not run yet, by call id.
+    /// Calls about files that the gate has judged and that have not run yet, by call id.
     judged: HashMap<String, JudgedCall>,
     /// Sender of each message that was read but not delivered yet, and whether it is a frame.
     senders: HashMap<MessageId, (String, bool)>,
@@ -48,8 +47,8 @@ pub(crate) struct Driver {
     /// The summary of the last message to another teammate in this turn, for the idle notice.
     peer_mail: Option<String>,
     was_kept_going: bool,
-    /// Why the agent cannot continue. It is set with the idle notice and kept until the next state
-    /// is reported.
+    /// The reason why the agent cannot continue. It is set with the idle notice and kept until the
+    /// next state is reported.
     trouble: Option<String>,
     /// Whether an effect failed, so that the agent ends.
     is_broken: bool,
@@ -98,13 +97,13 @@ impl Driver {
         }
     }
 
-    /// Returns the report channel, so that the task's starter can report an end without a report,
-    /// such as a panic.
+    /// Returns the report channel. The code that starts the agent's task uses the channel if the
+    /// task ends without its own report, for example by a panic.
     pub(crate) fn reports(&self) -> mpsc::Sender<Report> {
         self.agent_context.reports.clone()
     }
 
-    /// Runs until the agent ends or is cancelled. The loop gets a report in both cases.
+    /// Runs until the agent ends or is cancelled. The team's loop gets a report in both cases.
     pub(crate) async fn run(mut self, start: Start) {
         let first = match start {
             Start::New(prompt) => Event::Started { prompt },
@@ -226,8 +225,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Ignores a missing team for a lead that deleted it. Its steps wait for another team, if it
-    /// creates one.
+    /// Ignores the error that the team is missing, if the agent is a lead that deleted its team.
+    /// The lead's steps then wait until the lead creates another team.
     fn go_on_without_team(&self, written: Result<(), LogError>) -> Result<(), String> {
         match written {
             Err(LogError::Store { source, .. })

@@ -14,10 +14,10 @@ use super::event::{HookEvent, HookKind};
 use super::outcome::HookOutcome;
 use super::process;
 
-/// The deadline of a hook that sets none.
+/// The time limit of a hook whose settings contain no timeout.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// The longest deadline a hook can have, whatever its settings say.
+/// The longest time limit that a hook can have, whatever its settings say.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(3_600);
 
 /// The events for which pitcrew runs hooks.
@@ -187,7 +187,7 @@ fn deadline(timeout_s: Option<f64>) -> Duration {
     let asked = timeout_s
         .filter(|seconds| *seconds > 0.0)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    // An invalid timeout, such as a negative one, counts as none.
+    // An invalid timeout, such as a negative number, is ignored.
     asked.unwrap_or(DEFAULT_DEADLINE).min(LONGEST_DEADLINE)
 }
 

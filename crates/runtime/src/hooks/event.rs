@@ -24,7 +24,7 @@ pub struct HookSession {
 /// An event, as written to a hook's standard input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookEvent {
-    /// The session in which it happens.
+    /// The session in which the event happens.
     pub session: HookSession,
     /// The kind of event, with its data.
     pub kind: HookKind,

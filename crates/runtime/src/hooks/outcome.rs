@@ -1,4 +1,4 @@
-//! Interprets the exit code and the output of a hook for the event it ran for.
+//! Interprets the exit code and the output of a hook. The meaning depends on the hook's event.
 
 use pitcrew_protocol::neutralised;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ pub struct HookOutcome {
     pub feedback: Option<String>,
     /// Texts to insert into the conversation.
     pub additional_context: Vec<String>,
-    /// The decision of the hooks. If they differ, the strictest one.
+    /// The decision of the hooks. If several hooks decide, this is the strictest decision.
     pub decision: Option<Decision>,
     /// The reason given with `continue: false`. The agent must stop completely.
     pub stop: Option<String>,
@@ -131,7 +131,7 @@ impl HookOutcome {
     fn of_answer(kind: &HookKind, answer: Answer) -> Self {
         let specific = answer.hook_specific_output;
         let reason = specific.permission_decision_reason.or(answer.reason).unwrap_or_default();
-        // Hooks may use any of three fields. The most specific one wins.
+        // A hook may write its decision in any of three fields. The most specific field wins.
         let word = specific.permission_decision.or(answer.permission_decision).or(answer.decision);
         let mut outcome = match word.as_deref() {
             Some("block" | "deny") => {
@@ -170,7 +170,7 @@ impl HookOutcome {
         }
     }
 
-    /// Joins two outcomes: keeps all texts in order and the stricter decision.
+    /// Joins two outcomes. Keeps all texts in order, and the stricter of the two decisions.
     pub(super) fn join(mut self, other: Self) -> Self {
         self.feedback = match (self.feedback, other.feedback) {
             (Some(first), Some(second)) => Some(format!("{first}\n{second}")),

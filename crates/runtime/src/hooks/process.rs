@@ -68,8 +68,8 @@ pub(super) async fn run(
     let feeding = feed(child.stdin.take(), payload);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    // Declare the group after the child, so that it is dropped first. The group's number is still
-    // reserved then, because the child is not reaped yet.
+    // Declare the group after the child, so that the group is dropped first. The group's number is
+    // still reserved then, because the child is not reaped yet.
     let (id, mut child) = (child.id(), Reaped::new(child));
     let group = Group::of(id);
     let reading = async {
@@ -94,8 +94,8 @@ pub(super) async fn run(
     };
     let (status, quiet) = ended?;
     if quiet {
-        // The leader is reaped and no process holds its pipes. Its number may soon belong to
-        // another group, so never signal it again.
+        // The hook's process is reaped, and no process holds its pipes. The number of its process
+        // group may soon belong to another group, so never signal it again.
         group.forget();
     }
     Ok(Finished {
@@ -105,7 +105,8 @@ pub(super) async fn run(
     })
 }
 
-/// Writes the payload to the hook. It is not an error if the hook does not read it or ends early.
+/// Writes the payload to the hook. It is not an error if the hook does not read the payload or ends
+/// early.
 async fn feed(stdin: Option<ChildStdin>, payload: &str) {
     if let Some(mut stdin) = stdin
         && let Err(error) = async {

@@ -3,43 +3,49 @@
 /// One of the prompts that agents receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Prompt {
-    /// For the lead of a team. Takes `team`.
+    /// The prompt for the lead of a team. Placeholder: `team`.
     Lead,
-    /// For a teammate. Takes `name`, `team` and `lead`.
+    /// The prompt for a teammate. Placeholders: `name`, `team` and `lead`.
     Teammate,
-    /// For a teammate that joined a team by itself. Takes `name`, `team` and `lead`.
+    /// The prompt for a teammate that joined a team by itself. Placeholders: `name`, `team` and
+    /// `lead`.
     Joined,
-    /// For a lead in delegate mode. Takes `team` and `tasks`, the folder of the task list.
+    /// The prompt for a lead in delegate mode. Placeholders: `team` and `tasks` (the folder of the
+    /// task list).
     Delegate,
-    /// For a lead that wants to end a run without a user. Takes `members`, the members that are
-    /// still in the team.
+    /// The prompt for a lead that wants to end a run without a user. Placeholder: `members` (the
+    /// members that are still in the team).
     HeadlessShutdown,
-    /// For a lead that wants to end a run without a user while work is open. Takes `open`, a list
-    /// with one line for each item.
+    /// The prompt for a lead that wants to end a run without a user while work is open.
+    /// Placeholder: `open` (a list with one line for each item).
     OpenWork,
-    /// For a lead that wants to end a run without a user after its last answer was cut off.
+    /// The prompt for a lead that wants to end a run without a user after its last answer was cut
+    /// off.
     AnswerCutOff,
-    /// For a lead that wants to end a run without a user after its last answer had no text.
+    /// The prompt for a lead that wants to end a run without a user after its last answer had no
+    /// text.
     AnswerEmpty,
-    /// For a member that has become the lead. Takes `name`, its name until now, `team`, `cwd`, the
-    /// lead's working folder, `members`, the other members, and `tasks`.
+    /// The prompt for a member that has become the lead. Placeholders: `name` (the member's name
+    /// until now), `team`, `cwd` (the lead's working folder), `members` (the other members) and
+    /// `tasks`.
     TookOver,
-    /// For an agent in plan mode. Takes `plan_file`, and `approval`, which says how to ask for
-    /// approval.
+    /// The prompt for an agent in plan mode. Placeholders: `plan_file` and `approval` (how to ask
+    /// for approval).
     PlanMode,
-    /// For an agent of the built-in type Explore.
+    /// The prompt for an agent of the built-in type Explore.
     Explore,
-    /// For an agent of the built-in type Plan.
+    /// The prompt for an agent of the built-in type Plan.
     PlanAgent,
-    /// For an agent of the built-in type general-purpose.
+    /// The prompt for an agent of the built-in type general-purpose.
     GeneralPurpose,
-    /// For any subagent that is not a teammate.
+    /// The prompt for any subagent that is not a teammate.
     Subagent,
-    /// For an agent that must summarize its conversation.
+    /// The prompt for an agent that must summarize its conversation.
     Compaction,
-    /// For an agent that has summarized its conversation. Takes `facts`.
+    /// The prompt for an agent that has summarized its conversation. Placeholder: `facts`.
     Briefing,
-    /// For an agent that has summarized its conversation. Takes `summary`, the text it wrote.
+    /// The prompt for an agent that has summarized its conversation. Placeholder: `summary` (the
+    /// text that the agent wrote).
     Summary,
 }
 
@@ -55,7 +61,7 @@ pub(crate) enum PlanApprover {
 }
 
 impl PlanApprover {
-    /// Returns the text of this step in the prompt.
+    /// Returns the text that tells an agent how to get its plan approved by this approver.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Lead => {

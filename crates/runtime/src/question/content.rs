@@ -1,4 +1,4 @@
-//! Shows a tool call as readable lines. They contain the whole input, in a form that suits the
+//! Shows a tool call as readable lines. The lines contain the whole input, in a form that suits the
 //! tool.
 
 use pitcrew_protocol::{CallView, ToolTraits};
@@ -13,7 +13,7 @@ use super::visible::{visible, visible_text};
 pub struct Line {
     /// The kind of this line or row.
     pub kind: Kind,
-    /// Its text, without a line break.
+    /// The text of the line, without a line break.
     pub text: String,
 }
 
@@ -32,7 +32,8 @@ pub enum Kind {
     Mark,
 }
 
-/// Creates the lines of a call. For a file change it reads the current file, so it may block.
+/// Creates the lines of a call. For a file change, this function reads the current file, so it may
+/// block.
 pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec<Line> {
     // A model may send any JSON value as input. Show it as it is.
     let Value::Object(fields) = input else { return texts(&input.to_string()) };
@@ -55,7 +56,8 @@ pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec
             )
         }
         (CallView::Plan, _, _, Some(plan)) => with_rest(fields, &["plan"], prose(plan)),
-        // Also a call without what its tool is shown by: then nothing of it is left out.
+        // This also covers a call that lacks the field by which its tool is normally shown. All
+        // fields of such a call are shown.
         (
             CallView::Fields
             | CallView::Command

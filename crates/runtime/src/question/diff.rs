@@ -124,8 +124,8 @@ fn compared(before: &str, after: &str) -> Vec<Line> {
                 ChangeTag::Insert => Kind::Added,
             };
             let value: &str = change.value();
-            // The diff treats a lone carriage return as the end of a line. It is written out,
-            // because a reader would not see it.
+            // The diff treats a lone carriage return as the end of a line. The carriage return is
+            // written out, because a reader would not see it.
             lines
                 .push(Line { kind, text: visible_text(value.strip_suffix('\n').unwrap_or(value)) });
             if change.missing_newline() {

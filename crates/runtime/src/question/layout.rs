@@ -8,7 +8,7 @@ use super::content::{Kind, Line};
 /// Minimum width of a layout: a margin mark, a blank and one wide character.
 const LEAST_COLUMNS: usize = 4;
 
-/// The available room.
+/// The space available on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Number of columns.
@@ -17,7 +17,7 @@ pub struct Size {
     pub rows: usize,
 }
 
-/// The part to show of lines that do not all fit.
+/// The part of the lines that is shown if they do not all fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Section {
     /// The first and the last rows.
@@ -32,15 +32,15 @@ pub enum Section {
 pub struct Row {
     /// The kind of this line or row.
     pub kind: Kind,
-    /// Its text with the margin: `│` where a line begins, `┊` where a line continues, and a blank
-    /// for a note.
+    /// The text of the row with its margin: `│` where a line begins, `┊` where a line continues,
+    /// and a blank for a note.
     pub text: String,
 }
 
 /// The rows to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// The rows, at most as many as there is room for.
+    /// The rows, at most as many as fit.
     pub rows: Vec<Row>,
     /// Number of pages. 1 if everything fits at once.
     pub pages: usize,
@@ -58,8 +58,8 @@ pub struct Place {
     pub chars: usize,
 }
 
-/// Lays out lines. `turn` names the key that shows the next page. It appears in the row that
-/// reports the omitted rows.
+/// Lays out lines. `turn` is the name of the key that shows the next page. The key's name appears
+/// in the row that reports the omitted rows.
 #[must_use]
 pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
     let columns = size.columns.max(LEAST_COLUMNS);
@@ -68,7 +68,7 @@ pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
     if all.len() <= height {
         return Shown { rows: all, pages: 1, starts: vec![Place::default()] };
     }
-    // One row of each page is for the mark.
+    // One row of each page is reserved for the page number or the number of omitted rows.
     let of_page = height.saturating_sub(1).max(1);
     let pages = all.len().div_ceil(of_page);
     let starts = places(lines, columns).into_iter().step_by(of_page).collect();

@@ -1,11 +1,12 @@
-//! The questions for permission, in a form that every user interface can show. This module does not
-//! depend on a terminal.
+//! Questions that ask a person for permission, in a form that every user interface can show. This
+//! module does not depend on a terminal.
 //!
 //! [`PermissionQuestion`] is the model: the asking agent, the whole call, the possible answers, and
-//! a digest of all that is shown. `body` creates readable lines of a call, `diff` those of a file
-//! change, `visible` writes out invisible characters, and [`lay_out`] fits lines into a width and a
-//! height without losing any. The team's run decides who is asked and applies the answer.
-//! [`TrustQuestion`] asks whether a project is trusted, with the same kind of lines.
+//! a digest of all that is shown. `content` creates the readable lines of a call, `diff` creates
+//! the lines of a file change, `visible` writes out invisible characters, and [`lay_out`] fits
+//! lines into a width and a height without losing any. The team's run decides who is asked and
+//! applies the answer. [`TrustQuestion`] asks whether a project is trusted, with the same kind of
+//! lines.
 
 mod content;
 mod diff;

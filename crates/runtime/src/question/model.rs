@@ -47,8 +47,8 @@ pub enum Offer {
 }
 
 impl Offer {
-    /// Describes the permission for a reader who does not see the question: its rule, or a text
-    /// with the tool if there is no rule.
+    /// Describes the permission for a reader who does not see the question. Returns the rule of the
+    /// permission. If there is no rule, returns a text that names the tool.
     #[must_use]
     pub fn allows(&self, tool: &str) -> String {
         match self {
@@ -113,9 +113,9 @@ pub enum Keep {
 pub struct AskedCall<'a> {
     /// The agent that wants to make the call.
     pub asker: &'a AgentName,
-    /// Its tool.
+    /// The tool of the call.
     pub tool: &'a str,
-    /// Its input.
+    /// The input of the call.
     pub input: &'a Value,
     /// The folder in which the call is made, as an absolute path.
     pub folder: &'a Path,
@@ -133,15 +133,16 @@ pub struct AskedCall<'a> {
 /// The file that a call would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedFile {
-    /// Its path with all links resolved. The file is shown only if it exists and its path contains
-    /// no link now.
+    /// The file's path with all links resolved. The file is shown only if it exists and its path
+    /// contains no link now.
     pub real: PathBuf,
     /// Whether the path in the call contains a link.
     pub is_by_link: bool,
 }
 
 impl PermissionQuestion {
-    /// Creates the question. For a file change it reads the current file, so it may block.
+    /// Creates the question. For a file change, this function reads the current file, so it may
+    /// block.
     #[must_use]
     pub fn of(call: AskedCall<'_>) -> Self {
         let AskedCall { asker, tool, input, folder, file, reason, says, rules } = call;

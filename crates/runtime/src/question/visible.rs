@@ -14,11 +14,11 @@ const TAB: &str = "→   ";
 /// lines.
 const MOST_MARKS: usize = 3;
 
-/// Characters without a defined shape: unassigned ones, including noncharacters, and those for
-/// private use.
+/// Matches characters without a defined shape: unassigned characters, including noncharacters, and
+/// private-use characters.
 static FORMLESS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{Cn}\p{Co}]$").ok());
 
-/// Combining marks.
+/// Matches combining marks.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\p{M}$").ok());
 
 /// Characters that are invisible although Unicode counts them as letters or marks: blanks, and

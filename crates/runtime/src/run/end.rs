@@ -14,7 +14,7 @@ pub enum RunEnd {
         text: String,
     },
     /// No agent had anything left to do, but the work is not complete. `pitcrew run --resume`
-    /// continues it, unless the lead deleted the team.
+    /// continues the run, unless the lead deleted the team.
     Unfinished {
         /// The reason.
         shortfall: Shortfall,
@@ -50,7 +50,7 @@ pub enum RunEnd {
     LimitReached {
         /// The limit.
         limit: Limit,
-        /// The same in words, for people.
+        /// A description of the limit, for people.
         reason: String,
         /// The agent's last text.
         text: Option<String>,
@@ -112,7 +112,7 @@ impl Shortfall {
         }
     }
 
-    /// The same in words, for people.
+    /// Returns a description of the reason, for people.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -130,13 +130,13 @@ impl Shortfall {
 /// The state of a task at the end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSummary {
-    /// Its id.
+    /// The task's id.
     pub id: TaskId,
-    /// Its title.
+    /// The task's title.
     pub subject: String,
-    /// Its status.
+    /// The task's status.
     pub status: TaskStatus,
-    /// The member that works on it.
+    /// The member that works on the task.
     pub owner: Option<String>,
 }
 
@@ -177,7 +177,7 @@ pub struct OpenWork {
 }
 
 impl OpenWork {
-    /// Collects those of these tasks that are not completed.
+    /// Collects the tasks in `tasks` that are not completed.
     #[must_use]
     pub fn of_tasks(tasks: &[TaskSummary]) -> Self {
         let open = tasks.iter().filter(|task| task.status != TaskStatus::Completed);

@@ -15,7 +15,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// The reason why the agent was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DropReason {
-    /// The user stopped it. It can be resumed later.
+    /// The user stopped the agent. The agent can be resumed later.
     Interrupted,
     /// A limit was reached.
     Limit(Limit, String),
@@ -24,8 +24,8 @@ pub(super) enum DropReason {
 }
 
 impl SoloLoop {
-    /// Cancels the agent and its subagents, and starts the time limit. Only the first reason is
-    /// kept.
+    /// Cancels the agent and its subagents, and starts the time limit for their end. If it is
+    /// called again, the first reason is kept.
     pub(super) fn drop_agent(&mut self, why: DropReason) {
         if self.why.is_none() {
             self.why = Some(why);
@@ -141,9 +141,9 @@ impl SoloLoop {
         }
     }
 
-    /// Leaves the team that the member joined. A lead that knows of the end removes the member by
-    /// itself, so it gets time for that first. Some clients lose a change when two processes write
-    /// the config at once.
+    /// Leaves the team that the member joined. A lead that knows of the end removes the member
+    /// itself, so the lead gets time for that first. Some clients lose a change when two processes
+    /// write the config at once.
     async fn leave(&mut self) {
         let _either_way =
             tokio::time::timeout(FAREWELL.min(self.grace), self.until_taken_out()).await;

@@ -1,5 +1,5 @@
-//! Tracks the process that leads the team: whether it exists, when it ends, and which keys verify
-//! its signatures.
+//! Tracks the process that leads the team: whether this process exists, when it ends, and which
+//! keys verify its signatures.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use tokio::sync::watch;
 /// before it writes its name.
 const NAME_FOLLOWS: Duration = Duration::from_millis(20);
 
-/// Maximum number of such checks. A holder that never appears alive runs in another process
-/// namespace.
+/// Maximum number of checks of a lease whose recorded holder is dead. A holder that never appears
+/// alive runs in another process namespace.
 const NAME_LOOKS: u32 = 100;
 
 /// The lead's process, as named in the run's lease. A lead of another client holds no lease and is
 /// not watched.
 pub(super) struct Lead {
-    /// The last lead that this member followed, even if it has ended. Before the first check, the
-    /// lead that started this member.
+    /// The last lead that this member followed, even if that lead has ended. Before the first
+    /// check, this is the lead that started this member.
     followed: Option<LeaseHolder>,
     is_there: bool,
     /// Whether the lease is changing from one lead to the next. The next check may then give
@@ -29,8 +29,9 @@ pub(super) struct Lead {
     is_changing: bool,
     /// How many checks in a row have found a dead holder.
     dead_holders: u32,
-    /// Completes when the lease must be checked again: when the lead's process ends, as the kernel
-    /// reports, or while the lead is changing.
+    /// Completes when the lease must be checked again. This is when the kernel reports the end of
+    /// the lead's process or of the process that is becoming the lead, or after a short pause while
+    /// the lead is changing.
     look_due: Option<BoxFuture<'static, ()>>,
     trust: watch::Sender<Trust>,
 }
@@ -47,9 +48,9 @@ pub(super) enum Look {
 }
 
 impl Lead {
-    /// Creates the state for a lead whose signatures `key` verifies, or without `key`, the key
-    /// shown by the first process seen as lead. `process` is the process that owns the key. Another
-    /// key is accepted only after that process has ended.
+    /// Creates the state for a lead. `key` verifies the lead's signatures. Without `key`, the key
+    /// shown by the first process that is seen as the lead is used. `process` is the process that
+    /// owns the key. Another key is accepted only after that process has ended.
     ///
     /// # Errors
     /// When the lease cannot be read.
@@ -101,7 +102,7 @@ impl Lead {
     }
 
     /// Whether the lease is changing from one lead to the next. Signatures of a new lead cannot be
-    /// judged until that is over.
+    /// judged until the change is over.
     pub(super) fn is_changing(&self) -> bool {
         self.is_changing
     }
@@ -121,8 +122,8 @@ impl Lead {
             return Ok(Look::Nobody);
         };
         let process = identity(&holder);
-        // A new lead locks the lease before it writes its name, so a dead name may be outdated.
-        // Check again soon.
+        // A new lead locks the lease before it writes its name. So the name of a dead process in
+        // the lease may be outdated. Check again soon.
         if !process.is_alive() && self.dead_holders < NAME_LOOKS {
             self.dead_holders += 1;
             let pause: BoxFuture<'static, ()> = Box::pin(tokio::time::sleep(NAME_FOLLOWS));
@@ -180,8 +181,8 @@ impl Lead {
     }
 }
 
-/// Adds the keys of leads between the followed one and the new one, because mail they signed may
-/// still be unread. The new lead accepts the same keys from the same record.
+/// Adds the keys of the leads between the followed lead and the new lead, because mail signed by
+/// these leads may still be unread. The new lead accepts the same keys from the same record.
 async fn with_keys_of_former_leads(team: &Team, trust: Trust) -> Trust {
     match team.keys_of_leads().await {
         Ok(keys) => trust.knowing(keys),

@@ -1,11 +1,11 @@
-//! One member of a team in its own process: placed in a pane by a pitcrew lead, or joined by itself
-//! to any team.
+//! Runs one member of a team in its own process. A pitcrew lead placed the member in a pane, or the
+//! member joined a team by itself.
 //!
-//! [`options`] holds its start options, [`mod@start`] turns them into a running agent, and
+//! [`options`] holds the start options, [`mod@start`] turns them into a running agent, and
 //! [`solo_loop`] runs the agent. One closed enum lists all events that wake the loop, as in a
 //! team's run. The agent and its parts are the same as in a team's run. The member observes its
-//! lead through the team's files, the lead's lease and the end of its process ([`lead`]). This
-//! module does not handle panes.
+//! lead through the team's files, the lead's lease and the end of the lead's process ([`lead`]).
+//! This module does not handle panes.
 
 mod deferred;
 mod ends;

@@ -19,26 +19,26 @@ pub struct SoloOptions {
     pub entry: Entry,
     /// Settings, models and other resources for the agent.
     pub agent_options: AgentOptions,
-    /// The agent's model, or `None` for the one in the config.
+    /// The agent's model. `None` means the model in the config.
     pub model: Option<String>,
     /// The agent type, used if the config has none.
     pub agent_type: Option<String>,
     /// The color, used if the config has none.
     pub color: Option<String>,
-    /// The keys that verify the lead's signatures, or `None` for the key that the lead's process
+    /// The keys that verify the lead's signatures. `None` means the key that the lead's process
     /// shows, if it shows one.
     pub lead_key: Option<LeadKeys>,
-    /// The lead's process that owns this key, if known.
+    /// The lead's process that owns the key in `lead_key`, if known.
     pub lead_process: Option<ProcessIdentity>,
 }
 
 /// How a member enters its team.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
-    /// The lead has added it to the config and put its prompt into its inbox.
+    /// The lead has added the member to the config and put the prompt into the member's inbox.
     Placed,
-    /// It adds itself to the config, and removes itself after its shutdown. If it is already in the
-    /// config from before, it resumes.
+    /// The member adds itself to the config, and removes itself after its shutdown. If the member
+    /// is already in the config from before, it resumes.
     Joins,
 }
 

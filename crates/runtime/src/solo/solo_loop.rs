@@ -1,4 +1,5 @@
-//! The loop of a member that runs alone: the events that wake it, and how it handles them.
+//! The loop of a member that runs alone: the events that wake the loop, and how the loop handles
+//! them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -45,14 +46,14 @@ pub(super) struct SoloLoop {
     pub(super) is_placed_by_us: bool,
     pub(super) link: AgentSender,
     pub(super) here: InProcess,
-    /// What the member did and used, its subagents included.
+    /// The work and the usage of the member and its subagents.
     pub(super) account: Account,
     pub(super) usage_totals: UsageTotals,
     pub(super) limits: RunLimits,
     pub(super) grace: Duration,
     pub(super) began: Instant,
     pub(super) turns: u32,
-    /// The member's mode, as far as the config may decide it.
+    /// The member's permission mode, with the config entry that was checked last.
     pub(super) known_mode: KnownMode,
     /// A mode that the config had at the start and that was refused.
     pub(super) refused_mode: Option<RefusedMode>,
@@ -62,18 +63,18 @@ pub(super) struct SoloLoop {
     pub(super) parks: bool,
     /// Whether the agent has been parked until there is a lead.
     pub(super) is_parked: bool,
-    /// The calls about which a person here is being asked, in addition to the lead.
+    /// The calls about which a person at this terminal is being asked, in addition to the lead.
     pub(super) asked: HashMap<String, AbortHandle>,
     /// The running subagents.
     pub(super) at_work: BTreeMap<AgentName, (AgentSender, SubagentRun)>,
     pub(super) subagents: SubagentRuns,
     pub(super) loop_handle: LoopHandle,
-    /// Why the agent was cancelled, once it is.
+    /// The reason why the agent was cancelled. `None` if the agent was not cancelled.
     pub(super) why: Option<DropReason>,
     pub(super) end: Option<RunEnd>,
     pub(super) sources: EventSources,
-    /// The lease that keeps other processes from running the member. It is held until it is
-    /// dropped.
+    /// The lease that keeps other processes from running the member. The lease is released when
+    /// this field is dropped.
     pub(super) _lease: Lease,
 }
 
@@ -133,7 +134,7 @@ enum Wake {
     LeadLookDue,
     /// The check of the machine has finished.
     MachineKnown(Vec<String>),
-    /// The person here answered, or was told that the lead has answered.
+    /// The person at this terminal answered, or was told that the lead has answered.
     Answered(Result<LocalAnswer, Aborted>),
     /// The user interrupts the turn.
     Interrupted,
@@ -255,9 +256,9 @@ impl SoloLoop {
         self.run_context.sink.tell(RunEvent::Warning { text }).await;
     }
 
-    /// Checks who leads the team. Mail and modes that a new lead signed before it was known are
-    /// checked again before the agent continues, because the new lead may revoke what the former
-    /// one allowed.
+    /// Checks who leads the team. A new lead may have signed mail and modes before this process
+    /// knew the new lead. These are checked again before the agent continues, because the new lead
+    /// may revoke permissions that the former lead gave.
     async fn lead_changed(&mut self) {
         if self.look_for_lead().await {
             self.link.ring();
@@ -280,8 +281,8 @@ impl SoloLoop {
         }
     }
 
-    /// Reports a mode in the config that was refused at the start, unless the decision is still
-    /// open.
+    /// Reports a mode in the config that was refused at the start. Reports nothing while the lead
+    /// is changing, because the mode may still be accepted.
     async fn tell_refused_mode(&mut self) {
         if self.sources.lead.is_changing() {
             return;
@@ -350,8 +351,8 @@ impl SoloLoop {
             return self.is_missing().await;
         };
         self.entry_seen.member = member.clone();
-        // A new lead takes the lease before it signs anything. So the lease, read now, tells whose
-        // signature this may be.
+        // A new lead takes the lease before it signs anything. So read the lease now to find out
+        // which lead may have made this signature.
         if !self.as_reader().vouches_for_mode(member) {
             if self.look_for_lead().await {
                 self.link.ring();
@@ -365,9 +366,10 @@ impl SoloLoop {
         self.park_or_go_on();
     }
 
-    /// Restores the member's config entry after an outdated config dropped it. Another client
-    /// records no reason for a removal. So the member ends instead if it has approved its shutdown,
-    /// or if such a lead removes it again soon after a restoration.
+    /// Restores the member's config entry after an outdated copy of the config removed it. Another
+    /// client may also remove a member on purpose, but records no reason for that. So the member
+    /// ends instead if it has approved its shutdown, or if another client removes it again soon
+    /// after its entry was restored.
     async fn is_missing(&mut self) {
         let is_leaving = self.account.summary.state == Status::ShutdownRequested;
         let is_meant = self.entry_seen.put_back_at.is_some_and(|at| at.elapsed() < MEANT_WITHIN)
@@ -428,7 +430,8 @@ impl SoloLoop {
                 self.turns += 1;
                 self.spent(&spending).await;
             }
-            // A teammate receives no frame that must be referred, so just settle it.
+            // A teammate receives no frame that the loop must handle, so only report this message
+            // as settled.
             ReportKind::Referred(mail) => self.link.tell(Event::Settled(vec![mail.id])),
             ReportKind::Asks { call, question, folder } => self.ask_here(call, question, folder),
             // Only subagents are resumed from memory.
@@ -452,7 +455,7 @@ impl SoloLoop {
                 self.ended(Status::Failed, Some(reason), text).await
             }
             ReportKind::Ended { status, reason, text } => self.ended(status, reason, text).await,
-            // Only a lead parks.
+            // Only a lead is resumed after its model was unavailable. A member fails.
             ReportKind::Parked { reason, .. } => {
                 self.ended(Status::Failed, Some(reason), None).await
             }
@@ -504,13 +507,13 @@ impl SoloLoop {
         }
     }
 
-    /// Handles the answer of the person here. A lasting permission applies to this member only, and
-    /// the lead learns of it from the journal.
+    /// Handles the answer of the person at this terminal. A lasting permission applies to this
+    /// member only, and the lead learns of the permission from the journal.
     async fn answered_here(&mut self, call: String, SaidHere { grant, always }: SaidHere) {
         if let Some((what, lasts)) = always {
             let member = self.member.clone();
-            // Note it before the answer. After the answer the lead may have no reason to read the
-            // journal again.
+            // Note the permission before the answer is passed on. After the answer, the lead may
+            // have no reason to read the journal again.
             self.run_context
                 .team
                 .note([Noted::AllowedAlways { member: member.clone(), what: what.clone(), lasts }])
@@ -520,7 +523,7 @@ impl SoloLoop {
         self.link.tell(Event::Answered { call, grant });
     }
 
-    /// Asks the person here too. The lead has already been asked by mail.
+    /// Asks the person at this terminal too. The lead has already been asked by mail.
     fn ask_here(&mut self, call: ToolCall, question: Question, folder: PathBuf) {
         let pending = Pending::of_ours(self.member.clone(), &call, question, folder);
         let id = call.id.clone();

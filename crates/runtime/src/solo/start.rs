@@ -1,4 +1,4 @@
-//! Starts a member that runs alone from its options.
+//! Starts a member that runs alone, according to the start options.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -55,8 +55,8 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Takes the lease first. Its holder may change the member's entry, and no other process can
-    /// run the member.
+    /// Takes the member's lease first. The holder of the lease may change the member's entry, and
+    /// no other process can run the member.
     async fn of(options: &SoloOptions) -> Result<Self, RunError> {
         let team = options.teams.open(&options.team).await?;
         let config = team.config().await?;
@@ -70,7 +70,7 @@ impl Arrival {
             Entry::Placed => placed(&team, &name).await?,
             Entry::Joins => joined(&team, &name, options).await?,
         };
-        // Check the lease now: the lead that signed the member's entry had taken the lease before.
+        // Check the lease now, because the lead took the lease before it signed the member's entry.
         // A refused lead is reported at the start.
         let _told_later = lead.look(&team).await.map_err(|error| store_error(&team, error))?;
         member.agent_type = member.agent_type.or_else(|| options.agent_type.clone());
@@ -193,7 +193,7 @@ async fn placed(team: &Team, name: &AgentName) -> Result<Member, RunError> {
             .with("name", LEAD_NAME)
             .into());
     }
-    // The lead's process runs an in-process member itself, as long as that process lives.
+    // The lead's process runs an in-process member itself, as long as the lead's process lives.
     if member.backend_type.as_deref() == Some(BACKEND_IN_PROCESS) {
         let lead = team.lease_holder(&LeaseName::Run).await;
         if let Some(lead) = lead.map_err(|error| store_error(team, error))? {
@@ -226,7 +226,7 @@ fn has_joined(member: &Member) -> bool {
     SpawnRecord::of(member).is_some() && member.prompt.is_none() && !member.is_called(LEAD_NAME)
 }
 
-/// Returns the requested model, or the one in the config.
+/// Returns the requested model, otherwise the model in the config.
 fn model_name(member: &Member, asked: Option<&str>) -> Result<String, RunError> {
     let named = asked.or(member.model.as_deref()).filter(|name| !name.is_empty());
     named.map(str::to_owned).ok_or_else(|| RunError::Model {

@@ -1,4 +1,5 @@
-//! The subagents of a member that runs alone. They run in its process and end with it.
+//! The subagents of a member that runs alone. They run in the member's process and end with the
+//! member.
 
 use pitcrew_agent::Event;
 use pitcrew_agent::transcript::Grant;
@@ -89,7 +90,8 @@ impl SoloLoop {
 
     /// Answers a permission question of a subagent without asking anybody. A subagent has no inbox
     /// for the lead's answer, and perhaps no person looks at the pane, so a question shown only
-    /// there might wait forever. The member itself asks both.
+    /// there might wait forever. For calls of the member itself, the lead and the person are both
+    /// asked.
     fn asked(&self, agent: &AgentName, call: String) {
         let grant = match self.run_context.asking.asks() {
             Asks::Allow => Grant::Allowed { input: None, updates: Vec::new() },

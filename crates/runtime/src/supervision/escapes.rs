@@ -1,8 +1,9 @@
-//! Records processes that commands left running, for the case that their agent's process is killed.
+//! Records processes that commands left running. The record is needed if the agent's process is
+//! killed.
 //!
-//! A process that removed pitcrew's tags becomes a child of pitcrew's process (see `strays`), which
-//! stops it at a normal end. After `kill -9` its parent is init, and only the record shows that an
-//! agent started it. It is then reported but never signalled.
+//! A process that removed pitcrew's tags becomes a child of pitcrew's process (see `strays`). That
+//! process stops it at a normal end. After `kill -9` its parent is init, and only the record shows
+//! that an agent started it. It is then reported but never signalled.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,9 +28,9 @@ pub(crate) struct EscapeLog {
 /// A process that is still running after its command has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftRunning {
-    /// Its record.
+    /// The record of the process.
     pub record: Escaped,
-    /// The first part of its own command line.
+    /// The first part of the process's command line.
     pub line: String,
 }
 
@@ -39,7 +40,7 @@ impl EscapeLog {
         Self { team, member }
     }
 
-    /// This record as a set of background commands takes it.
+    /// Converts the log into the function that a set of background commands calls.
     pub(crate) fn into_log(self) -> LeftRunningLog {
         Arc::new(move |command, tagged| {
             let log = self.clone();
@@ -52,8 +53,9 @@ impl EscapeLog {
         })
     }
 
-    /// Records the processes that still run after a command: those in `tagged`, and those without
-    /// pitcrew's tags. Returns the untagged ones that were not recorded before.
+    /// Records the processes that still run after a command: the processes in `tagged`, and the
+    /// processes without pitcrew's tags. Returns the untagged processes that were not recorded
+    /// before.
     pub(crate) async fn after(
         &self,
         command: &str,
@@ -93,7 +95,7 @@ impl EscapeLog {
 }
 
 impl LeftRunning {
-    /// Returns `None` if the process has ended.
+    /// Looks up a recorded process. Returns `None` if the process has ended.
     fn of(record: Escaped) -> Option<Self> {
         let entry = Entry::read(record.process.pid)
             .filter(|entry| record.process == entry.identity.into())?;

@@ -23,7 +23,7 @@ pub struct RecordedPanes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Programs {
     Left,
-    /// Only the programs that the user also names elsewhere.
+    /// Only the programs that the user also names outside the record.
     Named(Vec<Vec<String>>),
 }
 
@@ -65,8 +65,8 @@ impl RecordedPanes {
         PaneTag { root: root_word(&self.root), team: team.dir().clone(), agent: member.cloned() }
     }
 
-    /// Closes a member's pane if it exists and has pitcrew's tag. If the pane now belongs to
-    /// someone else, it is left alone, because the member's pane is gone then.
+    /// Closes a member's pane if the pane exists and has pitcrew's tag. If the pane now belongs to
+    /// someone else, the member's pane is gone, so the pane is left alone.
     pub async fn close(&self, team: &Team, member: &AgentName, pane: &PanePlace) -> PaneClosed {
         let Some(panes) = self.open(&pane.host) else {
             return match self.programs {
@@ -89,7 +89,8 @@ impl RecordedPanes {
     }
 
     /// Finds all panes with the team's tag in every terminal that the team has used. Also finds a
-    /// pane whose lead died before it was recorded. A terminal that has ended has no panes.
+    /// pane that is not recorded because its lead died too early. A terminal that has ended has no
+    /// panes.
     ///
     /// # Errors
     /// If the record of the terminals cannot be read.
@@ -165,7 +166,7 @@ fn not_opened(host: &PaneHost) -> String {
 /// A pane that has a team's tag.
 #[derive(Clone, Debug)]
 pub struct TaggedPane {
-    /// Where it is.
+    /// Where the pane is.
     pub place: PanePlace,
     /// The tag of the pane's owner.
     pub tag: PaneTag,

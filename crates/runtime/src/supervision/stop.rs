@@ -1,4 +1,4 @@
-//! Stops the processes of a team's members, and the processes that dead ones left running.
+//! Stops the processes of a team's members, and the processes that dead processes left running.
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ use super::{PaneClosed, RecordedPanes};
 pub struct StoppedMember {
     /// The member. It may have left the team earlier.
     pub name: AgentName,
-    /// The record of the process and the pane that were started for it.
+    /// The record of the process and the pane that were started for the member.
     pub started: Started,
-    /// What became of its process; a member without one was gone.
+    /// The result of stopping the member's process. A member without a process counts as already
+    /// gone.
     pub end: Stopped,
-    /// The reason if its pane still exists.
+    /// The reason, if the member's pane still exists.
     pub pane_left: Option<String>,
-    /// The reason if it is unknown whether its pane still exists. The member's record is removed
-    /// anyway.
+    /// The reason, if it is unknown whether the member's pane still exists. The member's record is
+    /// removed anyway.
     pub pane_not_asked: Option<String>,
 }
 
@@ -35,10 +36,11 @@ impl StoppedMember {
     }
 }
 
-/// Stops all processes and panes recorded for the team's members, at the same time and without
-/// asking: TERM, `term`, KILL, then the pane. Removes the record of each member that is gone.
-/// Signals only the recorded processes that carry the member's own tag, because a record is a file
-/// and can name any process.
+/// Stops all processes and panes recorded for the team's members. This happens for all members at
+/// the same time and without a shutdown request. A process gets TERM, and KILL if it still runs
+/// after `term`. Then its pane is closed. Removes the record of each member that is gone. Signals
+/// only the recorded processes that carry the member's own tag, because a record is a file and can
+/// name any process.
 ///
 /// # Errors
 /// If the record cannot be read or written.
@@ -69,7 +71,8 @@ pub async fn stop_member(
         }
         None => Stopped::WasGone,
     };
-    // After the process: a pane that is closed first takes its process along without TERM.
+    // Close the pane after the process has ended. If the pane was closed first, the process would
+    // end without TERM.
     let (mut pane_left, mut pane_not_asked) = (None, None);
     if let Some(pane) = &started.pane {
         match panes.close(team, &name, pane).await {
@@ -131,8 +134,8 @@ pub async fn left_running(
     Ok(found)
 }
 
-/// Stops the processes that dead holders of the team's leases left running: the commands of agents
-/// whose process was killed.
+/// Stops the processes that dead holders of the team's leases left running. These are the commands
+/// of agents whose process was killed.
 ///
 /// Never signals a holder that is alive, whether or not it still holds its lease.
 ///

@@ -1,4 +1,4 @@
-//! Builds an agent: its context, its gate, its state machine.
+//! Builds an agent: its context, its gate and its state machine.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ pub(crate) struct BuiltAgent {
     pub(crate) tools: Vec<String>,
     /// The ids of spawn calls that a crash interrupted. The agent makes these calls again.
     pub(crate) open_spawns: Vec<String>,
-    /// The teammates whose end is already in its conversation.
+    /// The teammates whose end is already in the agent's conversation.
     pub(crate) parted: BTreeSet<AgentName>,
     /// The notice about background subagents that ended with the previous run.
     pub(crate) lost_in_background: Option<String>,

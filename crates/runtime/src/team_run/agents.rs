@@ -1,8 +1,9 @@
-//! The agents of a run: everything that the loop knows of one agent is in one place, and outlives
-//! its process where it must.
+//! The agents of a run. Everything that the loop knows about one agent is in one place, and is kept
+//! after the agent's process has ended if it is still needed.
 //!
-//! A [`RunningAgent`] ends with its agent. A [`KnownAgent`] stays: the outcome of the run counts an
-//! agent that has ended, and an agent may ask something that this run has not started.
+//! A [`RunningAgent`] is removed when its agent ends. A [`KnownAgent`] stays, because the outcome
+//! of the run also counts agents that have ended, and because an agent that this run has not
+//! started may still ask for a permission.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -26,53 +27,54 @@ use crate::run::{AgentSummary, Limit, OpenWork, RunLimits};
 #[derive(Default)]
 pub(super) struct Agents {
     known: BTreeMap<AgentName, KnownAgent>,
-    /// How many accounts were opened; they are told in that order.
+    /// Number of accounts opened so far. Accounts are listed in the order in which they were
+    /// opened.
     accounts: usize,
 }
 
-/// Everything that is known of one agent.
+/// Everything that is known about one agent.
 #[derive(Default)]
 pub(super) struct KnownAgent {
     /// The agent, as long as it runs.
     running: Option<RunningAgent>,
-    /// What it did and used, with the number of its account.
+    /// The work and the usage of the agent, with the number of its account.
     account: Option<(usize, Account)>,
-    /// Its state and its model calls in the runs before this one.
+    /// The state and the model calls of the agent in earlier runs.
     pub(super) before: BeforeRun,
-    /// How much of its departure was seen.
+    /// The first part of the agent's departure, if it was seen.
     pub(super) departure: Option<Departure>,
-    /// Its permission requests that somebody is being asked about, by their ids.
+    /// The agent's permission requests that still wait for an answer, by request id.
     questions: BTreeMap<String, Asked>,
 }
 
-/// What the journal says of an agent from the runs before this one.
+/// The journal's data about an agent from earlier runs.
 #[derive(Default)]
 pub(super) struct BeforeRun {
-    /// Its last state, and the reason that was given.
+    /// The agent's last state, and the reason that was given for this state.
     pub(super) state: Option<(Status, Option<String>)>,
-    /// Its model calls.
+    /// Number of the agent's model calls.
     pub(super) turns: u32,
 }
 
-/// An agent that runs.
+/// A running agent.
 pub(super) struct RunningAgent {
     pub(super) handle: Box<dyn AgentHandle>,
     pub(super) inbox: InboxFile,
     pub(super) kind: AgentKind,
-    /// Its mode, as far as the config may decide that.
+    /// The agent's permission mode, with the config entry that was checked last.
     pub(super) known_mode: Option<KnownMode>,
-    /// Its entry in the config, as it was seen last; none for an agent that has no entry of its
-    /// own.
+    /// The latest known config entry of the agent. `None` for an agent without its own entry.
     pub(super) member: Option<Member>,
-    /// Its model calls, in this run and in those before.
+    /// Number of the agent's model calls, in this run and in earlier runs.
     pub(super) turns: u32,
     /// Whether the agent can answer a shutdown request.
     pub(super) answers: Answers,
-    /// Its final state by its own report; its process has not ended yet.
+    /// The final state that the agent itself has reported. The agent's process has not ended yet.
     pub(super) last_words: Option<(Status, Option<String>)>,
-    /// The turns of another client, by its mail.
+    /// The turns of an agent that another client runs, derived from the agent's mail.
     pub(super) client_turns: ClientTurns,
-    /// Who sent the messages that are on their way to it, where it lives elsewhere.
+    /// For an agent in another process: the sender of each message that the agent has not received
+    /// yet.
     pub(super) senders: HashMap<MessageId, String>,
 }
 
@@ -86,25 +88,26 @@ pub(super) enum AgentKind {
 /// Whether an agent can answer a shutdown request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
-    /// It can.
+    /// The agent can answer.
     Yes,
-    /// The agent can answer once its model is available again. Its call waits for that.
+    /// The agent can answer once its model is available again. Its current model call waits for
+    /// that.
     Later,
-    /// It cannot go on.
+    /// The agent cannot continue, so it cannot answer.
     No,
 }
 
-/// A teammate that shuts down writes to the lead, and it ends. The lead learns of it when both are
-/// seen, so that it finds the team without the teammate.
+/// The first of two events in a teammate's departure: its goodbye message to the lead, and its end.
+/// The lead is informed after both events, so that the teammate is no longer in the team by then.
 pub(super) enum Departure {
-    /// Its message has arrived, but the agent has not ended.
+    /// The teammate's message has arrived, but the teammate has not ended.
     Said(MessageId),
-    /// It has ended, and its message was not seen; the text for the lead.
+    /// The teammate has ended, but its message was not seen yet. Contains the text for the lead.
     Gone(String),
 }
 
 impl RunningAgent {
-    /// An agent that has just been started, of which the config says nothing.
+    /// Creates the data of an agent that has just started, without any data from the config.
     pub(super) fn new(name: &AgentName, handle: Box<dyn AgentHandle>, kind: AgentKind) -> Self {
         Self {
             handle,
@@ -125,8 +128,8 @@ impl RunningAgent {
         self.handle.program() != Program::Pitcrew
     }
 
-    /// Whether the agent is one of ours elsewhere, so that its states and costs are read in the
-    /// journal.
+    /// Whether the agent runs pitcrew in another process. The states and costs of such an agent are
+    /// read from the journal.
     pub(super) fn keeps_journal(&self) -> bool {
         self.handle.is_elsewhere() && !self.is_foreign()
     }
@@ -147,7 +150,7 @@ impl RunningAgent {
         matches!(self.kind, AgentKind::Teammate { .. })
     }
 
-    /// The agent as a subagent.
+    /// Returns the subagent's data, if the agent is a subagent.
     pub(super) fn subagent(&self) -> Option<&SubagentRun> {
         match &self.kind {
             AgentKind::SubagentRun(subagent) => Some(subagent),
@@ -155,7 +158,7 @@ impl RunningAgent {
         }
     }
 
-    /// The agent as a subagent, to change it.
+    /// Returns the subagent's data for changes, if the agent is a subagent.
     pub(super) fn subagent_mut(&mut self) -> Option<&mut SubagentRun> {
         match &mut self.kind {
             AgentKind::SubagentRun(subagent) => Some(subagent),
@@ -163,7 +166,7 @@ impl RunningAgent {
         }
     }
 
-    /// The worktree of a teammate.
+    /// Returns the worktree, if the agent is a teammate with a worktree.
     pub(super) fn worktree(self) -> Option<PathBuf> {
         match self.kind {
             AgentKind::Teammate { worktree } => worktree,
@@ -177,7 +180,8 @@ impl RunningAgent {
         self.answers = Answers::Yes;
     }
 
-    /// Stops a teammate that cannot answer a request to shut down. Answers whether it was stopped.
+    /// Stops a teammate that cannot answer a shutdown request. Returns whether the teammate was
+    /// stopped.
     pub(super) fn stopped_unasked(&self) -> bool {
         let stops = self.is_teammate() && self.answers == Answers::No;
         if stops {
@@ -186,16 +190,17 @@ impl RunningAgent {
         stops
     }
 
-    /// Why the run ends, when the agent has made all the model calls that the run gives to each
-    /// agent.
+    /// Returns the reason to end the run, if the agent has made all the model calls that the run
+    /// allows each agent.
     pub(super) fn used_up(&self, name: &AgentName, limits: RunLimits) -> Option<EndReason> {
         let most = limits.max_turns.filter(|most| self.turns >= *most)?;
         let reason = format!("{name} has used all of its {}", counted(most, "turn"));
         Some(EndReason::Limit(Limit::Turns, reason))
     }
 
-    /// The limit of another client that has made all the model calls that it may make. It counts
-    /// none itself: it goes on when its latest call ended in calls of tools.
+    /// Returns the limit on model calls if an agent of another client has reached it. Another
+    /// client does not count its model calls. It would make one more call if its latest call ended
+    /// in tool calls.
     pub(super) fn client_used_up(&self, limits: RunLimits, tool_calls: u32) -> Option<u32> {
         let member = self.member.as_ref().filter(|_| self.is_foreign())?;
         let most = limits.turns_of(member)?;
@@ -204,20 +209,19 @@ impl RunningAgent {
 }
 
 impl KnownAgent {
-    /// Takes its questions back: it has ended, and nobody is asked for it any more.
+    /// Withdraws all permission requests of the agent.
     pub(super) fn ask_no_more(&mut self) {
         for asked in std::mem::take(&mut self.questions).into_values() {
             asked.question.abort();
         }
     }
 
-    /// Keeps a question of its.
+    /// Stores a permission request of the agent.
     pub(super) fn asks(&mut self, request: String, asked: Asked) {
         self.questions.insert(request, asked);
     }
 
-    /// Forgets everything that belongs to a deleted team. The agent and its account belong to the
-    /// run.
+    /// Removes all data about a deleted team. The agent and its account belong to the run and stay.
     fn forget_team(&mut self) {
         self.ask_no_more();
         (self.before, self.departure) = (BeforeRun::default(), None);
@@ -230,12 +234,12 @@ impl KnownAgent {
 }
 
 impl Agents {
-    /// An agent that runs.
+    /// Returns a running agent.
     pub(super) fn running(&self, name: &AgentName) -> Option<&RunningAgent> {
         self.known.get(name)?.running.as_ref()
     }
 
-    /// An agent that runs, to change it.
+    /// Returns a running agent for changes.
     pub(super) fn running_mut(&mut self, name: &AgentName) -> Option<&mut RunningAgent> {
         self.known.get_mut(name)?.running.as_mut()
     }
@@ -244,68 +248,68 @@ impl Agents {
         self.running(name).is_some()
     }
 
-    /// All agents that run, by name.
+    /// Iterates over all running agents, by name.
     pub(super) fn all_running(&self) -> impl Iterator<Item = (&AgentName, &RunningAgent)> {
         self.known.iter().filter_map(|(name, known)| Some((name, known.running.as_ref()?)))
     }
 
-    /// All agents that run, by name, to change them.
+    /// Iterates over all running agents for changes, by name.
     pub(super) fn all_running_mut(
         &mut self,
     ) -> impl Iterator<Item = (&AgentName, &mut RunningAgent)> {
         self.known.iter_mut().filter_map(|(name, known)| Some((name, known.running.as_mut()?)))
     }
 
-    /// The teammates that run, by name.
+    /// Iterates over the running teammates, by name.
     pub(super) fn teammates(&self) -> impl Iterator<Item = (&AgentName, &RunningAgent)> {
         self.all_running().filter(|(_, running)| running.is_teammate())
     }
 
-    /// Takes note that an agent runs from now on.
+    /// Stores an agent that has started.
     pub(super) fn start(&mut self, name: &AgentName, running: RunningAgent) {
         self.of(name).running = Some(running);
     }
 
-    /// Takes note that an agent runs no more.
+    /// Removes an agent that has ended from the running agents, and returns it.
     pub(super) fn end(&mut self, name: &AgentName) -> Option<RunningAgent> {
         self.known.get_mut(name)?.running.take()
     }
 
-    /// What is known of an agent, also of one that does not run.
+    /// Returns the data about an agent. Creates empty data if none exists.
     pub(super) fn of(&mut self, name: &AgentName) -> &mut KnownAgent {
         self.known.entry(name.clone()).or_default()
     }
 
-    /// What the journal says of an agent from the runs before.
+    /// Returns the journal's data about an agent from earlier runs.
     pub(super) fn before(&self, name: &AgentName) -> Option<&BeforeRun> {
         self.known.get(name).map(|known| &known.before)
     }
 
-    /// Whether a teammate has said goodbye and has not ended.
+    /// Whether a teammate has sent its goodbye message but has not ended.
     pub(super) fn has_said_goodbye(&self, name: &AgentName) -> bool {
         let departure = self.known.get(name).and_then(|known| known.departure.as_ref());
         matches!(departure, Some(Departure::Said(_)))
     }
 
-    /// Tells the lead something, if it runs.
+    /// Sends an event to the lead, if the lead runs.
     pub(super) fn tell_lead(&self, event: Event) {
         self.tell(&AgentName::lead(), event);
     }
 
-    /// Tells an agent something, if it runs in this process.
+    /// Sends an event to an agent, if the agent runs in this process.
     pub(super) fn tell(&self, name: &AgentName, event: Event) {
         if let Some(running) = self.running(name) {
             running.handle.tell(event);
         }
     }
 
-    /// Does the same to each of these agents that runs.
+    /// Calls `act` with each of the named agents that runs.
     pub(super) fn to_all(&self, names: &[AgentName], act: impl Fn(&dyn AgentHandle)) {
         let running = names.iter().filter_map(|name| self.running(name));
         running.for_each(|running| act(running.handle.as_ref()));
     }
 
-    /// Lets whoever reads that inbox look into it.
+    /// Notifies the agent that reads this inbox that there may be mail.
     pub(super) fn ring(&self, inbox: &InboxFile) {
         if let Some((_, running)) = self.all_running().find(|(_, running)| running.inbox == *inbox)
         {
@@ -313,12 +317,12 @@ impl Agents {
         }
     }
 
-    /// Whether an agent is one of ours in a process of its own.
+    /// Whether an agent runs pitcrew in another process.
     pub(super) fn keeps_journal(&self, name: &AgentName) -> bool {
         self.running(name).is_some_and(RunningAgent::keeps_journal)
     }
 
-    /// Whether an agent is another client's.
+    /// Whether another client runs an agent.
     pub(super) fn is_foreign(&self, name: &AgentName) -> bool {
         self.running(name).is_some_and(RunningAgent::is_foreign)
     }
@@ -332,7 +336,8 @@ impl Agents {
             || parent.is_some_and(|parent| self.is_foreign(&parent))
     }
 
-    /// Whether something of an agent is to be read in the journal.
+    /// Whether the journal must be read, because an agent runs in another process or waits for a
+    /// permission.
     pub(super) fn needs_journal(&self) -> bool {
         let needs = |known: &KnownAgent| {
             !known.questions.is_empty()
@@ -341,21 +346,22 @@ impl Agents {
         self.known.values().any(needs)
     }
 
-    /// Looks at the turns of other clients, at each change of an inbox, so that the order of
-    /// changes is seen.
+    /// Checks the turns of other clients. This is done at each change of an inbox, so that the
+    /// order of the changes is seen.
     pub(super) async fn look_at_clients(&mut self, team: &Team) {
         for (name, running) in self.all_running_mut() {
             if !running.is_foreign() {
                 continue;
             }
-            // The lead's inbox is read first: a notice in it follows on mail that is taken.
+            // Read the lead's inbox first, because a notice in it follows mail that is already
+            // taken.
             let Ok(of_lead) = team.mail(&AgentName::lead()).await else { return };
             let Ok(inbox) = team.mail(name).await else { continue };
             running.client_turns.look(name, &of_lead, &inbox);
         }
     }
 
-    /// Cancels the subagents of an agent that match `which`.
+    /// Cancels those subagents of a caller for which `which` returns true.
     pub(super) fn drop_subagents(&self, caller: &AgentName, which: impl Fn(&SubagentRun) -> bool) {
         for (_, running) in self.all_running() {
             if running.subagent().is_some_and(|it| it.caller == *caller && which(it)) {
@@ -381,20 +387,20 @@ impl Agents {
         self.all_running().any(|(_, it)| it.subagent().is_some_and(SubagentRun::is_in_background))
     }
 
-    /// Forgets the members, the mail and the requests of a deleted team.
+    /// Removes the data about the members, mail and requests of a deleted team.
     pub(super) fn forget_team(&mut self) {
         self.known.values_mut().for_each(KnownAgent::forget_team);
     }
 }
 
-/// The permission requests of all agents; an id is one agent's.
+/// The permission requests of all agents. Each request id belongs to only one agent.
 impl Agents {
-    /// The request of that id, while it has no answer.
+    /// Returns the request with this id, if it has no answer yet.
     pub(super) fn question(&self, request: &str) -> Option<&Asked> {
         self.known.values().find_map(|known| known.questions.get(request))
     }
 
-    /// The ids of all that have no answer, in order.
+    /// Returns the ids of all unanswered requests, sorted.
     pub(super) fn open_questions(&self) -> Vec<&str> {
         let ids = self.known.values().flat_map(|known| known.questions.keys());
         let mut ids: Vec<&str> = ids.map(String::as_str).collect();
@@ -402,7 +408,8 @@ impl Agents {
         ids
     }
 
-    /// Takes the request of that id, which has its answer, and nobody else is asked.
+    /// Removes and returns the request with this id, because it was answered. Nobody else is asked
+    /// about it any more.
     pub(super) fn answered(&mut self, request: &str) -> Option<Asked> {
         let asked = self.known.values_mut().find_map(|known| known.questions.remove(request))?;
         asked.question.abort();
@@ -412,7 +419,7 @@ impl Agents {
 
 /// The accounts of all agents, in the order in which they were opened.
 impl Agents {
-    /// The account of an agent, which is opened when there is none.
+    /// Returns the account of an agent. Opens an account if there is none.
     pub(super) fn account(&mut self, name: &AgentName) -> &mut Account {
         let known = self.known.entry(name.clone()).or_default();
         let (_, account) = known.account.get_or_insert_with(|| {
@@ -422,7 +429,7 @@ impl Agents {
         account
     }
 
-    /// Whether an account of that name exists, from this run or an earlier one.
+    /// Whether an account with this name exists, from this run or an earlier one.
     pub(super) fn has_account(&self, name: &str) -> bool {
         let known = self.known.get(&AgentName::foreign(name));
         known.is_some_and(|known| known.account.is_some())
@@ -435,7 +442,7 @@ impl Agents {
         in_order.into_values()
     }
 
-    /// What of the work is open by the accounts: teammates that did not start, and failures.
+    /// Returns the open work that the accounts show: teammates that did not start, and failures.
     pub(super) fn open_work(&self) -> OpenWork {
         let not_started = self.accounts().filter(|account| account.has_not_started());
         let (before, never): (Vec<_>, Vec<_>) =
@@ -451,18 +458,18 @@ impl Agents {
         }
     }
 
-    /// Whether no model has answered yet.
+    /// Whether no model has answered yet in any run of the team.
     pub(super) fn are_untouched(&self) -> bool {
         self.accounts().all(|account| account.summary.turns == 0)
     }
 
-    /// Corrects the accounts after the team was deleted: nobody can be resumed any more.
+    /// Corrects the accounts after the team was deleted, because no agent can be resumed any more.
     pub(super) fn nobody_can_be_resumed(&mut self) {
         let accounts = self.known.values_mut().filter_map(|known| known.account.as_mut());
         accounts.for_each(|(_, account)| account.cannot_be_resumed());
     }
 
-    /// The summaries of all agents that ever ran, in order of their start.
+    /// Returns the summaries of all agents, in the order in which their accounts were opened.
     pub(super) fn summaries(self) -> Vec<AgentSummary> {
         let accounts = self.known.into_values().filter_map(|known| known.account);
         let in_order: BTreeMap<usize, Account> = accounts.collect();

@@ -25,7 +25,7 @@ impl TeamLoop {
         self.lease = None;
     }
 
-    /// Creates another team in place of the one that the lead has deleted, and takes its lead.
+    /// Creates another team in place of the deleted one, and makes this process its lead.
     pub(super) async fn make_another_team(&mut self, input: &TeamCreateInput) -> ToolOutcome {
         // A run that is ending starts no new team.
         if let Some(end_reason) = self.machine.end_reason() {
@@ -100,8 +100,8 @@ impl TeamLoop {
         self.machine.begin_another_team();
     }
 
-    /// Opens what a run needs in every team: the control socket, the stored settings, the notes in
-    /// the journal.
+    /// Opens what a run needs in every team: the control socket, the stored settings and the notes
+    /// in the journal.
     async fn open_another_team(&mut self) {
         // The old control server removes its socket file when dropped. Drop it first, or it would
         // remove the new server's socket.

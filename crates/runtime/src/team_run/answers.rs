@@ -40,7 +40,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Creates the pending call of an agent that pitcrew runs.
+    /// Creates the pending call of an agent that runs in pitcrew.
     pub(crate) fn of_ours(
         agent: AgentName,
         call: &ToolCall,
@@ -80,9 +80,9 @@ impl Pending {
         self
     }
 
-    /// Returns why the call is refused without asking or matching rules, if its path now goes
-    /// through a link. The gate judged the path of a pitcrew agent without links, so the link
-    /// appeared after that.
+    /// Returns the reason for a refusal if the call's path now goes through a link. Such a call is
+    /// refused without asking a person or matching rules. When the gate judged a pitcrew agent's
+    /// call, the path had no link, so the link appeared after that.
     fn link_refusal(&self, judged: &Judged) -> Option<String> {
         match self.program {
             Program::Pitcrew => judged.link_refusal(),
@@ -140,8 +140,8 @@ struct Always {
 impl Always {
     fn covers(&self, gate: &Gate, pending: &Pending) -> bool {
         let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
-        // If the gate allows the call already, the question has another reason, such as a hook. A
-        // rule does not answer it.
+        // If the gate already allows the call, the question has another reason, such as a hook. A
+        // rule cannot answer such a question.
         let by_rule = |with: &Gate| {
             let judged = with.judge_path(PermissionMode::Default, &pending.call());
             pending.link_refusal(&judged).is_none()
@@ -152,8 +152,8 @@ impl Always {
     }
 }
 
-/// Returns the mode of a member that another client runs, as far as this process knows: `plan`
-/// until one of its plans is approved.
+/// Returns the mode of a member that another client runs, as far as this process knows the mode. It
+/// is `plan` until one of the member's plans is approved.
 pub(super) fn mode_of_client(
     run_context: &RunContext,
     member: &Member,
@@ -173,9 +173,9 @@ pub(super) fn mode_of_client(
     }
 }
 
-/// Applies the run's rules to a call of another client, which does not know these rules. Returns
-/// `None` if a person has to decide. Agents of pitcrew need no such check: their own gate applies
-/// the same rules before they ask.
+/// Applies the run's rules to a call of another client, because that client does not know these
+/// rules. Returns `None` if a person has to decide. Agents of pitcrew need no such check, because
+/// their own gate applies the same rules before they ask.
 pub(super) fn by_rule(
     run_context: &RunContext,
     mode: PermissionMode,
@@ -186,7 +186,8 @@ pub(super) fn by_rule(
     let plan = plan.filter(|path| path.parent() == Some(&*run_context.root.join("plans")));
     match run_context.gate.judge(mode, &Call { plan_file: plan, ..pending.call() }) {
         Verdict::Allow { profile: Profile::Free } => Some(allowed(Vec::new())),
-        // The client runs its own commands, and our sandbox cannot restrict them to this profile.
+        // The client runs its own commands, and pitcrew's sandbox cannot restrict them to this
+        // profile.
         Verdict::Allow { profile: Profile::Read | Profile::Work } => None,
         Verdict::Deny { reason } => Some(denied(reason)),
         Verdict::Ask { .. } => None,
@@ -205,7 +206,7 @@ impl Asking {
         Self { asks, gate, always, settings: root.join("settings.json"), sink }
     }
 
-    /// Obtains the decision. A person who does not answer, or has left, denies the call.
+    /// Obtains the decision. If the person does not answer or has left, the call is denied.
     pub(crate) async fn decide(self, pending: Pending) -> Decided {
         match self.asks.clone() {
             Asks::Allow => allowed(pending.updates_of_yes()).into(),
@@ -218,7 +219,7 @@ impl Asking {
         }
     }
 
-    /// Returns who is asked, or nobody if the run's policy decides.
+    /// Returns the policy that says whether a person is asked.
     pub(crate) fn asks(&self) -> &Asks {
         &self.asks
     }
@@ -283,8 +284,8 @@ impl Asking {
         }
     }
 
-    /// Builds the question from the current files, or returns why it cannot be asked. The path is
-    /// resolved only once, so the file shown is the file that was judged.
+    /// Builds the question from the current files. If the question cannot be asked, returns the
+    /// reason. The path is resolved only once, so the file shown is the file that was judged.
     async fn question(&self, pending: &Pending) -> Option<Result<PermissionQuestion, String>> {
         let (gate, pending) = (self.gate.clone(), pending.clone());
         let made = tokio::task::spawn_blocking(move || {

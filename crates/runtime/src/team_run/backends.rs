@@ -1,4 +1,4 @@
-//! The spawn backends of a run: this process, and the panes that the run has.
+//! The spawn backends of a run: this process, and the panes that the run can use.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,12 +21,13 @@ pub(super) struct Backends {
     pub(super) settings_file: Option<PathBuf>,
     /// The tag of the team's panes.
     pub(super) tag: PaneTag,
-    /// Where the supervisors of agents elsewhere report.
+    /// The channel for the reports of the supervisors of agents in other processes.
     pub(super) reports: mpsc::Sender<RemoteReport>,
 }
 
 impl Backends {
-    /// The backend that a member is recorded to live in, when this run has it.
+    /// Returns the backend in which a member runs according to its config entry. Returns `None` if
+    /// this run does not have this backend.
     pub(super) fn of(&self, member: &Member) -> Option<Box<dyn SpawnBackend>> {
         if lives_elsewhere(member) {
             return Some(Box::new(self.in_panes(self.panes_of(member)?)));
@@ -34,7 +35,7 @@ impl Backends {
         Some(Box::new(self.here.clone()))
     }
 
-    /// The backend of one kind of panes.
+    /// Returns the spawn backend for the given panes.
     pub(super) fn in_panes(&self, panes: Arc<dyn Panes>) -> PaneBackend {
         PaneBackend {
             panes,
@@ -46,21 +47,21 @@ impl Backends {
         }
     }
 
-    /// Returns the pane backend in which a member is recorded to live, if this run uses it or still
-    /// knows the earlier run's backend.
+    /// Returns the pane backend in which a member runs according to its config entry. Returns
+    /// `None` if neither this run nor the known earlier run uses this backend.
     pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
         let backend = member.backend_type.as_deref();
         let known = [&self.hosting.panes, &self.hosting.former_panes];
         known.into_iter().flatten().find(|panes| Some(panes.backend_type()) == backend).cloned()
     }
 
-    /// The tag of one member's panes.
+    /// Returns the tag of one member's panes.
     pub(super) fn tag_of(&self, name: &AgentName) -> PaneTag {
         PaneTag { agent: Some(name.clone()), ..self.tag.clone() }
     }
 }
 
-/// Whether a member is recorded to live in a process of its own.
+/// Whether a member runs in its own process, according to its config entry.
 pub(super) fn lives_elsewhere(member: &Member) -> bool {
     member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS)
 }

@@ -1,6 +1,6 @@
-//! Counts the model calls of teammates that another client runs. The supervisor reads them from the
-//! client's own conversation and notes them in the journal. The loop counts them from the journal,
-//! as it does for pitcrew's own teammates in other processes.
+//! Counts the model calls of teammates that another client runs. The supervisor reads the calls
+//! from the client's own conversation and notes them in the journal. The loop counts the calls from
+//! the journal, as it does for pitcrew's own teammates in other processes.
 //!
 //! The number of calls already in the journal tells which calls of the conversation are new. So
 //! each call is counted once, even across runs.
@@ -21,8 +21,8 @@ use crate::events::RunEvent;
 use crate::hosting::LaunchStage;
 use crate::run::Limit;
 
-/// Interval at which the conversation of a client in a turn is read. No file event reports its
-/// growth.
+/// Interval at which a client's conversation is read while the client is in a turn. No file event
+/// reports that the conversation has grown.
 const CALLS_LOOK: Duration = Duration::from_secs(1);
 
 /// The known model calls of one client.
@@ -43,7 +43,7 @@ pub(super) enum CallsSeen {
 }
 
 impl ClientCalls {
-    /// Notes the calls in the journal that it does not contain yet.
+    /// Notes in the journal all calls that the journal does not contain yet.
     pub(super) async fn note(
         &mut self,
         team: &Team,
@@ -70,7 +70,7 @@ impl ClientCalls {
             match team.journal_summary().await {
                 Ok((summary, _)) => noted_before = summary,
                 Err(error) => {
-                    // The next look reads and notes them again.
+                    // The next check reads the calls again and notes them then.
                     tracing::warn!(agent = %name, %error, "its model calls cannot be noted");
                     return CallsSeen::Noted;
                 }
@@ -91,7 +91,8 @@ impl ClientCalls {
     }
 }
 
-/// Returns the name that a call is counted under: the client, or one of its subagents.
+/// Returns the name under which a call is counted: the client's name, or the name of one of its
+/// subagents.
 fn caller(name: &AgentName, call: &ClientCall) -> AgentName {
     match &call.subagent {
         Some(id) => AgentName::foreign(&format!("{name}#{id}")),
@@ -136,8 +137,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Reports whether the reference client is in a turn. The client records that in the config, a
-    /// little after it takes mail.
+    /// Reports whether the reference client is in a turn. The client records its turn in the
+    /// config, a little after it takes mail.
     pub(super) async fn guess(&mut self, taken: usize) {
         let Ok(config) = self.spec.team.config().await else { return };
         let is_active = config.member(self.name().as_str()).and_then(|member| member.is_active);
@@ -169,8 +170,8 @@ impl RemoteSupervisor {
 }
 
 impl TeamLoop {
-    /// Ends the run, or only the client, when a client has made all the model calls that it may
-    /// make.
+    /// Handles a client that has made all the model calls that it may make. Ends the run, or only
+    /// the client.
     pub(super) fn client_used_up(&self, agent: &AgentName, tool_calls: u32) -> Vec<RunInput> {
         let Some(running) = self.agents.running(agent) else { return Vec::new() };
         let Some(most) = running.client_used_up(self.limits, tool_calls) else {

@@ -1,11 +1,12 @@
-//! Starts a teammate that another client runs, with a new conversation or with the one of its
-//! previous process.
+//! Starts a teammate that another client runs, with a new conversation or with the conversation of
+//! the teammate's previous process.
 //!
-//! pitcrew chooses the conversation's id and records it before the client starts. Mail that the
-//! previous process took, and that is missing in the conversation, goes back into the inbox,
-//! because only that process had it in memory. If no conversation can be continued, the new one
-//! starts with the prompt and with the mail sent since the last notice but one. It is unknown how
-//! much of that mail the former model had read, and the new conversation contains none of it.
+//! pitcrew chooses the conversation's id and records it before the client starts. Some mail that
+//! the previous process took may be missing in the conversation. It goes back into the inbox,
+//! because only that process had it in memory. If no conversation can be continued, the new
+//! conversation starts with the prompt and with the mail sent since the second-last notice. It is
+//! unknown how much of that mail the former model had read, and the new conversation contains none
+//! of it.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -16,8 +17,8 @@ use pitcrew_team::{Mail, SpawnRecord, Team, sent_at_ms};
 use crate::client_conversation::{ClientConversation, enters_conversations};
 use crate::hosting::Conversation;
 
-/// First message to a client that continues its conversation. It follows whatever the end of the
-/// old process cut off.
+/// First message to a client that continues its conversation. The end of the old process may have
+/// cut off the conversation before this message.
 const GO_ON: &str = "Your process was ended and has been started again; this conversation is as it was then. A call that was cut \
      off has no result: see whether it took effect. Requests to shut down that came before this are void. If a plan or a \
      question of yours has no answer yet, ask again. Go on with what is left to do; if nothing is, say so.";
@@ -28,15 +29,15 @@ const REMARK: &str = "(Delivered again: the process that took this first has end
 /// Whether the former conversation may be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Former {
-    /// Continue it if possible.
+    /// Continue the former conversation if possible.
     GoesOn,
-    /// Do not use it: the client failed to start with it.
+    /// Do not use the former conversation, because the client failed to start with it.
     Refused,
 }
 
 /// The conversation and first message with which a client starts.
 pub(super) struct ClientStart {
-    /// Its conversation.
+    /// The client's conversation.
     pub(super) conversation: Conversation,
     /// The id of the first message that the client takes.
     pub(super) first: MessageId,
@@ -45,8 +46,9 @@ pub(super) struct ClientStart {
 }
 
 impl ClientStart {
-    /// Chooses the conversation for a client that is about to start. Puts its first message into
-    /// its inbox, and delivers again the mail that its previous process had taken.
+    /// Chooses the conversation for a client that is about to start. Puts the first message into
+    /// the client's inbox, and delivers again the mail that the client's previous process had
+    /// taken.
     pub(super) async fn of(
         team: &Team,
         root: &Path,
@@ -128,8 +130,8 @@ async fn read(root: &Path, id: &str) -> Option<ClientConversation> {
     tokio::task::spawn_blocking(move || ClientConversation::read(&root, &id)).await.ok().flatten()
 }
 
-/// Returns the taken mail that is missing in the conversation. Shutdown requests are left out: they
-/// are void once the process is gone.
+/// Returns the taken mail that is missing in the conversation. Shutdown requests are left out,
+/// because they are void once the process is gone.
 fn lacking<'a>(
     conversation: &ClientConversation,
     mail: &'a [Mail],
@@ -145,9 +147,10 @@ fn is_delivered_again(mail: &Mail) -> bool {
     enters_conversations(mail) && !matches!(mail.frame, Some(Frame::ShutdownRequest(_)))
 }
 
-/// Returns the mail that a client took since its last notice but one, or since its start if it gave
-/// fewer notices. The last notice is not enough: the model reads a message taken during a turn only
-/// after that turn's notice. The prompt is left out, because it is always sent anew.
+/// Returns the mail that a client took since its second-last notice. If the client gave fewer
+/// notices, returns the mail taken since its start. The last notice is not enough, because the
+/// model reads a message taken during a turn only after that turn's notice. The prompt is left out,
+/// because it is always sent anew.
 async fn taken_lately<'a>(
     team: &Team,
     member: &Member,
@@ -169,8 +172,8 @@ async fn taken_lately<'a>(
     Ok(mail.iter().filter(is_wanted).collect())
 }
 
-/// Delivers taken mail again, in order. Returns how many such messages now wait in the inbox. Some
-/// may come from an earlier start.
+/// Delivers taken mail again, in order. Returns how many messages that were delivered again now
+/// wait in the inbox. Some may come from an earlier start.
 async fn deliver_again(
     team: &Team,
     name: &AgentName,
@@ -187,7 +190,7 @@ async fn deliver_again(
     Ok(all.iter().filter(waits).count())
 }
 
-/// Sends mail that was never taken once more, so that it comes after the mail delivered again.
+/// Sends again the mail that was never taken, so that it comes after the mail delivered again.
 async fn put_behind(team: &Team, member: &Member, mail: &[Mail]) -> Result<(), ApiError> {
     let waits = |mail: &&Mail| {
         !mail.message.is_read() && is_delivered_again(mail) && !is_first(mail, member)

@@ -1,11 +1,11 @@
-//! Tells from its mail whether another client is in a turn or about to begin one. A client marks
-//! mail as read when it takes it, and sends an idle notice at the end of each turn. Its entry in
-//! the config says the same, but later.
+//! Finds out from a client's mail whether the client is in a turn or about to begin one. A client
+//! marks mail as read when it takes the mail, and sends an idle notice at the end of each turn. The
+//! client's config entry shows the same, but later.
 //!
-//! A notice may belong to the turn before the one that the taken mail begins. Recorded in
-//! `fixtures/claude-2.1.39/refusals`: a plan's answer was sent 58 ms before the notice of the turn
-//! that made the plan, and was taken after that notice. So a notice counts only if it was first
-//! seen after the mail was seen as taken.
+//! After a client takes mail and begins a turn, a notice may still belong to the turn before.
+//! Recorded in `fixtures/claude-2.1.39/refusals`: a plan's answer was sent 58 ms before the notice
+//! of the turn that made the plan, and was taken after that notice. So a notice counts only if it
+//! was first seen after the mail was seen as taken.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,32 +15,34 @@ use pitcrew_team::{Mail, RequestKind, Team};
 
 use super::run_machine::ClientSeen;
 
-/// What has been observed of one client's mail.
+/// The observations about one client's mail.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientTurns {
     taken: HashSet<MessageId>,
     notices: HashSet<MessageId>,
     at: TurnState,
-    /// Whether mail was taken during a turn. The client may show it to its model in that turn or in
-    /// the next.
+    /// Whether mail was taken during a turn. The client may show this mail to its model in that
+    /// turn or in the next.
     may_begin_another: bool,
 }
 
 /// The state of a client as its mail shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::team_run) enum TurnState {
-    /// In a turn, or about to begin one. A notice will follow.
+    /// The client is in a turn, or about to begin one. A notice will follow.
     Turn,
-    /// Either between two turns or at the beginning of one. The mail does not show which.
+    /// The client is either between two turns or at the beginning of one. The mail does not show
+    /// which.
     Unclear,
-    /// The client has given notice of all mail that it took.
+    /// The client is idle. It has sent a notice for all the mail that it took.
     #[default]
     Idle,
 }
 
 impl ClientTurns {
-    /// Updates the state from the client's inbox and the lead's. The caller reads the lead's inbox
-    /// first, because a notice in it follows mail that is already taken.
+    /// Updates the state from the client's inbox and the lead's inbox. The caller reads the lead's
+    /// inbox first, because a notice in the lead's inbox follows mail that the client has already
+    /// taken.
     pub(super) fn look(&mut self, name: &AgentName, of_lead: &[Mail], inbox: &[Mail]) -> TurnState {
         let is_notice = |mail: &&Mail| {
             AgentName::foreign(&mail.message.from) == *name
@@ -94,8 +96,8 @@ fn begins_turn(mail: &Mail) -> bool {
     mail.message.is_read() && !matches!(mail.frame, Some(Frame::PermissionResponse(_)))
 }
 
-/// What the team's files say of a client whose turns are known. A file that cannot be read says
-/// nothing.
+/// Returns what the team's files show about a client, together with the given state of its turns. A
+/// file that cannot be read counts as empty.
 pub(super) async fn client_seen(team: &Team, name: &AgentName, turn: TurnState) -> ClientSeen {
     let sent = team.mail(name).await.unwrap_or_default();
     let last_sent = sent.into_iter().filter_map(|mail| mail.message.timestamp).max();

@@ -18,13 +18,13 @@ use super::wake::Decision;
 use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING};
 use crate::question::Digest;
 
-/// When a caller waits for the end of a team, this much of its time is reserved for the steps after
-/// the teammates have left.
+/// Part of a caller's waiting time that is reserved for the steps after the teammates have left, if
+/// the caller waits for the end of a team.
 const END_TAKES: Duration = Duration::from_secs(5);
 
 impl TeamLoop {
-    /// Opens the control socket if the team has a folder for it. If that fails, the run continues,
-    /// and only other processes cannot reach it.
+    /// Opens the control socket if the team has a folder for it. If that fails, the run continues
+    /// without a control socket.
     pub(super) async fn open_control(&mut self) {
         let team = &self.run_context.team;
         let Some(folder) = team.own_folder() else { return };
@@ -78,8 +78,8 @@ impl TeamLoop {
         inputs
     }
 
-    /// Returns why the run was already ending before the request to end the team. That earlier
-    /// reason decides whether teammates may be resumed.
+    /// Returns the reason if the run was already ending before the request to end the team. That
+    /// earlier reason decides whether teammates may be resumed.
     fn ending_otherwise(&self) -> Option<String> {
         self.machine
             .end_reason()
@@ -131,8 +131,8 @@ impl TeamLoop {
         Ok(json!(SentView(&sent)))
     }
 
-    /// Spawns a teammate as the lead's tool does. The caller gets its answer when the teammate has
-    /// started.
+    /// Spawns a teammate in the same way as the lead's tool. The caller gets its answer when the
+    /// teammate has started.
     async fn spawn_for_user(&mut self, input: Value, call: Call) -> Vec<RunInput> {
         let input = match SpawnInput::parse(input) {
             Ok(input) => input,
@@ -208,8 +208,8 @@ impl TeamLoop {
     }
 }
 
-/// Informs the lead of an action that the user took in its place. A failure is only logged, because
-/// the lead notices the effects anyway.
+/// Informs the lead of an action that the user took instead of the lead. A failure is only logged,
+/// because the lead notices the effects anyway.
 async fn tell_lead(team: &Team, content: String, summary: &str) {
     let (recipient, summary) = (LEAD_NAME.to_owned(), Some(summary.to_owned()));
     let input = SendMessageInput::Message { recipient, content, summary };

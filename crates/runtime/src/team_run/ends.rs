@@ -83,8 +83,8 @@ impl TeamLoop {
         }
     }
 
-    /// Handles an agent that was cancelled. In a resumable run it stays in the team for the next
-    /// run.
+    /// Handles an agent that was cancelled. If the run can be resumed, the agent stays in the team
+    /// for the next run.
     pub(super) async fn dropped(&mut self, agent: &AgentName) -> Vec<RunInput> {
         self.agents.account(agent).was_dropped();
         match self.agents.end(agent).map(|running| running.kind) {
@@ -150,16 +150,17 @@ impl TeamLoop {
         self.stopped_unasked(agent);
     }
 
-    /// Stops a teammate that cannot answer a shutdown request. Returns whether it did. A resumable
-    /// run sends no such requests, because it has cancelled every agent already.
+    /// Stops a teammate that cannot answer a shutdown request. Returns whether the teammate was
+    /// stopped. A resumable run sends no such requests, because it has cancelled every agent
+    /// already.
     pub(super) fn stopped_unasked(&self, agent: &AgentName) -> bool {
         let asks = self.machine.end_reason().is_some_and(|reason| !reason.is_resumable());
         let running = self.agents.running(agent).filter(|_| asks);
         running.is_some_and(RunningAgent::stopped_unasked)
     }
 
-    /// Records that an agent does nothing more in this run because its model is unavailable. Only a
-    /// lead parks.
+    /// Records that the lead does nothing more in this run because its model is unavailable. Only a
+    /// lead can be parked.
     pub(super) async fn parked(
         &mut self,
         agent: &AgentName,
@@ -205,8 +206,8 @@ impl TeamLoop {
         }
     }
 
-    /// Checks a shutdown approval in the lead's inbox. Refuses it if nobody asked the member to
-    /// shut down.
+    /// Checks a shutdown approval in the lead's inbox. Refuses the approval if nobody asked the
+    /// member to shut down.
     pub(super) async fn goodbye(&mut self, name: &AgentName, mail: MessageId, frame: &Frame) {
         let requests = match self.run_context.team.requests().await {
             Ok(requests) => requests,
@@ -238,10 +239,10 @@ impl TeamLoop {
         self.agents.tell_lead(Event::Settled(vec![mail]));
     }
 
-    /// Handles a teammate's valid shutdown approval. A teammate in this process ends and reports it
-    /// by itself. Otherwise a member without a running agent is removed from the team. If it is no
-    /// member any more, a crash came after its removal and before the lead learned of it, so the
-    /// lead is informed now.
+    /// Handles a teammate's valid shutdown approval. A teammate in this process ends and reports
+    /// its end by itself. If no agent runs the member, the member is removed from the team. If the
+    /// member was removed already, a crash came before the lead learned of the removal, so the lead
+    /// is informed now.
     pub(super) async fn said_goodbye(&mut self, name: &AgentName, mail: MessageId) {
         if let Some(running) = self.agents.running(name) {
             running.handle.said_goodbye();
@@ -288,7 +289,7 @@ impl TeamLoop {
     }
 
     /// Informs the lead that members have left. A lead that is itself being ended gets no news. If
-    /// the run can be resumed, the message stays unread until then.
+    /// the run can be resumed, the message stays unread until the next run.
     pub(super) fn tell_departure(
         &mut self,
         members: Vec<AgentName>,
@@ -335,7 +336,7 @@ impl TeamLoop {
         self.departure(name, status, reason, more).await
     }
 
-    /// Informs senders of mail that a member's client took but never showed to its model.
+    /// Informs the senders of mail that a member's client took but never showed to its model.
     async fn note_never_read(&mut self, name: &AgentName) {
         match note_never_read(&self.run_context.team, &self.run_context.root, name).await {
             Ok(0) => {}
@@ -349,8 +350,8 @@ impl TeamLoop {
         }
     }
 
-    /// Returns the text about an end for the lead. It omits the reason of a failure that the
-    /// teammate already reported in an idle notice, because the lead reads that notice too.
+    /// Returns the text for the lead about a teammate's end. If the teammate already reported its
+    /// failure in an idle notice, the reason is omitted, because the lead reads that notice too.
     pub(super) async fn departure(
         &mut self,
         name: &AgentName,
@@ -373,7 +374,7 @@ impl TeamLoop {
             | Status::AwaitingPlanApproval
             | Status::Parked
             | Status::ShutdownRequested => {
-                // It agreed to shut down, which does not mean that its tasks are done.
+                // The teammate agreed to shut down, which does not mean that its tasks are done.
                 (format!("Teammate \"{name}\" has shut down, as it was asked to."), "has shut down")
             }
         };
@@ -427,7 +428,8 @@ impl TeamLoop {
     }
 }
 
-/// Returns the end that is recorded for a teammate, for agents that write to it later.
+/// Returns the end that is recorded for a teammate. Agents that write to the teammate later see
+/// this end.
 fn member_end(status: Status) -> MemberEnd {
     match status {
         Status::Failed => MemberEnd::Failed,

@@ -12,19 +12,20 @@ use super::pane_backend::PaneBackend;
 use super::spawn::UNBOUNDED_CLIENT;
 use super::team_loop::TeamLoop;
 
-/// Where such a member is resumed.
+/// Where a member that ran in its own process is resumed.
 pub(super) enum GoesOn {
-    /// Not in this run: somebody else runs it, or this run may not.
+    /// Not in this run. Another process runs the member, or this run may not run it.
     LeftAlone,
-    /// In a process of its own.
+    /// In its own process.
     There(Box<PaneBackend>),
     /// In this process, with this config entry.
     Here(Box<Member>),
 }
 
 impl TeamLoop {
-    /// Decides where a member goes on that lived elsewhere: at its process while that lives, else
-    /// where the teammates of this run live. The error is why it cannot go on.
+    /// Decides where a member that ran in its own process is resumed. If that process is alive, the
+    /// member stays there. Otherwise it is resumed where the teammates of this run are placed. The
+    /// error is the reason why it cannot be resumed.
     pub(super) async fn goes_on(&mut self, member: &Member) -> Result<GoesOn, String> {
         let Some(record) = SpawnRecord::of(member) else {
             self.warn(format!("{} was started by another client and is left alone", member.name))
@@ -64,7 +65,8 @@ impl TeamLoop {
         Ok(GoesOn::There(Box::new(self.backends.in_panes(panes))))
     }
 
-    /// Closes the pane of a process that is gone, and removes it from the records.
+    /// Closes the pane of a process that is gone, and removes the process and the pane from the
+    /// records.
     async fn clear_former_place(
         &mut self,
         name: &AgentName,

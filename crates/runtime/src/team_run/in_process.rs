@@ -1,5 +1,5 @@
-//! The spawn backend of this process: each agent is one task, tracked, with a token that drops it.
-//! So are the supervisors of agents elsewhere.
+//! The spawn backend of this process. Each agent is one task, with a token that cancels it. The
+//! supervisors of agents in other processes are such tasks too.
 
 use async_trait::async_trait;
 use pitcrew_agent::{Event, Role};
@@ -17,8 +17,8 @@ use super::run_context::RunContext;
 use super::spawn_backend::{AgentHandle, MemberStart, SpawnBackend, StartedMember};
 use crate::driver::{AgentSender, Driver, Report, ReportKind, Start};
 
-/// Runs agents as tasks of this process. An idle one is a waiting task: it costs memory, no thread
-/// and no timer.
+/// Runs agents as tasks of this process. An idle agent is a waiting task. It costs memory, but no
+/// thread and no timer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InProcess {
     tasks: TaskTracker,
@@ -26,12 +26,13 @@ pub(crate) struct InProcess {
 }
 
 impl InProcess {
-    /// Returns a token that cancels one agent. A kill cancels it together with all others.
+    /// Returns a token that cancels one agent. A kill of the run cancels this token too.
     pub(crate) fn token(&self) -> CancellationToken {
         self.kill.child_token()
     }
 
-    /// Starts an agent. If it panics, it is reported as failed, like any other agent that dies.
+    /// Starts an agent. If the agent panics, it is reported as failed, like any other agent that
+    /// dies.
     pub(crate) fn run(&self, name: &AgentName, driver: Driver, start: Start) {
         tracing::debug!(agent = %name, "an agent starts in this process");
         let (agent, reports) = (name.clone(), driver.reports());
@@ -45,7 +46,7 @@ impl InProcess {
         });
     }
 
-    /// Supervises an agent that lives elsewhere.
+    /// Supervises an agent that runs in another process.
     pub(super) fn supervise(&self, supervisor: RemoteSupervisor, launching: Launching) {
         self.tasks.spawn(supervisor.run(launching));
     }
@@ -83,8 +84,8 @@ impl SpawnBackend for InProcess {
         None
     }
 
-    /// Starts the agent with the conversation of its transcript. The prompt is for an agent that
-    /// has none yet.
+    /// Starts the agent with the conversation from its transcript. The prompt is for an agent that
+    /// has no conversation yet.
     async fn start(&self, start: MemberStart<'_>) -> Result<StartedMember, String> {
         let MemberStart {
             run_context, loop_handle, member, model, mode, cwd, prompt, limits, ..
@@ -135,13 +136,13 @@ impl AgentHandle for AgentSender {
         self.cancel();
     }
 
-    /// It ends by itself, and reports that.
+    /// Does nothing, because the agent ends by itself and reports its end.
     fn said_goodbye(&self) {}
 
-    /// It reports its turns.
+    /// Does nothing, because the agent reports its turns.
     fn config_changed(&self) {}
 
-    /// It was up when it was started.
+    /// Does nothing, because an agent in this process is ready as soon as it is started.
     fn was_seen_at_work(&self) {}
 }
 

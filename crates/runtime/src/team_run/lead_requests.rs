@@ -1,5 +1,5 @@
-//! What the lead's own tools ask for: a team, teammates, subagents, and their end. A spawn is
-//! `spawn`'s.
+//! Handles the requests of the lead's own tools: create a team, start teammates and subagents, and
+//! end them. The module `spawn` starts teammates.
 
 use pitcrew_protocol::{TeamCreateInput, TeamDeleteInput, TeamDeleted};
 use pitcrew_team::Actor;
@@ -127,7 +127,8 @@ impl TeamLoop {
         }
     }
 
-    /// Starts a subagent. Its end answers the call, unless it runs in the background.
+    /// Starts a subagent. The call is answered when the subagent ends, unless the subagent runs in
+    /// the background.
     async fn send_out(
         &mut self,
         mut sending: Sending,

@@ -1,4 +1,4 @@
-//! The tools that only the lead has: create and end the team, start and stop teammates and
+//! The tools that only the lead has. They create and end the team, and start and stop teammates and
 //! subagents.
 //!
 //! The tools decide nothing. They pass the request to the team's loop and wait for its answer.
@@ -107,7 +107,8 @@ async fn answered(
     }
 }
 
-/// Returns the schema with the available models listed at its `model` parameter.
+/// Returns the schema, with the available models listed in the description of its `model`
+/// parameter.
 fn naming_models(mut schema: Value, models: &str) -> Value {
     if let Some(description) = schema.pointer_mut("/properties/model/description")
         && !models.is_empty()

@@ -1,5 +1,5 @@
-//! What an earlier run left of teammates in their own processes: processes, panes and open
-//! questions.
+//! Finds and cleans up the processes, panes and open questions that teammates in their own
+//! processes left behind in an earlier run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,10 +18,10 @@ use super::spawn_backend::SpawnBackend;
 use super::team_loop::TeamLoop;
 use crate::supervision::{RecordedPanes, program_of, stop_member};
 
-/// What an earlier run left of one teammate.
+/// The processes and panes that one teammate left behind in an earlier run.
 #[derive(Clone, Debug)]
 pub(super) struct Left {
-    /// The recorded pane. If that is gone, another pane with the member's tag.
+    /// The recorded pane. If the recorded pane is gone, another pane with the member's tag.
     pub(super) pane: Option<PaneId>,
     /// The process that runs the member, if it is alive.
     pub(super) process: Option<ProcessIdentity>,
@@ -80,8 +80,8 @@ pub(super) async fn is_run(team: &Team, member: &AgentName, tag: &PaneTag) -> bo
 }
 
 impl TeamLoop {
-    /// Returns what an earlier run left of a member. If the member must be started anew, the
-    /// questions of its old process become void.
+    /// Returns the process and panes that an earlier run left of a member. If the member must be
+    /// started anew, the questions of its old process become void.
     pub(super) async fn left_of(
         &mut self,
         member: &Member,
@@ -129,8 +129,8 @@ impl TeamLoop {
         }
     }
 
-    /// Stops processes and panes of this team that a crash left without a member, and removes them
-    /// from the records.
+    /// Stops processes and panes of this team that belong to no member because of a crash, and
+    /// removes them from the records.
     pub(super) async fn stop_orphans(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
         for started in self.started().await {
@@ -150,8 +150,8 @@ impl TeamLoop {
         }
     }
 
-    /// Closes the panes of an earlier run with the given tag, if `is_left` returns true for the
-    /// pane's own tag.
+    /// Closes the panes of an earlier run that have the given tag. Closes only those for whose own
+    /// tag `is_left` returns true.
     pub(super) async fn close_panes(
         &mut self,
         panes: Arc<dyn Panes>,
@@ -195,15 +195,15 @@ impl TeamLoop {
         }
     }
 
-    /// Stops a process of an earlier run and closes its pane. What cannot be stopped stays
-    /// recorded.
+    /// Stops a process of an earlier run and closes its pane. If the process or the pane cannot be
+    /// stopped, it stays recorded.
     pub(super) async fn stop_started(&mut self, started: (AgentName, Started)) {
         let name = started.0.clone();
         if let Some(panes) = self.backends.hosting.panes.clone()
             && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
         {
-            // This run's backend closes a pane of its own kind. For other kinds the record says how
-            // to close them.
+            // The backend of this run can close only its own kind of pane. For a pane of another
+            // kind, the record says how to close it.
             let (pane, tag) = (PaneId(pane.id.clone()), self.backends.tag_of(&name));
             let program = program_of(&started.1);
             if let Some(process) = started.1.process.map(ProcessIdentity::from)

@@ -1,5 +1,5 @@
-//! Permission modes by their wire names in the team's config, and the modes that a resumed run
-//! lowers.
+//! Reads permission modes in the team's config, and lowers the modes that a resumed run does not
+//! allow.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Member, PermissionMode};
 use pitcrew_team::{KnownMode, ModeLowered, SpawnRecord, Team};
@@ -11,7 +11,7 @@ pub(crate) fn says_mode(member: &Member) -> bool {
         || SpawnRecord::of(member).is_some_and(|record| record.mode.is_some())
 }
 
-/// Returns a function that maps each mode this run does not allow to the mode that replaces it.
+/// Returns a function that maps each mode that this run does not allow to its replacement.
 async fn lowered_by(
     team: &Team,
     run: PermissionMode,
@@ -24,8 +24,8 @@ async fn lowered_by(
     })
 }
 
-/// Returns the members that work in a mode which this run does not allow, or would do so after
-/// their plan. [`lower_modes`] lowers these modes.
+/// Returns the members that work in a mode that this run does not allow, or that would get such a
+/// mode after their plan is approved. [`lower_modes`] lowers these modes.
 pub(super) async fn too_free(team: &Team, run: PermissionMode) -> Result<Vec<AgentName>, ApiError> {
     let (lowered, config) = (lowered_by(team, run).await?, team.config().await?);
     let is_too_free = |member: &&Member| {
@@ -37,8 +37,9 @@ pub(super) async fn too_free(team: &Team, run: PermissionMode) -> Result<Vec<Age
     Ok(config.teammates().filter(is_too_free).map(|member| member.name.clone()).collect())
 }
 
-/// Lowers the members' modes that a resumed run does not allow: `bypassPermissions` unless the run
-/// has it, and the mode that the previous run used as a whole. Returns one notice for each change.
+/// Lowers the members' modes that a resumed run does not allow. These are `bypassPermissions` and
+/// the mode of the previous run, if they allow more than the mode of this run. Returns one notice
+/// for each change.
 ///
 /// A mode that the lead gave separately stays, if the user approved it or a definition sets it.
 ///
@@ -48,7 +49,8 @@ pub(super) async fn lower_modes(team: &Team, run: PermissionMode) -> Result<Vec<
     let lowered = lowered_by(team, run).await?;
     let mut said = Vec::new();
     for member in &team.config().await?.members {
-        // A member that joined by itself got its mode from the process that started it.
+        // The mode of a member that joined by itself comes from the process that started the
+        // member.
         let is_its_own = member.prompt.is_none() && member.name.as_str() != LEAD_NAME;
         if is_its_own {
             continue;

@@ -1,5 +1,5 @@
 //! The work that is still open when no agent works any more. It is read from the team's files, and
-//! the lead is reminded of it.
+//! the lead is reminded of the open work.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,8 @@ impl TeamLoop {
         }
     }
 
-    /// Returns the other clients whose plan waits for an answer. They report idle meanwhile.
+    /// Returns the members of other clients whose plan waits for an answer. Such a member reports
+    /// that it is idle while it waits.
     async fn plans_of_clients(&mut self) -> Vec<AgentName> {
         if !self.agents.all_running().any(|(_, running)| running.is_foreign()) {
             return Vec::new();
@@ -51,8 +52,9 @@ impl TeamLoop {
         asking.into_iter().collect()
     }
 
-    /// Returns the tasks that were open and can no longer be read. Our journal does not contain the
-    /// tasks that another client deletes.
+    /// Returns the tasks that were open and can no longer be read. Returns no tasks if another
+    /// client runs a teammate, because pitcrew's journal does not contain the tasks that another
+    /// client deletes.
     async fn lost_tasks(&mut self) -> Vec<TaskId> {
         if self.team_create == TeamCreateState::Deleted {
             return self.deleted.lost.clone();
@@ -67,8 +69,8 @@ impl TeamLoop {
         self.run_context.team.lost_tasks().await.unwrap_or_default()
     }
 
-    /// Returns the team's tasks. For a team that its lead deleted, returns the tasks at that
-    /// moment.
+    /// Returns the team's tasks. If the lead has deleted the team, returns the tasks at the time of
+    /// the deletion.
     pub(super) async fn tasks_now(&mut self) -> Vec<TaskSummary> {
         if self.team_create == TeamCreateState::Deleted {
             return self.deleted.tasks.clone();
@@ -83,7 +85,7 @@ impl TeamLoop {
         }
     }
 
-    /// Returns the record or inbox of the team that cannot be read, as text.
+    /// Checks whether a record or an inbox of the team cannot be read. Returns the error as text.
     pub(super) async fn torn_record(&mut self) -> Option<String> {
         if self.team_create == TeamCreateState::Deleted {
             return None;
@@ -128,7 +130,8 @@ impl TeamLoop {
         }
     }
 
-    /// Reminds a lead that is about to delete its team of the open tasks in it, once.
+    /// Reminds a lead that is about to delete its team of the open tasks of the team. Does so only
+    /// once.
     pub(super) async fn reminded_at_deletion(&mut self) -> Option<ToolOutcome> {
         let tasks = self.tasks_now().await;
         let lost = self.lost_tasks().await;
@@ -149,7 +152,7 @@ impl TeamLoop {
         match reminder.fault {
             Some(AnswerFault::Truncated) => add(Prompt::AnswerCutOff, &[]),
             Some(AnswerFault::Empty) => add(Prompt::AnswerEmpty, &[]),
-            // A lead that refused would refuse again, so it is not reminded.
+            // A lead that refused to answer would refuse again, so it is not reminded.
             Some(AnswerFault::Refused) | None => {}
         }
         let open: Vec<String> =

@@ -1,8 +1,8 @@
-//! The spawn backend of panes: a member is a process of its own, of ours or of another client, in a
-//! pane that a person can see.
+//! The spawn backend of panes. A member is its own process, which runs pitcrew or another client,
+//! in a pane that a person can see.
 //!
-//! What happens to the process after its start is `remote`'s: its [`RemoteSupervisor`] is a task of
-//! this process.
+//! The module `remote` supervises the process after its start. Its [`RemoteSupervisor`] is a task
+//! of this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use crate::hosting::{Hosting, LaunchSpec, member_bounds};
 pub(super) struct PaneBackend {
     pub(super) panes: Arc<dyn Panes>,
     pub(super) hosting: Hosting,
-    /// Where the process finds the command line's own layer of settings.
+    /// The file with the settings from the command line, for the new process.
     pub(super) settings_file: Option<PathBuf>,
     /// The tag of the team's panes.
     pub(super) tag: PaneTag,
-    /// Where supervisors report.
+    /// The channel for the reports of supervisors.
     pub(super) reports: mpsc::Sender<RemoteReport>,
-    /// Where supervisors live.
+    /// Runs the supervisors as tasks of this process.
     pub(super) here: InProcess,
 }
 
@@ -44,7 +44,8 @@ impl SpawnBackend for PaneBackend {
         SpawnRecord::of(member).map_or(Program::Claude, |record| record.program)
     }
 
-    /// The process opens its model itself, and another client has names of its own for models.
+    /// Returns the model name from the config. The new process opens the model itself, and another
+    /// client has its own names for models.
     fn model_of(&self, _: &mut RunContext, member: &Member) -> Result<String, String> {
         Ok(member.model.clone().unwrap_or_default())
     }
@@ -90,7 +91,7 @@ impl PaneBackend {
     fn launch_spec(&self, program: Program, start: &MemberStart<'_>) -> LaunchSpec {
         let MemberStart { run_context, member, mode, cwd, limits, .. } = start;
         let team = &run_context.team;
-        // Another client knows its lead by its name, not by a signature.
+        // Another client identifies its lead by name, not by a signature.
         let verify_key = match program {
             Program::Pitcrew => team.lead_keys().map(ToString::to_string),
             Program::Claude => None,
@@ -116,7 +117,7 @@ impl PaneBackend {
     }
 
     /// Shows the user the remark about the other client, if there is one. The client's start does
-    /// not wait for it.
+    /// not wait for the remark.
     fn remark_on_client(&self, run_context: &RunContext) {
         let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else {
             return;
@@ -130,7 +131,7 @@ impl PaneBackend {
     }
 }
 
-/// The loop's handle of a teammate that lives elsewhere.
+/// The loop's handle of a teammate in another process.
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
     pub(super) words: mpsc::Sender<RemoteCommand>,
@@ -159,12 +160,13 @@ impl AgentHandle for Remote {
         true
     }
 
-    /// The process is woken by the inbox itself; its supervisor looks what it has taken.
+    /// The process watches its inbox itself. This only lets the supervisor check which mail the
+    /// process has taken.
     fn ring(&self) {
         self.look.notify_one();
     }
 
-    /// The process reads everything that is for it in the team's files.
+    /// Does nothing, because the process reads all its news in the team's files.
     fn tell(&self, _: Event) {}
 
     fn end(&self, reason: &str) {

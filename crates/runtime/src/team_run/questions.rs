@@ -169,8 +169,8 @@ impl TeamLoop {
                     ))
                     .await;
                     if error.code == ErrorCode::InternalError {
-                        // The agent still waits. Its request stays unread, so the next run asks it
-                        // again.
+                        // The agent still waits. Its request stays unread, so the next run handles
+                        // the request again.
                         return;
                     }
                 }

@@ -1,5 +1,5 @@
-//! Cleans up after teammates that died. Completes what a crash kept an earlier lead from doing
-//! about an ended teammate, and breaks locks that no other process would break.
+//! Cleans up after teammates that died. Completes the steps for an ended teammate that an earlier
+//! lead could not complete because of a crash, and breaks locks that no other process would break.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,15 +12,16 @@ use pitcrew_team::{Actor, MemberRemoved};
 use super::ends::released;
 use super::team_loop::TeamLoop;
 
-/// Time after a death until its locks can be told from those of living processes: 10 s without a
-/// refresh, plus a margin.
+/// Time after a death until the locks of the dead process can be told from those of living
+/// processes: 10 s without a refresh, plus a margin.
 const TIDY_AFTER: Duration = Duration::from_secs(11);
 
-/// First pause before retrying a removal from the team that failed. It doubles with each try up to
-/// [`TRY_AT_MOST`]. Until the removal succeeds, others write to a member that never reads its mail.
+/// First pause before retrying to remove a member from the team. The pause doubles with each try up
+/// to [`TRY_AT_MOST`]. Until the removal succeeds, others write to a member that never reads its
+/// mail.
 const TRY_AFTER: Duration = Duration::from_millis(250);
 
-/// Longest pause between two such tries.
+/// Longest pause between two tries to remove a member from the team.
 const TRY_AT_MOST: Duration = Duration::from_secs(10);
 
 /// Members that ended but could not be removed from the team yet, with their worktrees.
@@ -31,14 +32,15 @@ pub(super) struct Unremoved {
 }
 
 impl TeamLoop {
-    /// Schedules a cleanup of locks that a death may have left, and of tasks that were assigned to
-    /// the dead member at that moment. A further death postpones it. A process that needs such a
-    /// lock earlier breaks it itself.
+    /// Schedules a cleanup after a process died: of the locks that it may have left, and of the
+    /// tasks that were assigned to the dead member at that moment. A further death postpones the
+    /// cleanup. A process that needs such a lock earlier breaks it itself.
     pub(super) fn tidy_later(&mut self) {
         self.sources.tidying = Some(Box::pin(tokio::time::sleep(TIDY_AFTER)));
     }
 
-    /// Schedules the removal of an ended member from the team, for when the disk allows it.
+    /// Schedules the removal of an ended member from the team. The removal could not be written to
+    /// disk now, so it is tried again later.
     pub(super) fn remove_later(&mut self, name: &AgentName, worktree: Option<&Path>) {
         self.unremoved.members.insert(name.clone(), worktree.map(Path::to_owned));
         let pause =
@@ -138,7 +140,7 @@ impl TeamLoop {
             .map(PathBuf::from)
             .collect();
         let worktrees = self.worktrees();
-        // Without a repository there are no worktrees of it either.
+        // Without a repository there are no worktrees to recover.
         if let Err(error) = worktrees.recover().await {
             tracing::debug!(error = %chain(&error), "no worktree that was being made is looked for");
         }

@@ -1,10 +1,11 @@
-//! A teammate in a process of its own: its launch, what is seen of it from outside, and its end.
+//! Supervises a teammate in its own process: its launch, the events that can be seen from outside,
+//! and its end.
 //!
-//! The loop's handle is [`Remote`]; a [`RemoteSupervisor`] is the task that supervises one such
-//! process and its pane. To the loop it is what a driver is for an agent that lives here: it is
-//! told little and reports what happens. It does not know what the agent does: the agent and its
-//! lead meet in the team's files, and what one of ours does is read in the journal, by the loop.
-//! What follows from an end is `ends`', how panes are made is `panes`'.
+//! The loop uses the handle [`Remote`]. A [`RemoteSupervisor`] is the task that supervises one such
+//! process and its pane. It receives few commands and reports events to the loop, as a driver does
+//! for an agent in this process. It does not know what the agent does. The agent and its lead
+//! communicate through the team's files, and the loop reads the activity of pitcrew's agents from
+//! the journal. The module `ends` handles the consequences of an end, and `panes` creates panes.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -40,13 +41,15 @@ const WORDS_WAITING: usize = 64;
 /// Time between TERM and KILL for a process: enough to flush a transcript.
 pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// The same time for what a dead process left behind. It is short because the lead waits for it.
+/// Time between TERM and KILL for processes that a dead process left behind. It is short because
+/// the lead waits for it.
 const REST_GRACE: Duration = Duration::from_millis(200);
 
 /// Interval for checking a pane whose process id is unknown.
 const PANE_LOOK: Duration = Duration::from_secs(1);
 
-/// Time for a client that took mail to record its turn in the config. After that it counts as idle.
+/// Time for a client that took mail to record its turn in the config. After that the client counts
+/// as idle.
 pub(super) const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
 
 /// A command to a supervisor.
@@ -73,13 +76,13 @@ pub(super) struct RemoteReport {
 /// An observation about the supervised teammate.
 #[derive(Debug)]
 pub(super) enum RemoteEvent {
-    /// A client of another program is in this state.
+    /// A teammate that another client runs is in this state.
     State(Status),
     /// The client has no readable conversation, so its model calls cannot be counted.
     CallsUnknown,
     /// The teammate could not be started. A spawn call may wait for this result.
     NotLaunched { reason: String, call: Option<oneshot::Sender<ToolOutcome>> },
-    /// The teammate has not taken its prompt in time. Carries the end of its screen.
+    /// The teammate has not taken its prompt in time. Contains the last lines of its screen.
     Silent { screen: Option<String> },
     /// The process has ended by itself, or was stopped because it did not exit after its shutdown
     /// approval.
@@ -92,9 +95,10 @@ pub(super) enum RemoteEvent {
 
 /// The details of a launch, besides the member itself.
 pub(super) struct Launching {
-    /// What an earlier run left of this member, or `None` if there was no earlier run.
+    /// The process and panes that an earlier run left of this member. `None` if there was no
+    /// earlier run.
     pub(super) left: Option<Left>,
-    /// The spawn call that waits for the launch, and its result.
+    /// The spawn call that waits for the launch, and the result to answer it with.
     pub(super) call: Option<SpawnCall>,
 }
 
@@ -130,12 +134,14 @@ pub(super) struct RemoteSupervisor {
     life: Option<Life>,
     stage: Option<LaunchStage>,
     prompt: Option<MessageId>,
-    /// For another client: how many messages it has taken, and its last seen state.
+    /// For a teammate that another client runs: the number of messages that it has taken, and its
+    /// last seen state.
     pub(super) seen: (usize, Status),
     prompt_due: Option<Pin<Box<Sleep>>>,
     pub(super) turn_due: Option<Pin<Box<Sleep>>>,
     gone_by: Option<Pin<Box<Sleep>>>,
-    /// For another client: its known model calls, and the time of the next check for more.
+    /// For a teammate that another client runs: its known model calls. The next field is the time
+    /// of the next check for more calls.
     pub(super) calls: ClientCalls,
     pub(super) calls_due: Option<Pin<Box<Sleep>>>,
 }
@@ -205,7 +211,8 @@ impl RemoteSupervisor {
             true => Ok(None),
             false => self.launch(Former::GoesOn).await.map(Some),
         };
-        // The former conversation may be the cause of the failure, so try once with a new one.
+        // The former conversation may be the cause of the failure, so try once with a new
+        // conversation.
         if launched.is_err() && self.has_former_conversation() {
             launched = self.launch_anew().await;
         }
@@ -228,7 +235,7 @@ impl RemoteSupervisor {
             return seen;
         }
         // A client that cannot continue its former conversation exits before it takes its first
-        // message. Start it with a new one.
+        // message. Start the client with a new conversation.
         match self.launch_anew().await {
             Ok(_started) => self.mind().await,
             Err(reason) => RemoteEvent::NotLaunched { reason, call: None },
@@ -239,7 +246,8 @@ impl RemoteSupervisor {
         matches!(self.spec.launch_spec.conversation, Some(Conversation::Former(_)))
     }
 
-    /// Starts a client with a new conversation, because it did not start with its former one.
+    /// Starts a client with a new conversation, because the client did not start with its former
+    /// one.
     async fn launch_anew(&mut self) -> Result<Option<StartedPane>, String> {
         self.clear_away().await;
         self.stage = None;
@@ -313,8 +321,8 @@ impl RemoteSupervisor {
         Ok(())
     }
 
-    /// Records the start: the pane in the config, and the process to stop in the team's own
-    /// records.
+    /// Records the start. The config gets the pane, and the team's own records get the process, so
+    /// that it can be stopped later.
     async fn record(&self) -> Result<(), pitcrew_protocol::ApiError> {
         let Some(life) = &self.life else { return Ok(()) };
         let RemoteSpec { team, panes, .. } = &self.spec;
@@ -342,8 +350,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Supervises the process and pane of an earlier run if both still exist. Otherwise stops what
-    /// is left of them.
+    /// Supervises the process and pane of an earlier run if both still exist. Otherwise stops the
+    /// remaining processes and closes the remaining pane.
     async fn adopt(&mut self, left: Left) -> bool {
         for pane in &left.other_panes {
             self.stop_pane(pane).await;
@@ -393,8 +401,8 @@ impl RemoteSupervisor {
                     self.prompt_due = None;
                     let screen = self.screen().await;
                     if self.has_former_conversation() {
-                        // Treat it as gone: the client may be asking its user about the former
-                        // conversation, where nobody answers.
+                        // Treat the process as gone. The client may be asking its user about the
+                        // former conversation, and nobody answers in this pane.
                         return RemoteEvent::Gone { exit: None, screen };
                     }
                     self.report(RemoteEvent::Silent { screen }).await;
@@ -404,15 +412,15 @@ impl RemoteSupervisor {
                     self.look().await;
                 }
                 () = due(&mut self.calls_due) => self.note_calls().await,
-                // It did not exit in time after approving its shutdown, so it is stopped. Its
-                // approval still counts.
+                // The process did not exit in time after approving its shutdown, so it is stopped.
+                // Its approval still counts.
                 () = due(&mut self.gone_by) => return RemoteEvent::Gone { exit: None, screen: None },
             }
         }
     }
 
-    /// Whether the process took its prompt. If so, it counts as started even if it exited soon, and
-    /// has reported its result itself.
+    /// Whether the process took its prompt. If so, the process counts as started even if it exited
+    /// soon, and has reported its result itself.
     async fn has_taken_prompt(&self) -> bool {
         let mail = self.spec.team.mail(self.name()).await.unwrap_or_default();
         self.is_prompt_taken(&mail)
@@ -448,8 +456,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Reports a launch stage once. An agent that works has also taken its prompt, whichever was
-    /// noticed first.
+    /// Reports each launch stage only once. An agent that works has also taken its prompt, so both
+    /// stages count as reached.
     pub(super) async fn reach(&mut self, stage: LaunchStage) {
         if self.stage >= Some(stage) {
             return;
@@ -493,8 +501,8 @@ impl RemoteSupervisor {
         RemoteEvent::Gone { exit, screen }
     }
 
-    /// Stops the process and its pane, and removes both from the records. What cannot be stopped
-    /// stays recorded for a later cleanup.
+    /// Stops the process and its pane, and removes both from the records. If one of them cannot be
+    /// stopped, it stays recorded for a later cleanup.
     async fn clear_away(&mut self) {
         let (mut panes, mut is_gone) = (Vec::new(), true);
         match self.life.take() {
@@ -549,7 +557,7 @@ impl RemoteSupervisor {
     }
 }
 
-/// Formats a message about a teammate for the lead, with the end of its screen.
+/// Formats a message about a teammate for the lead, with the last lines of the teammate's screen.
 pub(super) fn with_screen(said: String, screen: Option<&str>) -> String {
     match screen {
         Some(screen) => format!("{said}. The end of its screen:\n{screen}"),

@@ -1,8 +1,8 @@
-//! Teammates in processes of their own, as the loop sees them: their entries in the journal, and
-//! the reports of their supervisors.
+//! Handles teammates in other processes for the team's loop: their entries in the journal, and the
+//! reports of their supervisors.
 //!
-//! Minding one such process is `remote`'s. What follows from an end, wherever the teammate lived,
-//! is `ends`'.
+//! The module `remote` supervises one such process. The module `ends` handles the consequences of
+//! an agent's end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ const INTERRUPTED_EXIT: i32 = 130;
 const REQUEST_ID_CHARS: usize = 120;
 
 impl TeamLoop {
-    /// Stores the command line's settings where teammates in panes read them.
+    /// Stores the settings from the command line in a place where teammates in panes read them.
     pub(super) async fn store_settings(&mut self) {
         if self.backends.hosting.panes.is_none() || self.backends.hosting.settings.is_empty() {
             return;
@@ -53,8 +53,8 @@ impl TeamLoop {
         }
     }
 
-    /// Skips the journal's existing entries. Keeps each member's last state, the model calls of
-    /// living members, and the usage of earlier runs.
+    /// Skips the entries that the journal already contains. Takes from them each member's last
+    /// state, the model calls of living members, and the usage of earlier runs.
     pub(super) async fn open_journal(
         &mut self,
         history: Result<(JournalSummary, u64), StoreError>,
@@ -87,8 +87,8 @@ impl TeamLoop {
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
         self.run_context.team.note([Noted::RunStarted]).await;
-        // A later resume counts time from this note. So the recorded time is never less than the
-        // reported time.
+        // A later resume adds the time after this note. So start counting here, and the recorded
+        // time is never less than the reported time.
         self.began.0 = Instant::now();
     }
 
@@ -144,7 +144,8 @@ impl TeamLoop {
         inputs
     }
 
-    /// The event of an entry in the journal about a teammate elsewhere.
+    /// Returns the event for the user interface if a journal entry is about a teammate in another
+    /// process.
     async fn done_elsewhere(&mut self, event: Noted) -> Option<RunEvent> {
         if let Noted::TurnEnded(turn) = event {
             let spending = spending_of(&turn);
@@ -192,7 +193,7 @@ impl TeamLoop {
         self.run_context.sink.tell(changed).await;
         let Some(running) = self.agents.running_mut(agent) else { return Vec::new() };
         if status.is_over() {
-            // The consequences follow once its process has exited.
+            // The end of the agent is handled once its process has exited.
             running.handle.said_goodbye();
             running.last_words = Some((status, detail));
             return if status == Status::Failed { self.used_up(agent) } else { Vec::new() };
@@ -248,8 +249,8 @@ impl TeamLoop {
         }
     }
 
-    /// Handles the exit of a process that this run did not ask to exit. Either its last journal
-    /// entry says why, or it approved its shutdown to the lead, or it died.
+    /// Handles the exit of a process that this run did not ask to exit. There are three cases: its
+    /// last journal entry says why, it has sent a shutdown approval to the lead, or it died.
     async fn gone(
         &mut self,
         agent: &AgentName,
@@ -291,8 +292,9 @@ impl TeamLoop {
         inputs
     }
 
-    /// Records that a teammate's process is gone while its member stays in the team. The next run
-    /// starts another client anew, and that client asks its open questions again itself.
+    /// Records that a teammate's process is gone while the teammate stays a member. If another
+    /// client runs the teammate, the next run starts that client anew, and the client asks its open
+    /// questions again.
     async fn dropped_elsewhere(&mut self, agent: &AgentName) -> Vec<RunInput> {
         if self.agents.is_foreign(agent) {
             // The next process of the client asks again, so the old questions must not be answered
@@ -350,7 +352,7 @@ impl TeamLoop {
         (Status::Failed, Some(with_screen(said, screen.as_deref())))
     }
 
-    /// Undoes what a failed launch had begun, and answers the spawn call.
+    /// Undoes the steps of a failed launch, and answers the spawn call.
     async fn not_launched(
         &mut self,
         agent: &AgentName,
@@ -423,8 +425,8 @@ pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
         .any(|mail| mail.frame.as_ref().is_some_and(|frame| is_goodbye(&requests, agent, frame)))
 }
 
-/// Returns the request id of an agent's latest shutdown approval if no such request exists. The
-/// agent's model may have invented the id.
+/// Returns the request id in an agent's latest shutdown approval, if no shutdown request with this
+/// id exists. The agent's model may have invented the id.
 async fn void_goodbye(team: &Team, agent: &AgentName) -> Option<String> {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
     let of_agent =
@@ -445,9 +447,9 @@ pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
     }
 }
 
-/// Whether a frame approves a shutdown that the lead asked of its sender. An approval without a
-/// request comes from somebody else. A request that an ended run made at its exit is void, so it
-/// ends nobody.
+/// Whether a frame approves a shutdown that the lead requested from the frame's sender. An approval
+/// without a request comes from somebody else. A request that an ended run made at its exit is
+/// void, so an approval of it ends nobody.
 pub(super) fn is_goodbye(
     requests: &BTreeMap<String, Request>,
     sender: &AgentName,

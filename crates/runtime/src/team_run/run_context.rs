@@ -1,5 +1,5 @@
-//! Data that all agents of a run share: the settings, and everything else that is read once at the
-//! start.
+//! Data that all agents of a run share: the settings, and everything else that is read only once at
+//! the start.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use crate::run::{AgentOptions, OpenModel, RunError, RunOptions};
 /// Data that all agents of a run share.
 pub(crate) struct RunContext {
     pub(crate) team: Team,
-    /// Keys that verify the lead's signatures, if another process leads.
+    /// Keys that verify the lead's signatures, if another process is the lead.
     pub(crate) trust: Option<watch::Receiver<Trust>>,
     pub(crate) cwd: PathBuf,
     pub(crate) root: PathBuf,
@@ -67,7 +67,7 @@ pub(crate) struct RunContext {
     pub(crate) reports: mpsc::Sender<Report>,
     /// Digest of the rules that apply to all members.
     pub(crate) rules_digest: String,
-    /// Settings that have no effect here.
+    /// Settings that have no effect in this run.
     unheeded: Vec<String>,
     instructions: HashMap<PathBuf, Arc<str>>,
     /// Problems in the instruction files of the working folder.
@@ -84,7 +84,7 @@ fn must_hold(sandbox: &Sandbox, settings: &Settings, cwd: &Path) -> Result<(), R
     Ok(())
 }
 
-/// Checks what could keep a run from starting, as far as that is known before the team exists.
+/// Checks everything that could keep a run from starting and that is known before the team exists.
 ///
 /// # Errors
 /// When a model cannot be opened, or a required sandbox is not available.
@@ -102,7 +102,7 @@ pub(super) fn can_start(options: &RunOptions) -> Result<(), RunError> {
     )
 }
 
-/// The gate that lets agents read the outputs of the team's members.
+/// Returns the gate, changed so that agents may read the output files of the team's members.
 fn showing_outputs(gate: Gate, team: &Team) -> Gate {
     let output = team.log_file(&LogName::Output(AgentName::lead()));
     match output.parent() {
@@ -111,14 +111,15 @@ fn showing_outputs(gate: Gate, team: &Team) -> Gate {
     }
 }
 
-/// The folders in which commands find programs. Commands get the variables of the settings, so a
-/// PATH in the settings applies.
+/// Returns the folders in which commands find programs. Commands get the variables of the settings,
+/// so a PATH in the settings applies.
 fn search_path(settings: &Settings, machine: &Machine) -> Vec<PathBuf> {
     let own = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
     own.unwrap_or_else(|| machine.path.clone())
 }
 
-/// The permission modes of agents that are spawned: by their definition, else by the run's mode.
+/// Returns the permission modes of agents that are spawned. An agent gets the mode of its
+/// definition, otherwise the run's mode.
 fn spawns(mode: PermissionMode, definitions: &Definitions) -> Spawns {
     let defined = definitions
         .iter()
@@ -128,9 +129,8 @@ fn spawns(mode: PermissionMode, definitions: &Definitions) -> Spawns {
 }
 
 impl RunContext {
-    /// Reads the settings and the project's files. The user's addition to the system prompt goes to
-    /// agents of `role`. Teammates that name no model use `teammate_model`, or `model` if that is
-    /// not set.
+    /// Reads the settings and the project's files. Agents of `role` get the user's addition to the
+    /// system prompt. Teammates that name no model use `teammate_model`, otherwise `model`.
     pub(crate) fn new(
         team: Team,
         role: Role,
@@ -224,14 +224,14 @@ impl RunContext {
             .collect()
     }
 
-    /// Checks what does not work on this machine, for the user interface. Agents do not wait for
-    /// the result.
+    /// Finds out, for the user interface, what does not work on this machine. Agents do not wait
+    /// for the result.
     pub(crate) fn look_at_machine(&self) -> JoinHandle<Vec<String>> {
         let (sandbox, cwd) = (self.sandbox.clone(), self.cwd.clone());
         tokio::task::spawn_blocking(move || sandbox.warnings(&cwd))
     }
 
-    /// Returns a model, opened at its first use, so that all agents share its connections.
+    /// Returns a model. The model is opened only once, so that all agents share its connections.
     pub(crate) fn model(
         &mut self,
         name: &str,
@@ -304,7 +304,7 @@ impl RunContext {
             .join(name.inbox_file().as_str())
     }
 
-    /// Returns an agent's system prompt, in parts that agents share where possible.
+    /// Returns an agent's system prompt in parts. Agents share these parts where possible.
     pub(crate) fn system(
         &mut self,
         name: &AgentName,
@@ -344,7 +344,7 @@ impl RunContext {
         parts
     }
 
-    /// Returns the instructions for a folder. They are read only once.
+    /// Returns the instructions for a folder. The instructions of a folder are read only once.
     fn instructions(&mut self, cwd: &Path) -> Arc<str> {
         if !self.instructions.contains_key(cwd) {
             for warning in self.read_instructions(cwd) {

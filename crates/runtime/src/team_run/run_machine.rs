@@ -1,6 +1,7 @@
-//! The course of a run, as a pure state machine: when the run is quiet and when to look again, when
-//! the lead is called, when it is reminded, when the team is shut down and in which steps, and when
-//! all is over. It knows states, names and what was seen of the mail; the loop does what it says.
+//! The course of a run, as a pure state machine. It decides when the run is quiet, when the team's
+//! mail is checked again, when the lead is woken or reminded, in which steps the team is shut down,
+//! and when the run is over. It knows only states, names and observations about the mail. The
+//! team's loop carries out its decisions.
 
 mod look;
 
@@ -28,8 +29,8 @@ pub(super) enum EndReason {
     Unfinished(Shortfall, OpenWork),
     /// A limit was reached, described by the text.
     Limit(Limit, String),
-    /// A model is unavailable and nothing can continue without it: the lead's, or that of a
-    /// teammate for which all others wait.
+    /// A model is unavailable and nothing can continue without it. It is the lead's model, or the
+    /// model of a teammate for which all others wait.
     ModelUnavailable(String),
     /// The lead cannot continue.
     LeadFailed(String),
@@ -76,32 +77,32 @@ pub(super) enum RunInput {
     Joined(AgentName),
     /// An agent's state changed, or was reported again.
     Announced(AgentName, Status),
-    /// A teammate is idle because its model is unavailable, for this reason.
+    /// A teammate is idle because its model is unavailable. Contains the reason.
     Unavailable(AgentName, String),
     /// A teammate has used all its turns.
     UsedUp(AgentName),
     /// A teammate has left the run.
     Left(AgentName),
-    /// The lead gave its last answer, with this fault or without one.
+    /// The lead gave its last answer. Contains the fault of the answer, if any.
     LeadAnswered(Option<AnswerFault>),
-    /// The lead received a message, and will start a turn when it reads it.
+    /// The lead received a message, and will start a turn when it reads the message.
     LeadTold,
     /// The user interrupted the lead's turn.
     LeadInterrupted,
     /// The lead ended.
     LeadEnded(Status, Option<String>),
-    /// What the mail of the teammates says, in the order of their names.
+    /// The teammates' mail was checked. Contains the observations, ordered by teammate name.
     Looked(Vec<MateSeen>),
-    /// All that was reported until now has been heard.
+    /// All reports sent until now have been processed.
     ReportsHeard {
         /// Whether any background subagent is running.
         in_background: bool,
     },
     /// An inbox changed.
     InboxChanged(InboxFile),
-    /// Any inbox may have changed.
+    /// Any inbox may have changed. It is unknown which one.
     MailUnsure,
-    /// The time that a client had is over.
+    /// The waiting time for a client is over.
     WaitOver,
     /// The open work according to the team's files, and the teammates that never started.
     Stock(OpenWork),
@@ -114,15 +115,18 @@ pub(super) enum RunInput {
 /// An action for the loop to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RunAction {
-    /// See what the mail of the teammates says; answered by [`RunInput::Looked`].
+    /// Check the mail of the teammates. The loop answers with [`RunInput::Looked`].
     LookAround,
-    /// Let a teammate look into its inbox.
+    /// Notify a teammate that there may be mail in its inbox.
     Ring(AgentName),
-    /// Give a client time to show a turn; answered by [`RunInput::WaitOver`].
+    /// Wait until a turn of a client would show in the config. The loop answers with
+    /// [`RunInput::WaitOver`].
     AwaitTurn,
-    /// Give a client so long to answer a request to shut down; answered by [`RunInput::WaitOver`].
+    /// Wait this long for a client's answer to a shutdown request. The loop answers with
+    /// [`RunInput::WaitOver`].
     AwaitGoodbye(Duration),
-    /// Hear what is reported already; answered by [`RunInput::ReportsHeard`].
+    /// Process all reports that were already sent. The loop answers with
+    /// [`RunInput::ReportsHeard`].
     HearReports,
     /// Wake the lead. It starts a turn, or reports idle again.
     WakeLead,
@@ -136,7 +140,7 @@ pub(super) enum RunAction {
     Suspend(Vec<AgentName>),
     /// End every teammate for good, and start the time limit.
     Kill(Vec<AgentName>),
-    /// Cancel every teammate immediately. They can be resumed.
+    /// Cancel every teammate immediately. The teammates can be resumed.
     Drop(Vec<AgentName>),
     /// Cancel the lead's current work and let it begin nothing more. It still receives news of
     /// teammates that leave.
@@ -160,7 +164,7 @@ pub(super) struct Reminder {
     pub(super) fault: Option<AnswerFault>,
 }
 
-/// Which reminders the lead has had. Each is given once in a run.
+/// The reminders that the lead has already received. Each is given once in a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reminded {
     of_members: bool,
@@ -198,10 +202,10 @@ pub(super) struct RunMachine {
     /// Whether the user interrupted the lead and has not yet said how to continue. Meanwhile nobody
     /// wakes the lead, and the run does not end by itself.
     is_held: bool,
-    /// The inbox whose mail kept the run from being over: when it changes, the loop looks around
-    /// again.
+    /// The inbox whose mail keeps the run from being over. When this inbox changes, the mail of the
+    /// teammates is checked again.
     looks_again_at: Option<InboxFile>,
-    /// How long a client has to answer a request to shut down.
+    /// Time for a client to answer a shutdown request.
     grace: Duration,
     end_reason: Option<EndReason>,
 }
@@ -226,7 +230,7 @@ impl RunMachine {
         }
     }
 
-    /// Returns the reason of the shutdown, once one has begun.
+    /// Returns the reason of the shutdown, if a shutdown has begun.
     pub(super) fn end_reason(&self) -> Option<&EndReason> {
         self.end_reason.as_ref()
     }
@@ -324,9 +328,9 @@ impl RunMachine {
         if self.is_at_rest() && !self.is_calling { vec![RunAction::LookAround] } else { Vec::new() }
     }
 
-    /// Sees whether a teammate has mail it has not taken, or owes something. A teammate reports
-    /// that it works before it marks mail as read, so when nothing is unread, whoever is at work
-    /// has said so: those reports are heard first.
+    /// Checks whether a teammate has unread mail or still has to send something. A teammate reports
+    /// that it works before it marks mail as read. So if nothing is unread, every working teammate
+    /// has already sent its report, and these reports are processed first.
     fn looked(&mut self, mates: &[MateSeen]) -> Vec<RunAction> {
         let wait = mates.iter().find_map(|mate| mate.waits(self.grace));
         self.looks_again_at = wait.as_ref().and_then(Wait::inbox);
@@ -348,7 +352,7 @@ impl RunMachine {
         vec![RunAction::TakeStock]
     }
 
-    /// Handles the list of open work when everybody is idle and has checked its mail: reminds the
+    /// Handles the list of open work when every agent is idle and has checked its mail. Reminds the
     /// lead of unfinished duties, or ends the run.
     fn took_stock(&mut self, mut open: OpenWork) -> Vec<RunAction> {
         if !self.is_at_rest() || self.is_calling || !self.lead_has_looked {
@@ -372,14 +376,16 @@ impl RunMachine {
         }
     }
 
-    /// Returns the reminder that the lead gets now. It is empty if nothing is left to remind of.
+    /// Returns the reminder that the lead gets now. The reminder is empty if the lead need not be
+    /// reminded of anything.
     fn reminder(&mut self, open: &OpenWork) -> Reminder {
         let mut reminder = Reminder::default();
         if !self.mates.is_empty() && !std::mem::replace(&mut self.reminded.of_members, true) {
             reminder.members = self.names();
         }
         if self.reminds_of(open) {
-            // The lead already learned which teammates never started when that was noticed.
+            // The lead already learned which teammates never started, at the time of the failed
+            // start.
             reminder.open = OpenWork {
                 never_started: Vec::new(),
                 left_behind: Vec::new(),
@@ -417,8 +423,8 @@ impl RunMachine {
         } else {
             Some(Shortfall::Stalled)
         };
-        // Report the more telling cause: if the lead is silent because it waits, name what it waits
-        // for.
+        // Report the cause that says more. For example, if the lead's answer is empty because the
+        // lead waits for open work, report the open work.
         of_answer.into_iter().chain(of_work).min()
     }
 
@@ -455,8 +461,8 @@ impl RunMachine {
         holds.then_some(RunAction::HoldLead).into_iter().chain([action]).collect()
     }
 
-    /// Shortens a shutdown in progress, because the user stopped the run: no agent is waited for
-    /// any more.
+    /// Shortens a shutdown in progress, because the user stopped the run. The run waits for no
+    /// agent any more.
     fn cut_short(&mut self) -> Vec<RunAction> {
         match self.phase {
             Phase::Asking => {

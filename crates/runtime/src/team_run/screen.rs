@@ -1,5 +1,5 @@
-//! Formats the end of a screen for a model. Its content comes from whatever program ran there, so
-//! it is treated as data and cut to a readable size.
+//! Formats the end of a terminal screen for a model. Any program may have written the screen's
+//! content, so it is treated as data and cut to a readable size.
 
 use pitcrew_protocol::neutralised;
 

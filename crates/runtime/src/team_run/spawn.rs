@@ -1,6 +1,6 @@
-//! A spawn, from the call to the agent: what the new teammate is, where it lives, its entry in the
-//! team, its worktree, and its start by a [`SpawnBackend`]. How a backend starts it is `in_process`
-//! and `pane_backend`.
+//! Spawns a teammate, from the call to the running agent. This module decides the teammate's
+//! specification and place, creates its config entry and its worktree, and starts it with a
+//! [`SpawnBackend`]. The backends are in `in_process` and `pane_backend`.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub(super) struct Placement {
     pub(super) program: Program,
 }
 
-/// The refusal of another client as a teammate in a run under `--sandbox`.
+/// The error text that refuses another client as a teammate in a run under `--sandbox`.
 pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
                                 allows that with sandbox.allowOtherClients";
 
@@ -130,8 +130,8 @@ impl TeamLoop {
         self.run_context.definitions.get(name).cloned().map_err(|error| unknown_type(name, &error))
     }
 
-    /// Returns the mode of a new agent: the one the call asks for, else its definition's, else the
-    /// run's. Plan and delegate modes are not inherited.
+    /// Returns the mode of a new agent: the mode that the call asks for, otherwise the mode of its
+    /// definition, otherwise the run's mode. Plan and delegate modes are not inherited.
     fn mode_of(
         &self,
         input: &SpawnInput,
@@ -186,8 +186,8 @@ impl TeamLoop {
         Err(no_price(model))
     }
 
-    /// Decides where a new teammate runs. The call decides first, then its definition, then the
-    /// run's default.
+    /// Decides where a new teammate runs. Uses the place in the call, otherwise the place in the
+    /// definition, otherwise the run's default.
     pub(super) fn placement(
         &self,
         input: &SpawnInput,
@@ -237,7 +237,7 @@ impl TeamLoop {
         }
     }
 
-    /// Whether teammates may use this program. Our sandbox does not restrict another client's
+    /// Whether teammates may use this program. pitcrew's sandbox does not restrict another client's
     /// commands.
     pub(super) fn may_run(&self, program: Program) -> bool {
         match program {
@@ -306,8 +306,8 @@ impl TeamLoop {
         Ok(())
     }
 
-    /// Starts a member's agent in a backend, or lets it go on there. The error is why nothing was
-    /// started.
+    /// Starts a member's agent in a backend, or continues it there. The error is the reason why
+    /// nothing was started.
     pub(super) async fn start_member(
         &mut self,
         member: &Member,
@@ -367,7 +367,8 @@ impl TeamLoop {
         Ok(vec![RunInput::Joined(member.name.clone())])
     }
 
-    /// The mode that a member goes by; another client goes by a mode of its own.
+    /// Returns the mode in which a member works. A member of another client uses that client's own
+    /// mode.
     async fn known_mode_of(&mut self, member: &Member, program: Program) -> KnownMode {
         if program == Program::Claude {
             return KnownMode::of_another_client(member);
@@ -386,7 +387,7 @@ impl TeamLoop {
     }
 }
 
-/// Returns the refusal of another team's name.
+/// Returns the refusal of a call that names another team.
 pub(super) fn not_yours(team: &str, asked: &str) -> ToolOutcome {
     let error = ApiError::new(
         ErrorCode::TeamNotFound,

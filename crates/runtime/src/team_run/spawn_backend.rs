@@ -1,9 +1,9 @@
-//! Where an agent lives, behind two traits: a [`SpawnBackend`] starts members of the team, an
-//! [`AgentHandle`] reaches one agent.
+//! Two traits that hide where an agent runs. A [`SpawnBackend`] starts members of the team, and an
+//! [`AgentHandle`] controls one agent.
 //!
 //! There are two backends: tasks of this process (`in_process`), and processes in panes
-//! (`pane_backend`). The loop of the team does not know which of them an agent lives in, but for
-//! one difference, [`AgentHandle::is_elsewhere`].
+//! (`pane_backend`). The team's loop does not know in which of them an agent runs. The only
+//! exception is [`AgentHandle::is_elsewhere`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,62 +20,64 @@ use super::run_context::RunContext;
 use super::wake::LoopHandle;
 use crate::run::RunLimits;
 
-/// Something that starts members of a team.
+/// Starts members of a team.
 ///
-/// A member that was started is reported to the loop: as a `Report` by an agent in this process, as
-/// a `RemoteReport` by the supervisor of one elsewhere. Its end is reported exactly once, whatever
-/// ended it, also a bug of ours. When the loop hears of the end of a process, the process, the
-/// commands that it started and its pane are gone.
+/// A started member is reported to the loop. An agent in this process sends a `Report`. For an
+/// agent in another process, its supervisor sends a `RemoteReport`. The end of a member is reported
+/// exactly once, whatever the cause is, even a bug in pitcrew. When the loop receives the end of a
+/// process, the process, its commands and its pane are gone.
 #[async_trait]
 pub(super) trait SpawnBackend: Send + Sync {
-    /// The program that runs the member here.
+    /// Returns the program that runs the member in this backend.
     fn program_of(&self, member: &Member) -> Program;
 
-    /// The name of the model that the member works with here. Nothing is started by it.
+    /// Returns the name of the model that the member uses in this backend. Starts nothing.
     ///
     /// # Errors
-    /// In words, when the member cannot be started here for its model.
+    /// The reason as text, if the member cannot be started here because of its model.
     fn model_of(&self, run_context: &mut RunContext, member: &Member) -> Result<String, String>;
 
-    /// What an earlier run left of the member here, without touching it; none where nothing
-    /// outlives a run.
+    /// Returns the process and panes that an earlier run left of the member, without changing them.
+    /// Returns `None` if nothing in this backend outlives a run.
     async fn left_of(&self, team: &Team, member: &Member) -> Option<Left>;
 
-    /// Starts the member, lets it go on with the conversation that it had, or takes over what an
-    /// earlier run left of it. It does not wait until the agent is up: that it did not come up is
-    /// reported like any other end.
+    /// Starts the member, continues its earlier conversation, or takes over its process from an
+    /// earlier run. Does not wait until the agent is ready. If the agent does not become ready,
+    /// that is reported like any other end.
     ///
     /// # Errors
-    /// In words, when nothing was started. The call is then still there to be answered.
+    /// The reason as text, if nothing was started. The caller must then still answer the spawn
+    /// call.
     async fn start(&self, start: MemberStart<'_>) -> Result<StartedMember, String>;
 }
 
-/// A member that is to be started.
+/// A member to start, with the data for its start.
 pub(super) struct MemberStart<'a> {
     pub(super) run_context: &'a mut RunContext,
     pub(super) loop_handle: &'a LoopHandle,
     pub(super) member: &'a Member,
-    /// By [`SpawnBackend::model_of`].
+    /// The model name from [`SpawnBackend::model_of`].
     pub(super) model: String,
     pub(super) mode: PermissionMode,
-    /// Its worktree, or the folder of the run.
+    /// The member's worktree, otherwise the folder of the run.
     pub(super) cwd: PathBuf,
-    /// The first message, as it enters a conversation. An agent that reads its inbox finds its
-    /// prompt there instead.
+    /// The first message, in the form in which it enters a conversation. An agent that reads its
+    /// inbox itself finds its prompt there instead.
     pub(super) prompt: String,
     pub(super) limits: RunLimits,
-    /// How long it has to end after its goodbye.
+    /// Time for the member to end after it approved its shutdown.
     pub(super) grace: Duration,
-    /// By [`SpawnBackend::left_of`]; none when there was no earlier run.
+    /// The result of [`SpawnBackend::left_of`]. `None` if there was no earlier run.
     pub(super) left: Option<Left>,
-    /// The call that waits for the start. A backend whose start takes time takes the call, and
-    /// answers it when the agent is up or has failed; the loop answers a call that is left.
+    /// The spawn call that waits for the start. If starting takes time, the backend takes the call
+    /// and answers it when the agent is ready or has failed. If the backend leaves the call here,
+    /// the loop answers it.
     pub(super) call: &'a mut Option<SpawnCall>,
 }
 
 /// A call that spawns a member.
 pub(super) struct SpawnCall {
-    /// Its answer, without the place where the member lives.
+    /// The answer to the call, without the place where the member runs.
     pub(super) spawned: Box<Spawned>,
     pub(super) reply: oneshot::Sender<ToolOutcome>,
 }
@@ -83,43 +85,42 @@ pub(super) struct SpawnCall {
 /// A member that was started.
 pub(super) struct StartedMember {
     pub(super) handle: Box<dyn AgentHandle>,
-    /// The model calls of its conversation, where that is read here.
+    /// Number of model calls in the member's conversation, if this process reads the conversation.
     pub(super) turns: Option<u32>,
-    /// Something of the conversation that cannot be read, for the face.
+    /// A warning for the user interface about parts of the conversation that cannot be read.
     pub(super) passed_over: Option<String>,
 }
 
-/// How the loop reaches an agent that runs. No method waits for the agent, and none fails: what
-/// comes of it is reported. To an agent that has ended, all of them do nothing.
+/// Controls a running agent for the loop. No method waits for the agent, and no method fails. The
+/// results are reported to the loop. For an agent that has ended, all methods do nothing.
 pub(super) trait AgentHandle: Send + Sync {
     /// The program that runs the agent.
     fn program(&self) -> Program;
 
-    /// Whether the agent has a process of its own. It reads its mail, the config and its lead's
-    /// signed commands in the team's files by itself, its states and costs are in the journal, and
-    /// [`AgentHandle::tell`] does not reach it.
+    /// Whether the agent has its own process. Such an agent reads its mail, the config and its
+    /// lead's signed commands in the team's files. Its states and costs are in the journal, and
+    /// [`AgentHandle::tell`] has no effect on it.
     fn is_elsewhere(&self) -> bool;
 
-    /// Lets the agent know that its inbox may have changed. Many times is as good as once.
+    /// Notifies the agent that its inbox may have changed. Several notifications count as one.
     fn ring(&self);
 
-    /// Tells the agent something; events arrive in order.
+    /// Sends an event to the agent. Events arrive in order.
     fn tell(&self, event: Event);
 
     /// Ends the agent for good. It cannot be resumed.
     fn end(&self, reason: &str);
 
-    /// Drops the agent where it stands, so that it can be resumed. What it had begun to write is
-    /// whole or not there.
+    /// Cancels the agent at once, so that it can be resumed. A write that the agent had begun is
+    /// either complete or has no effect.
     fn cancel(&self);
 
-    /// Lets it be known that the agent approved its shutdown: it is to be gone soon, and is stopped
-    /// if it is not.
+    /// Notes that the agent approved its shutdown. If the agent does not end soon, it is stopped.
     fn said_goodbye(&self);
 
-    /// Lets it be known that the config changed, which may say whether the agent is in a turn.
+    /// Notes that the config changed. The config may show whether the agent is in a turn.
     fn config_changed(&self);
 
-    /// Lets it be known that the agent was seen at work, so that its start is complete.
+    /// Notes that the agent was seen working, so that its start is complete.
     fn was_seen_at_work(&self);
 }

@@ -1,4 +1,4 @@
-//! Starts a team's run from its options, and turns its end into an outcome.
+//! Starts a team's run according to its options, and turns the end of the run into an outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     Ok(run_loop(team_loop, beginning, config, history, received, stopper))
 }
 
-/// Runs the loop in a task of its own, and returns the handle on the run.
+/// Runs the team's loop in its own task, and returns the handle that controls the run.
 fn run_loop(
     mut team_loop: TeamLoop,
     beginning: Beginning,
@@ -148,8 +148,8 @@ fn run_loop(
     RunHandle { team, events, stopper, outcome, task: Some(task) }
 }
 
-/// Refuses a run if the earlier runs of its team have reached the cost limit. Even its first call
-/// would exceed it.
+/// Refuses a run if the earlier runs of its team have reached the cost limit, because even the
+/// first call of this run would exceed the limit.
 fn may_cost_more(
     limits: RunLimits,
     history: &Result<(JournalSummary, u64), StoreError>,
@@ -185,7 +185,7 @@ struct Beginning {
     started: RunStarted,
     told: Option<String>,
     refused_mode: Option<RefusedMode>,
-    /// Notices about rights that this run's limits took from members.
+    /// Notices about permissions that members lost because of this run's limits.
     narrowed: Vec<String>,
 }
 
@@ -263,7 +263,7 @@ impl TeamLoop {
         })
     }
 
-    /// Returns the goal, extended by the output of the hooks for a new session and a new prompt.
+    /// Returns the goal with the output of the hooks for a new session and a new prompt.
     async fn prompt_of(
         &mut self,
         goal: Option<String>,
@@ -303,7 +303,7 @@ impl TeamLoop {
     }
 
     /// Starts all agents. Work that a crash interrupted is completed first, so that no agent sees
-    /// half of it.
+    /// incomplete work.
     async fn begin(
         &mut self,
         beginning: Beginning,
@@ -383,7 +383,8 @@ impl TeamLoop {
         }
     }
 
-    /// Marks overdue mail as undeliverable for members that no process runs, not even this run.
+    /// Marks overdue mail as undeliverable if no process runs the receiving member, not even this
+    /// one.
     async fn bury_overdue(&mut self, config: &TeamConfig) {
         let is_ours = |member: &&Member| pitcrew_team::SpawnRecord::of(member).is_some();
         let team = self.run_context.team.clone();
@@ -399,11 +400,12 @@ impl TeamLoop {
         }
     }
 
-    /// Completes operations that a crash interrupted in the team's files. Returns the members that
-    /// were removed by that.
+    /// Completes operations in the team's files that a crash interrupted. Returns the members that
+    /// were removed by these operations.
     async fn finish_what_was_begun(&mut self) -> BTreeMap<AgentName, MemberRemoved> {
         let team = self.run_context.team.clone();
-        // Do this first, or an interrupted answer to such a request would be sent only now.
+        // Void the shutdown requests first. Otherwise an interrupted answer to such a request would
+        // be sent now.
         self.void_parting_requests().await;
         let removed = team.finish_removals().await;
         let (removed, failed) =
@@ -438,8 +440,8 @@ impl TeamLoop {
             return Ok(Vec::new());
         }
         if let Some(path) = member.worktree_path.as_deref() {
-            // Without the worktree, a command running at its path would use the repository around
-            // it, if there is one.
+            // Without the worktree, a command that runs at the worktree's path would use the
+            // surrounding repository, if there is one.
             match self.worktrees().reopen(std::path::Path::new(path)).await {
                 Ok(false) => {}
                 Ok(true) => {
@@ -466,7 +468,8 @@ impl TeamLoop {
             GoesOn::There(panes) => {
                 let mut inputs =
                     self.start_member(member, panes.as_ref(), prompt, &mut None).await?;
-                // Its process may live, and says nothing of a state that it is in already.
+                // The member's process may still run. Such a process does not report its current
+                // state again, so use the last state from the journal.
                 let before = self.agents.before(&member.name).and_then(|it| it.state.as_ref());
                 if let Some((status, _)) = before.filter(|(status, _)| !status.is_over()) {
                     inputs.push(RunInput::Announced(member.name.clone(), *status));
@@ -492,8 +495,8 @@ impl TeamLoop {
         format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
     }
 
-    /// Opens an account for every member without one. The run ended while such a member was being
-    /// spawned.
+    /// Opens an account for every member that has none, because the run ended while the member was
+    /// being spawned.
     async fn account_for_all(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
         for member in
@@ -503,18 +506,18 @@ impl TeamLoop {
         }
     }
 
-    /// Turns the run's end into its outcome.
+    /// Turns the end of the run into its outcome.
     async fn close(mut self) -> RunOutcome {
         let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
-        // Measure before noting the run's end, because a resume counts up to that note. So a resume
-        // never counts less than this run reports.
+        // Measure the time before the end of the run is noted, because a resumed run counts the
+        // time up to that note. So a resumed run never counts less than this run reports.
         let (began, before) = self.began;
         let took = before.saturating_add(began.elapsed());
         if self.team_create != TeamCreateState::Deleted
             && self.machine.end_reason() != Some(&EndReason::Gone)
         {
             self.void_parting_requests().await;
-            // No later write would break locks that the ended processes left.
+            // Break the locks that the ended processes left, because no later write would do that.
             self.break_locks_of_the_dead().await;
             self.run_context.team.note([Noted::RunEnded]).await;
         }
@@ -524,8 +527,8 @@ impl TeamLoop {
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
         let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
         let end = match self.run_end(is_gone, &left_open) {
-            // An unreadable record comes before the open work, because nobody can work until it is
-            // repaired.
+            // Report an unreadable record rather than the open work, because nobody can work until
+            // the record is repaired.
             RunEnd::Unfinished { open, shortfall, text } => match self.torn_record().await {
                 Some(reason) => RunEnd::Broken { reason },
                 None => RunEnd::Unfinished { open, shortfall, text },

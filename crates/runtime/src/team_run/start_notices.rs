@@ -5,8 +5,9 @@ use pitcrew_team::{Escaped, Team};
 
 use crate::supervision::{LeftRunning, escaped, forget_ended};
 
-/// Returns the text for the lead about teammates that it believes ended but that are still members.
-/// For example, a full disk can prevent their end from being recorded in the team's files.
+/// Returns the text for the lead about teammates that are still members although the lead believes
+/// that they ended. For example, a full disk can prevent an end from being recorded in the team's
+/// files.
 pub(super) fn goes_on_after_all(members: &[AgentName]) -> String {
     let names = members.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let text = format!(
@@ -16,11 +17,11 @@ pub(super) fn goes_on_after_all(members: &[AgentName]) -> String {
 }
 
 /// Returns notices about processes that commands of a killed run left running. Removes the records
-/// of those that have ended.
+/// of processes that have ended.
 pub(super) async fn left_running(team: &Team) -> Vec<String> {
     let left = match escaped(team).await {
         Ok(left) => left,
-        // The code that reads all of the team's records reports this error.
+        // Do not report this error here. The code that reads all of the team's records reports it.
         Err(error) => {
             tracing::debug!(%error, "what commands left running is not known");
             return Vec::new();

@@ -1,8 +1,9 @@
-//! Subagents: how they are built, how their end is answered, and which ones can be resumed.
+//! Subagents: how they are built, how the caller learns of their end, and which ones can be
+//! resumed.
 //!
 //! A subagent does one job for one caller, in the caller's mode and folder. The team's loop runs
-//! the subagents of the lead and of teammates in its process. A teammate in its own process runs
-//! its own subagents (`solo`).
+//! the subagents of the lead and of the teammates in its own process. A teammate in another process
+//! runs its own subagents (`solo`).
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -40,7 +41,7 @@ pub(crate) struct Sending {
     pub(crate) input: SpawnInput,
     /// The id of the call, unique in the team.
     pub(crate) call: String,
-    /// The agent that makes the call. Its mode and folder follow.
+    /// The agent that makes the call. The next fields are the agent's mode and folder.
     pub(crate) caller: AgentName,
     pub(crate) mode: PermissionMode,
     pub(crate) cwd: PathBuf,
@@ -61,9 +62,10 @@ pub(crate) struct SubagentRun {
 /// Where the last message of a subagent goes.
 #[derive(Debug)]
 pub(crate) enum SubagentAnswer {
-    /// To the call that started the subagent.
+    /// The message goes to the call that started the subagent.
     Call(oneshot::Sender<ToolOutcome>),
-    /// Into the conversation of the caller, which continues meanwhile.
+    /// The message goes into the caller's conversation. The caller continues while the subagent
+    /// works.
     Notice,
 }
 
@@ -74,7 +76,7 @@ struct MadeOf {
     model: String,
 }
 
-/// The subagents of a run: how many were started, and those that ended recently.
+/// The subagents of a run: the number of started subagents, and the subagents that ended recently.
 #[derive(Debug, Default)]
 pub(crate) struct SubagentRuns {
     sent_out: u32,
@@ -87,9 +89,9 @@ impl SubagentRun {
         self.conversation = Some(conversation);
     }
 
-    /// Restricts the subagent after its caller's mode changes to `callers`, and returns its new
-    /// mode. A subagent may do no more than its caller, and nothing that plan mode forbids. Returns
-    /// `None` if its current mode is narrow enough.
+    /// Restricts the subagent after its caller's mode has changed to `callers`. A subagent may do
+    /// no more than its caller, and nothing that plan mode forbids. Returns the new mode of the
+    /// subagent, or `None` if its current mode is strict enough.
     pub(crate) fn narrowed(&mut self, callers: PermissionMode) -> Option<PermissionMode> {
         let plans = callers == PermissionMode::Plan;
         let mode = if plans { callers } else { callers.handed_down() };
@@ -108,7 +110,7 @@ impl SubagentRun {
 
 impl SubagentRuns {
     /// Creates a name that no agent of this run or an earlier run has. The name only identifies the
-    /// subagent. Nobody can write to it.
+    /// subagent. No agent can send mail to it.
     fn name(
         &mut self,
         caller: &AgentName,
@@ -138,7 +140,7 @@ impl SubagentRuns {
         }
     }
 
-    /// Removes an ended subagent from the list, for its caller to resume.
+    /// Takes an ended subagent out of the list, because its caller resumes it.
     fn take(
         &mut self,
         id: &str,
@@ -161,8 +163,8 @@ impl SubagentRuns {
 }
 
 impl RunContext {
-    /// Returns a subagent's mode: the one the call asks for, else its definition's, else its
-    /// caller's. Plan and delegate modes are not inherited.
+    /// Returns a subagent's mode: the mode that the call asks for, otherwise the mode of its
+    /// definition, otherwise its caller's mode. Plan and delegate modes are not inherited.
     fn subagent_mode(
         &self,
         sending: &Sending,
@@ -218,8 +220,8 @@ impl RunContext {
         ))
     }
 
-    /// Returns the specification of the subagent that a call starts. `before` returns true for
-    /// names of earlier subagents.
+    /// Returns the specification of the subagent that a call starts. `before` returns true for a
+    /// name that an earlier subagent had.
     ///
     /// # Errors
     /// Returns the refusal for the calling model.
@@ -272,7 +274,7 @@ pub(crate) struct SubagentSpec {
 }
 
 impl SubagentSpec {
-    /// Returns the start event for the user interface.
+    /// Returns the event about the subagent's start, for the user interface.
     pub(crate) fn announcement(&self) -> AgentStarted {
         let agent_type = Some(self.made_of.definition.name.clone());
         self.spec.announcement(agent_type, None, &self.made_of.model)
@@ -297,7 +299,7 @@ impl SubagentSpec {
     }
 }
 
-/// A built subagent, before it is decided where its last message goes.
+/// A subagent that is built. It is not yet decided where its last message goes.
 pub(crate) struct Sent {
     pub(crate) name: AgentName,
     caller: AgentName,
@@ -380,8 +382,8 @@ pub(super) fn notice(
     )
 }
 
-/// Returns the notice for a resumed caller about background subagents that ended with the previous
-/// run, if there are any.
+/// Returns a notice for a caller that is resumed. It lists the background subagents that ended with
+/// the previous run. Returns `None` if there are none.
 pub(super) fn lost_in_background(conversation: &Conversation) -> Option<String> {
     let (mut launched, mut told) = (Vec::new(), String::new());
     for block in conversation.messages().iter().flat_map(|message| &message.blocks) {

@@ -1,9 +1,10 @@
-//! Takes the lead of a team: its lease, and the rules that must apply before any agent acts again.
+//! Makes this process the lead of a team: takes the team's lease, and sets the rules that must
+//! apply before any agent acts again.
 //!
-//! Processes of teammates survive a killed lead and wait for the next one. They keep waiting while
-//! the new lead holds the lease with the mark "prepares". In that time the new lead lowers their
-//! modes and stores the rules of this run. It also ends the processes that were started under other
-//! rules, so that the run starts them anew.
+//! Processes of teammates survive a killed lead and wait for the next lead. They keep waiting while
+//! the new lead holds the lease with the mark "prepares". In that time the new lead lowers the
+//! teammates' modes and stores the rules of this run. It also ends the processes that were started
+//! under other rules, so that the run starts these teammates anew.
 
 use std::time::Duration;
 
@@ -26,19 +27,19 @@ const SWEEP_GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Led {
     pub(super) team: Team,
     pub(super) lease: Lease,
-    /// Notices about rights that this run's limits took from members.
+    /// Notices about permissions that members lost because of this run's limits.
     pub(super) narrowed: Vec<String>,
 }
 
-/// Creates or opens the team and takes its lease. Stops what dead processes of the team left
-/// running, ends processes that work under an earlier run's rules, and completes a take-over of the
-/// lead by a member.
+/// Creates or opens the team and takes its lease. Stops processes that dead processes of the team
+/// left running, ends processes that work under an earlier run's rules, and completes an
+/// interrupted take-over, in which a member becomes the lead.
 pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     let team = team_of(options).await?;
     let is_resumed = options.begin.is_resumed();
     if is_resumed {
-        // Check before changing anything: a damaged record would keep the run from reading its mail
-        // or asking questions.
+        // Check the records before changing anything. With a damaged record, the run could not read
+        // its mail or ask questions.
         team.check_records().await?;
         for (process, stopped) in sweep(&team, SWEEP_GRACE).await? {
             tracing::info!(%process, ?stopped, "what a dead process of the team left running");
@@ -54,11 +55,11 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
     let ended =
         if is_resumed { end_bound_otherwise(&team, &panes, options).await? } else { Vec::new() };
-    // This compares with the previous run's rules, so it comes before the new rules are stored. If
-    // this run is killed in between, the next run still finds the old rules.
+    // Lowering the modes compares with the previous run's rules, so do it before the new rules are
+    // stored. If this run is killed in between, the next run still finds the old rules.
     let mut narrowed = lower_modes(&team, options.agent_options.mode).await?;
-    // Store the rules before any agent acts. If this run is killed at once, the next run finds
-    // them.
+    // Store the rules before any agent acts. If this run is killed right after that, the next run
+    // finds the rules.
     team.keep_bounds(options.bounds.clone()).await?;
     if let Some(panes) = &options.hosting.panes {
         team.note_pane_host(panes.host()).await?;
@@ -77,9 +78,9 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     Ok(Led { team, lease, narrowed })
 }
 
-/// Ends the processes of members that started under other rules than this run's, or that work in a
-/// mode it does not allow. The commands they left running end with them. The run starts these
-/// members anew.
+/// Ends the processes of members that were started under other rules than this run's, or that work
+/// in a mode that this run does not allow. Also ends the commands that these processes left
+/// running. The run starts these members anew.
 async fn end_bound_otherwise(
     team: &Team,
     panes: &RecordedPanes,
@@ -141,8 +142,8 @@ pub(crate) fn holder_of_ours(team: &Team) -> LeaseHolder {
     }
 }
 
-/// Describes this process as the holder of the lease of a team, with the key that verifies its
-/// lead's signatures.
+/// Describes this process as the holder of a team's lease, with the key that verifies the lead's
+/// signatures.
 pub(super) fn holder_with_key(team: &Team, key: &VerifyKey) -> LeaseHolder {
     LeaseHolder { verify_key: Some(key.to_string()), ..holder_of_ours(team) }
 }

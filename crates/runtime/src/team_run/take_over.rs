@@ -1,7 +1,7 @@
 //! Makes a member the lead of a team whose lead is dead. The member's conversation becomes the
-//! lead's.
+//! lead's conversation.
 //!
-//! All of this happens under the lease of the run, before any agent starts. The intention is
+//! The take-over happens under the lease of the run, before any agent starts. The intention is
 //! recorded first, and each step can be repeated, so a crash in between loses nothing.
 
 use std::path::Path;
@@ -27,8 +27,8 @@ const CUT_OFF: &str = "Cut off: the lead of the team died, and you took its plac
 /// lead.
 ///
 /// # Errors
-/// When it is no member, is run by another client or has ended, when it has no stored conversation,
-/// or when it runs in a process that no lead started or that cannot be stopped.
+/// If `member` is not a member of the team, is run by another client, has ended, or has no stored
+/// conversation. Also if it runs in a process that no lead started or that cannot be stopped.
 pub(super) async fn begin_take_over(
     team: &Team,
     member: &AgentName,
@@ -50,7 +50,8 @@ pub(super) async fn begin_take_over(
 }
 
 /// Carries out a recorded take-over that is not complete. Replaces the lead's conversation by the
-/// member's, keeps the old one, and removes the member from the team.
+/// member's conversation, keeps a copy of the lead's old conversation, and removes the member from
+/// the team.
 ///
 /// # Errors
 /// When the team's files cannot be read or written.
@@ -82,12 +83,13 @@ async fn stop_own_process(
 
 async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<(), RunError> {
     let lead = LogName::Transcript(AgentName::lead());
-    // The name uses the recorded time, so that a repeated step after a crash finds the same file.
+    // The file name uses the recorded time, so that a step repeated after a crash finds the same
+    // file.
     let former = LogName::Former { agent: AgentName::lead(), until_ms: noted.at_ms };
     let log = async |log: &LogName| team.log(log).await.map_err(|error| store_error(team, error));
     let kept = log(&former).await?;
-    // The old transcript is already stored and the new one differs from it: this step was done
-    // before a crash.
+    // The old transcript is already stored, and the current transcript is a different one. So this
+    // step was done before a crash.
     if !kept.is_empty() && kept != log(&lead).await? {
         return Ok(());
     }
@@ -95,8 +97,8 @@ async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result
     let next = entries.last().map_or(1, |entry| entry.seq + 1);
     let told = Step::Told { text: inputs(team, noted, cwd).await? };
     let mut known = team.ended_members().await?;
-    // The empty `Parted` step marks these ends as known, so that the new lead is not informed of
-    // them again.
+    // The empty `Parted` step marks the ends of these members as known, so that the new lead is not
+    // informed of them again.
     known.push(noted.member.clone());
     let parted = Step::Parted { members: known, ids: Vec::new(), text: String::new() };
     let steps = closing(&conversation).into_iter().chain([parted, told]);
@@ -120,8 +122,8 @@ async fn conversation(
     Ok((entries, conversation))
 }
 
-/// Returns the steps that close what concerned only the teammate: its open calls, its plan, its
-/// shutdown.
+/// Returns the steps that close everything that concerned the member only as a teammate: its open
+/// calls, its plan and its shutdown.
 fn closing(conversation: &Conversation) -> Vec<Step> {
     let cut_off = |call: &str| Step::Result {
         call: call.to_owned(),
@@ -137,8 +139,8 @@ fn closing(conversation: &Conversation) -> Vec<Step> {
     calls.chain(plan).chain(shutdown).collect()
 }
 
-/// Returns the information for the new lead. Names and task subjects come from others, so they are
-/// made harmless.
+/// Returns the information for the new lead. Names and task subjects come from others, so tags in
+/// them are made harmless.
 async fn inputs(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<String, RunError> {
     let (config, tasks) = (team.config().await?, team.tasks().await?);
     let members = lines_or_none(members(&config, &noted.member));

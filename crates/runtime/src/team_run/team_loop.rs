@@ -1,5 +1,5 @@
-//! The team's loop: the events that wake it, and how it carries out the actions of the state
-//! machine.
+//! The team's loop: the events that wake the loop, and how the loop carries out the actions of the
+//! state machine.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -46,20 +46,20 @@ pub(super) struct TeamLoop {
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_end: LeadEnd,
     pub(super) deleted: DeletedTasks,
-    /// Start time of this run, and total duration of the earlier ones.
+    /// Start time of this run, and total duration of the earlier runs.
     pub(super) began: (Instant, Duration),
     /// Members that ended but could not be removed from the team yet, with their worktrees.
     pub(super) unremoved: Unremoved,
     pub(super) team_create: TeamCreateState,
     /// Whether this run resumes an earlier one.
     pub(super) is_resumed: bool,
-    /// How far the journal has been read.
+    /// The position up to which the journal has been read.
     pub(super) journal_position: u64,
     /// The run's subagents.
     pub(super) subagents: SubagentRuns,
     pub(super) sources: EventSources,
     pub(super) grace: Duration,
-    /// The time limit for teammates that are asked to shut down. A user may allow more than
+    /// The time limit for teammates that are asked to shut down. A user may allow more time than
     /// `grace`.
     pub(super) asking_grace: Duration,
     pub(super) is_over: bool,
@@ -69,24 +69,24 @@ pub(super) struct TeamLoop {
     pub(super) lease: Option<Lease>,
 }
 
-/// What the lead leaves for the outcome of the run.
+/// The data about the lead's end that the outcome of the run needs.
 #[derive(Default)]
 pub(super) struct LeadEnd {
-    /// Its last answer.
+    /// The lead's last answer.
     pub(super) text: Option<String>,
-    /// Its plan, when the run ended since nobody was there to approve it.
+    /// The lead's plan, if the run ended because nobody was there to approve the plan.
     pub(super) unapproved_plan: Option<String>,
-    /// It ended since something under it failed.
+    /// Whether the lead ended because of a disk error, a system error or an error in pitcrew.
     pub(super) is_broken: bool,
-    /// How long the vendor of its model asks to wait, once it is parked.
+    /// The waiting time that the provider of the lead's model asks for, if the lead is parked.
     pub(super) retry_after: Option<Duration>,
 }
 
-/// The tasks of a team that its lead has deleted, as they were at that moment.
+/// The tasks of a team that its lead has deleted, as they were at the time of the deletion.
 #[derive(Default)]
 pub(super) struct DeletedTasks {
     pub(super) tasks: Vec<TaskSummary>,
-    /// Those that were open and could not be read.
+    /// The tasks that were open and could not be read.
     pub(super) lost: Vec<TaskId>,
 }
 
@@ -100,21 +100,22 @@ pub(super) struct EventSources {
     pub(super) control: Option<ControlServer>,
     pub(super) decisions: FuturesUnordered<BoxFuture<'static, Result<Decision, Aborted>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
-    /// Runs after a death, until locks of the dead process can be told from those of living ones.
+    /// A timer that runs after the death of a process. It ends when the locks of the dead process
+    /// can be told from the locks of living processes.
     pub(super) tidying: Option<Pin<Box<Sleep>>>,
-    /// Runs while a member still has to be removed from the team after a failed try.
+    /// A timer that runs while a member must still be removed from the team after a failed try.
     pub(super) removing: Option<Pin<Box<Sleep>>>,
-    /// Runs while a client of another program owes an answer to a shutdown request.
+    /// A timer that runs while a teammate of another client must answer a shutdown request.
     pub(super) answer_due: Option<Pin<Box<Sleep>>>,
-    /// Runs while a client of another program may be about to begin a turn.
+    /// A timer that runs while a teammate of another client may be about to begin a turn.
     pub(super) turn_due: Option<Pin<Box<Sleep>>>,
     pub(super) was_stopped: bool,
     pub(super) was_killed: bool,
 }
 
 impl EventSources {
-    /// Creates the event sources that every run has. The others are added when there is something
-    /// to wait for.
+    /// Creates the event sources that every run has. Other sources are added when the run needs
+    /// them.
     pub(super) fn new(
         stopper: Stopper,
         reports: mpsc::Receiver<Report>,
@@ -305,8 +306,8 @@ impl TeamLoop {
         self.run_context.sink.tell(RunEvent::Warning { text }).await;
     }
 
-    /// Gathers what the mail of the teammates says. What follows from it is the machine's to
-    /// decide.
+    /// Collects the observations about the teammates' mail. The state machine decides what follows
+    /// from them.
     async fn look_around(&mut self) -> RunInput {
         let team = self.run_context.team.clone();
         self.agents.look_at_clients(&team).await;
@@ -329,7 +330,7 @@ impl TeamLoop {
         RunInput::Looked(mates)
     }
 
-    /// Acts on everything that is reported already.
+    /// Handles all reports that were already sent.
     async fn hear_reports(&mut self) -> Vec<RunInput> {
         let mut inputs = self.read_journal().await;
         while let Ok(report) = self.sources.reports.try_recv() {
@@ -348,13 +349,14 @@ impl TeamLoop {
         self.run_context.sink.tell(RunEvent::ShuttingDown { reason: reason.clone() }).await;
         for name in names {
             let Some(running) = self.agents.running(name) else { continue };
-            // An agent that has reported its end is not asked any more.
+            // Do not ask an agent that has already reported its end.
             if running.last_words.is_some() || self.stopped_unasked(name) {
                 continue;
             }
             if let Err(error) = self.run_context.team.ask_to_part(name, &reason).await {
                 self.warn(format!("{name} cannot be asked to shut down: {}", chain(&error))).await;
-                // It would be waited for in vain.
+                // End the agent. Without a request it would never answer, and the run would wait in
+                // vain.
                 let names = std::slice::from_ref(name);
                 self.agents.to_all(names, |it| it.end("it could not be asked to shut down"));
             }
@@ -396,8 +398,8 @@ impl TeamLoop {
     /// team.
     async fn config_changed(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
-        // Config names match agent names exactly, except after an edit by hand. A map is needed
-        // because there may be thousands.
+        // Config names match agent names exactly, except after an edit by hand. Use a map, because
+        // there may be thousands of members.
         let members: HashMap<&AgentName, &Member> =
             config.members.iter().map(|member| (&member.name, member)).collect();
         let is_unknown = |member: &&Member| !self.agents.is_running(&member.name);
@@ -411,7 +413,7 @@ impl TeamLoop {
                 }
                 continue;
             };
-            // Remember the entry, because an outdated config may drop it and it must then be
+            // Remember the entry. If an outdated copy of the config drops the entry, it must be
             // restored.
             running.member = Some(member.clone());
             running.handle.config_changed();
@@ -437,7 +439,8 @@ impl TeamLoop {
         }
     }
 
-    /// Restores teammates that an outdated config dropped, and ends those that were really removed.
+    /// Restores teammates that an outdated copy of the config dropped, and ends teammates that were
+    /// really removed.
     async fn repair_members(&mut self, missing: Vec<Member>) {
         let names: Vec<AgentName> = missing.iter().map(|member| member.name.clone()).collect();
         let mended = match self.run_context.team.mend_members(missing).await {
@@ -535,8 +538,8 @@ impl TeamLoop {
         reason.map(RunInput::EndAsked).into_iter().collect()
     }
 
-    /// Handles a frame in the lead's inbox that its model does not read. The frame stays unread
-    /// until it is handled, so after a crash it is handled again.
+    /// Handles a frame in the lead's inbox that the lead's model does not read. The frame stays
+    /// unread until it is handled, so after a crash it is handled again.
     async fn referred(&mut self, mail: Mail) -> Vec<RunInput> {
         match mail.frame {
             Some(Frame::PermissionRequest(request)) => self.asked(mail.id, request).await,

@@ -14,20 +14,21 @@ use crate::run::{AgentSummary, ModelTotal, Totals};
 /// The end reason of an agent that was cancelled and can be resumed.
 const RESUMABLE: &str = "it was stopped, and can be resumed";
 
-/// A character that every subagent's name contains, and no member's name.
+/// A character that is in every subagent's name, and in no member's name.
 const SUBAGENT_MARK: char = '#';
 
-/// What one agent did and used, in this run and in those before it.
+/// The work and the usage of one agent, in this run and in earlier runs.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) summary: AgentSummary,
-    /// It is a teammate that was started in this run and was not seen at work yet.
+    /// Whether the agent is a teammate that was started in this run and has not been seen working
+    /// yet.
     is_unseen: bool,
-    /// It was started in this run, or was to be.
+    /// Whether this run started the agent or tried to start it.
     is_of_this_run: bool,
 }
 
-/// What all agents of a run used together.
+/// The total usage of all agents of a run.
 #[derive(Debug, Default)]
 pub(crate) struct UsageTotals {
     models: BTreeMap<String, ModelTotal>,
@@ -36,7 +37,7 @@ pub(crate) struct UsageTotals {
 }
 
 impl Account {
-    /// The account of an agent of which nothing is known yet.
+    /// Creates an empty account for an agent.
     pub(crate) fn new(name: &AgentName) -> Self {
         let summary = AgentSummary {
             name: name.clone(),
@@ -54,7 +55,7 @@ impl Account {
         Self { summary, is_unseen: false, is_of_this_run: false }
     }
 
-    /// Takes note that the agent is started.
+    /// Records that the agent is started.
     pub(crate) fn open(&mut self, agent_type: Option<String>, model: &str) {
         self.summary.agent_type = agent_type;
         model.clone_into(&mut self.summary.model);
@@ -64,12 +65,12 @@ impl Account {
         self.is_of_this_run = true;
     }
 
-    /// Takes note of the agent's state, and of the reason that was given for it.
+    /// Records the agent's state and the reason given for the state.
     pub(crate) fn note_state(&mut self, state: Status, reason: Option<String>) {
         (self.summary.state, self.summary.reason) = (state, reason);
     }
 
-    /// Adds a model call, to the totals too.
+    /// Adds a model call to this account and to `totals`.
     pub(crate) fn spend(&mut self, spending: &Spending, totals: &mut UsageTotals) {
         let Spending { model, usage, cost_usd, tool_calls, took } = spending;
         self.seen_at_work();
@@ -78,7 +79,7 @@ impl Account {
             model.clone_into(&mut summary.model);
         }
         if summary.role == Role::Subagent && summary.state == Status::Pending {
-            // A subagent of another client. Nothing but its calls is known, so it counts as
+            // This is a subagent of another client. Only its calls are known, so it counts as
             // completed.
             summary.state = Status::Completed;
         }
@@ -91,7 +92,7 @@ impl Account {
         totals.model_time = totals.model_time.saturating_add(*took);
     }
 
-    /// Adds what the agent did in earlier runs of its team, to the totals too.
+    /// Adds the agent's usage in earlier runs of its team to this account and to the totals.
     pub(crate) fn carry_over(
         &mut self,
         before: &MemberSummary,
@@ -100,11 +101,11 @@ impl Account {
     ) {
         let summary = &mut self.summary;
         if summary.model.is_empty() {
-            // This run has not started the agent, so its last state is the one shown.
+            // This run has not started the agent, so show the agent's last state.
             if let Some(last) = last {
                 (summary.state, summary.reason) = last;
             } else if summary.role == Role::Subagent {
-                // The journal has no state of this subagent, and it ended with its run.
+                // The journal has no state of this subagent. The subagent ended with its run.
                 summary.state = Status::Completed;
             }
             let most_used = before.spent.iter().max_by_key(|(_, spent)| spent.turns);
@@ -123,39 +124,41 @@ impl Account {
         }
     }
 
-    /// Takes note that nothing is known of the agent's model calls, until one is counted.
+    /// Records that the agent's model calls are unknown until one of them is counted.
     pub(crate) fn not_counted_yet(&mut self) {
         self.summary.is_counted = self.summary.turns > 0;
     }
 
-    /// Takes note that the agent works, so that it has started.
+    /// Records that the agent works, so it has started.
     pub(crate) fn seen_at_work(&mut self) {
         self.is_unseen = false;
     }
 
-    /// Takes note that the agent could not be started in this run.
+    /// Records that the agent could not be started in this run.
     pub(crate) fn did_not_start(&mut self) {
         (self.is_unseen, self.is_of_this_run) = (true, true);
     }
 
-    /// Whether it is a teammate of this run that failed, or was left, before it was seen at work.
+    /// Whether the agent is a teammate of this run that has failed, or is still pending, and was
+    /// never seen working.
     pub(crate) fn has_not_started(&self) -> bool {
         self.is_unseen && matches!(self.summary.state, Status::Failed | Status::Pending)
     }
 
-    /// Why a teammate failed in this run.
+    /// Returns the teammate's name and the reason, if the teammate failed in this run.
     pub(crate) fn failure(&self) -> Option<(AgentName, String)> {
         let AgentSummary { name, role, state, reason, .. } = &self.summary;
         let has_failed = *role == Role::Teammate && *state == Status::Failed && self.is_of_this_run;
         reason.as_ref().filter(|_| has_failed).map(|reason| (name.clone(), reason.clone()))
     }
 
-    /// Takes note that the agent was dropped where it stood.
+    /// Records that the agent was cancelled.
     pub(crate) fn was_dropped(&mut self) {
         self.note_state(Status::Killed, Some(RESUMABLE.to_owned()));
     }
 
-    /// Corrects the account of a run whose team is gone.
+    /// Corrects the account after the team was deleted, because the agent cannot be resumed any
+    /// more.
     pub(crate) fn cannot_be_resumed(&mut self) {
         if self.summary.reason.as_deref() == Some(RESUMABLE) {
             self.summary.reason = Some("it was stopped, and its team is gone".to_owned());
@@ -177,7 +180,8 @@ impl UsageTotals {
         self.cost_usd
     }
 
-    /// What all agents used in a run that took so long, with the windows of the models.
+    /// Returns the totals of all agents. `ran` is the duration of the run, and `window_of` returns
+    /// the context window of a model.
     pub(crate) fn close(mut self, ran: Duration, mut window_of: impl FnMut(&str) -> u64) -> Totals {
         for (model, total) in &mut self.models {
             total.context_window = window_of(model);

@@ -16,7 +16,7 @@ use crate::driver::Report;
 use crate::question::Digest;
 
 /// Capacity of the queue of tool requests. Each request blocks its caller, so there are never more
-/// than agents.
+/// requests than agents.
 pub(super) const REQUESTS_WAITING: usize = 64;
 
 /// Capacity of the queue of agents' reports. An agent waits when the queue is full. The loop never
@@ -46,19 +46,19 @@ pub(super) enum Wake {
     StopAsked,
     /// The user ends the run at once.
     Killed,
-    /// Locks of a dead process can now be told from those of living ones.
+    /// The locks of a dead process can now be told from the locks of living processes.
     TidyDue,
-    /// It is time to retry the removal of members that could not be removed from the team.
+    /// It is time to try again to remove the members that could not be removed from the team.
     RemovalDue,
-    /// A client of another program has not answered a shutdown request in time.
+    /// A teammate of another client has not answered a shutdown request in time.
     AnswerOverdue,
-    /// A client of another program has had enough time to show a turn in the config.
+    /// A teammate of another client has had enough time to show a turn in the config.
     TurnOverdue,
     /// The time limit of a shutdown step has passed.
     GraceOver,
 }
 
-/// A request of a tool to the loop. It is answered with the tool's outcome.
+/// A request of a tool to the loop. The loop answers with the tool's outcome.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) lead_request: LeadRequest,
@@ -110,15 +110,15 @@ pub(super) struct Asked {
     pub(super) input: Value,
     /// The digest of the call's tool and input.
     pub(super) digest: Digest,
-    /// Withdraws the question.
+    /// The handle that withdraws the question.
     pub(super) question: AbortHandle,
 }
 
-/// A decision on a call, and its recipient.
+/// A decision on a call. Each variant says who receives the decision.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// Goes to the teammate that asked by mail.
+    /// The decision goes to the teammate that asked by mail.
     ByMail { request: String, decided: Decided },
-    /// Goes to the lead or a subagent directly.
+    /// The decision goes directly to the lead or to a subagent.
     AtOnce { agent: AgentName, call: ToolCall, decided: Decided },
 }

@@ -1,8 +1,8 @@
-//! The team tools: tasks, mail and plans. Each one parses its input, calls one operation of `team`,
-//! and answers with the recorded text.
+//! The team tools: tasks, mail and plans. Each tool parses its input, calls one operation of
+//! `team`, and returns the result text recorded from the reference client.
 //!
 //! The `team` crate decides who may do what. The team's run creates and ends teams and agents,
-//! because only its loop can.
+//! because only its loop can do that.
 
 mod plan;
 mod tool;

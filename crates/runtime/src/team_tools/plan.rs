@@ -23,13 +23,14 @@ pub(crate) fn exit_plan_mode(team: &Team, member: &AgentName, plan_file: PathBuf
     Arc::new(ExitPlanMode { team: team.clone(), member: member.clone(), plan_file })
 }
 
-/// Creates the tool with which a lead leaves plan mode. The user is asked before the call runs, and
-/// so has approved the plan.
+/// Creates the tool with which a lead leaves plan mode. The user is asked before the call runs. So
+/// when the call runs, the user has already approved the plan.
 pub(crate) fn show_plan(plan_file: PathBuf) -> Arc<dyn Tool> {
     Arc::new(ShowPlan { plan_file })
 }
 
-/// Returns the plan of a call: the one in its input, or else the one in the plan file.
+/// Returns the plan of a call. Uses the plan in the call's input, otherwise the plan in the plan
+/// file.
 ///
 /// # Errors
 /// A message for the model if there is no plan.

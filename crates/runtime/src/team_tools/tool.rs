@@ -126,8 +126,8 @@ impl TeamTool {
     }
 }
 
-/// Converts an answer of the team into a tool result. It may contain text of other agents, such as
-/// a task's subject.
+/// Converts an answer of the team into a tool result. The answer may contain text of other agents,
+/// such as a task's subject.
 pub(crate) fn answer(answer: &ToolAnswer) -> ToolOutcome {
     match serde_json::to_value(answer) {
         Ok(data) => ToolOutcome::done(neutralised(&answer.text()), data),
@@ -135,8 +135,8 @@ pub(crate) fn answer(answer: &ToolAnswer) -> ToolOutcome {
     }
 }
 
-/// Converts a refusal of the team into a tool result that says what is wrong and what would be
-/// correct.
+/// Converts a refusal of the team into a tool result. The result says what is wrong and what would
+/// be correct.
 pub(crate) fn refusal(error: &ApiError) -> ToolOutcome {
     let mut text = error.message.clone();
     // Models read only the text, so it must contain the details too.

@@ -1,5 +1,5 @@
-//! The reading commands that coding agents use most. None of them needs a question, because agents
-//! would wait for no reason.
+//! The reading commands that coding agents use most. None of these commands may need a question,
+//! because an agent would wait for the answer for no reason.
 
 use std::fs;
 

@@ -1,5 +1,6 @@
 //! The gate protects the team's own folders and the user's settings. No mode and no rule opens
-//! them. A project's settings are open in one mode, and under a rule that names their folder.
+//! them. An agent may change a project's settings in one mode, and under a rule that names their
+//! folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -218,7 +219,7 @@ fn the_user_s_settings_are_the_user_s_in_every_mode() {
     insta::assert_snapshot!(reason, @"BASE/home/.claude/settings.json belongs to the user's settings, which decide what agents may do: only the user changes them. Say what should stand there, and the user can put it in. Reading there is allowed");
 }
 
-/// The files of a project's settings, as its agents would write them.
+/// The settings files of a project, by the paths that an agent would write to.
 const OF_A_PROJECT: [&str; 8] = [
     ".claude/settings.json",
     ".claude/settings.local.json",

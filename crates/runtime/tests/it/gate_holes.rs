@@ -253,7 +253,7 @@ fn an_option_that_is_not_known_is_left_to_the_kernel() {
         &["cat --frobnicate src/main.rs"],
     );
     // The allowed `make` runs in the profile *free*. No sandbox restricts the unknown reader that
-    // is joined to it.
+    // follows `make` in the same command.
     let place = Place::new(json!({"allow": ["Bash(make:*)", "Read(//outside/**)"]}));
     let joined: Vec<String> = unknown.iter().map(|command| format!("make && {command}")).collect();
     check(&place, Default, "ask", &joined.iter().map(String::as_str).collect::<Vec<_>>());

@@ -32,7 +32,7 @@ impl Place {
         Self { dir, gate }
     }
 
-    /// The same folder, with a search path for programs and some programs in the project.
+    /// The same folder, with a search path for programs and with these programs in the project.
     pub(crate) fn searching(self, path: &str, programs: &[&str]) -> Self {
         for program in programs {
             let file = self.path("project").join(program);

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::gate_modes::Place;
 
-/// Reading git commands that may run a program named by the repository, to find changes or to
-/// display them.
+/// Git commands that only read, but that may run a program named by the repository to find changes
+/// or to display them.
 const READING: &[&str] = &[
     "git blame src/main.rs",
     "git status",
@@ -184,8 +184,8 @@ fn an_edit_of_what_runs_by_itself_is_asked_for() {
 #[test]
 fn four_files_do_not_become_a_repository_unasked() {
     let files = ["HEAD", "config", "objects/x", "refs/x"];
-    // In every order at least one write needs a question, and there is no repository before that
-    // write.
+    // In each tested order, at least one write needs a question, and the files form no repository
+    // before that write.
     for first in 0..files.len() {
         for turn in [1, 3] {
             let place = Place::new(json!({}));

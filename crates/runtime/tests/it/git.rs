@@ -1,9 +1,11 @@
-//! Runs git for the tests, with no settings except its own, and in no repository except theirs.
+//! Runs git for the tests: without the user's git settings, and only in the repositories of the
+//! tests.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Variables that a git hook sets for its own repository. The tests may run from such a hook.
+/// Variables that a git hook sets for the repository of the hook. The tests may run from such a
+/// hook.
 const LEAKS: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -24,7 +26,8 @@ pub(crate) fn apart(command: &mut Command) -> &mut Command {
 
 /// Runs git in a folder, with an author so that commits succeed.
 pub(crate) fn git(folder: &Path, arguments: &[&str]) {
-    // Git starts no maintenance process after a commit, because it would run beside the test.
+    // These options keep git from starting a maintenance process after a commit, because that
+    // process would run beside the test.
     let identity = [
         "-c",
         "user.name=probe",

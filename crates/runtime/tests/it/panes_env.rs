@@ -163,7 +163,8 @@ pub(crate) fn program(path: &Path, text: &str) {
     assert!(writing.status().unwrap().success());
 }
 
-/// The tag of an agent of the team `crew`, or of the whole team.
+/// The tag for a pane of an agent in the team `crew`, or, without an agent, for a pane of the whole
+/// team.
 pub(crate) fn tag(agent: Option<&str>) -> PaneTag {
     PaneTag {
         root: "0af3".to_owned(),

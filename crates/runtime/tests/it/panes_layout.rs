@@ -1,5 +1,5 @@
-//! The layout of panes in real tmux servers: readable, beside the lead, and never in place of the
-//! user's own panes.
+//! The layout of panes in real tmux servers: the panes are readable, are beside the lead's pane,
+//! and never take the place of the user's own panes.
 
 use std::collections::BTreeSet;
 
@@ -118,7 +118,7 @@ async fn a_layout_of_four_panes_of_the_users_survives_with_its_focus() {
 
 #[tokio::test]
 async fn a_pane_is_hidden_and_shown_again_while_its_program_runs() {
-    // tmux would rename a window after its program, a moment later.
+    // Without this setting, tmux would rename a window after its program, a moment later.
     let Some(server) = Server::with_config("setw -g automatic-rename off\n") else { return };
     let lead = server.users_session();
     for tmux in [server.beside(&lead), server.outside()] {

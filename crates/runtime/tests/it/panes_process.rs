@@ -44,7 +44,8 @@ impl ProcessPanes {
         Self { inner: Arc::new(inner), waits_for_words: false }
     }
 
-    /// The same panes, for programs with output. Their screens are never empty.
+    /// The same panes, for programs that write output. A pane counts as started only after the
+    /// first output, so its screen is never empty.
     pub(crate) fn speaking(self) -> Self {
         Self { waits_for_words: true, ..self }
     }

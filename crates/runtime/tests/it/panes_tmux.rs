@@ -1,5 +1,5 @@
-//! Panes in real tmux servers: the environment of a pane's program, the user's unchanged settings,
-//! and the panes found afterwards.
+//! Panes in real tmux servers: the environment of a pane's program, the user's settings, which stay
+//! unchanged, and how panes are found again.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,11 +1,11 @@
-//! The attacks of `tests/attacks.txt`, as if the parser of shell text took everything for reading.
-//! No attack is judged. Each starts in *read*, the profile of commands that run without a question
-//! in plan and default mode. So only the kernel stops them, except for reads that the profile
-//! allows. (The suite `attacks` of the crate `pitcrew` runs them through the binary, with the real
-//! parser.)
+//! Runs the attacks of `tests/attacks.txt` as if the shell parser had taken every command for a
+//! reading command. The gate does not judge these attacks. Each attack starts in *read*, the
+//! profile of commands that run without a question in plan and default mode. So only the kernel
+//! stops the attacks, except for reads that the profile allows. (The suite `attacks` of the crate
+//! `pitcrew` runs the same attacks through the binary, with the real parser.)
 //!
-//! Each attack runs in its own shell, many of them in one command. The test compares the files
-//! before and after each such batch.
+//! Each attack runs in its own shell, and one command runs a batch of many attacks. The test
+//! compares the files before and after each batch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,9 +39,9 @@ fn attacks() -> BTreeMap<String, Vec<String>> {
     sections
 }
 
-/// The attacks of a section on a target, as scripts in the working folder, in batches of one
-/// command each. Each attack gets one of three targets, or all of them with `PITCREW_ATTACKS=all`
-/// in the environment.
+/// Writes the attacks of a section on a target as scripts into the working folder, and returns them
+/// in batches. Each batch is one command. Each attack is tried on one of three targets, or on all
+/// three with `PITCREW_ATTACKS=all` in the environment.
 fn batches(ground: &Ground, section: &str, nth: usize, target: &str) -> Vec<(String, Vec<String>)> {
     let is_whole = std::env::var("PITCREW_ATTACKS").is_ok_and(|extent| extent == "all");
     let lines = attacks().remove(section).unwrap().into_iter().enumerate();

@@ -21,7 +21,7 @@ mod attacks;
 
 use attacks::{ESCAPES, attacks};
 
-/// A root like a team's, beside the working folder.
+/// A root with a team, beside the working folder.
 struct Ground {
     setting: TestEnv,
     base: PathBuf,
@@ -139,7 +139,8 @@ fn skipped(what: &str) {
     eprintln!("\n!!! SKIPPED: {what}. Nothing was proved about it on this machine. !!!\n");
 }
 
-/// A machine in the form that the product uses.
+/// The machine for a sandbox, with the program that restricts a command inside bubblewrap, as in
+/// the product.
 fn machine(root: &Path) -> Machine {
     Machine {
         inner: Some(vec![inner().into_os_string()]),
@@ -339,7 +340,7 @@ async fn landlock_alone_says_what_a_folder_that_holds_the_root_cannot_have() {
         "{said}"
     );
     assert!(ground.setting.context.cwd.join("project/new").exists());
-    // A command cannot create a file there, but a tool can.
+    // A command cannot create a file directly in this folder, but a tool can.
     let context = ground.context(&sandbox);
     let made = ground
         .setting

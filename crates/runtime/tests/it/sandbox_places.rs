@@ -1,6 +1,6 @@
-//! Places in the working folder that grant permissions or run later, and commands in the profile
-//! *work*. A command may change the modes of folders, make links, or be killed with its run, but
-//! leaves nothing there.
+//! Commands in the profile *work*, and places in the working folder that grant permissions or
+//! contain files that run later. A command leaves nothing in such a place, even if it changes the
+//! modes of folders, makes links, or is killed together with its run.
 //!
 //! Tests that this machine cannot run print a clear message and are skipped.
 
@@ -123,7 +123,8 @@ async fn as_any_user_nothing_is_made_that_runs_with_the_user_s_rights() {
     assert_eq!(done, "600\n1777");
 }
 
-/// Files that the repository's own files name, and a command that changes each.
+/// Protected files, most of them named by the repository's own files. Each entry has a description
+/// of the file and a command that tries to change the file.
 const NAMED: &[(&str, &str)] = &[
     ("what core.hooksPath names", "echo x > .husky/_/pre-commit"),
     ("what core.hooksPath names", "mv .husky h; mkdir -p .husky/_; echo x > .husky/_/pre-commit"),
@@ -152,7 +153,7 @@ const NAMED: &[(&str, &str)] = &[
     ("settings in a new subfolder", "mkdir -p fresh/.claude; echo x > fresh/.claude/settings.json"),
 ];
 
-/// Places that run later, each with everything in it.
+/// Paths of files that run later. For a folder, everything in it counts too.
 const RUN_LATER: &[&str] = &[
     ".husky",
     "conf/included",
@@ -258,7 +259,7 @@ fn another_user_s_commands_leave_nothing_either() {
     assert!(passed.is_none_or(|passed| passed == 5), "{passed:?}");
 }
 
-/// The variable that makes [`the_killed_run`] play its part in the test below.
+/// The environment variable without which [`the_killed_run`] does nothing. The test below sets it.
 const VICTIM: &str = "PITCREW_TEST_VICTIM";
 
 /// A run that is killed while its command runs. Without the variable [`VICTIM`] it does nothing.

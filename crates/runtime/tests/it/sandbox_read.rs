@@ -160,7 +160,7 @@ async fn a_ruleset_made_before_names_changed_hands_is_not_used() {
     let path = |name: &str| ground.setting.path(name);
     ground.setting.write("deep/er/plain", "OPEN");
     // The ruleset of a recently changed folder is not cached. The test waits until the folder's
-    // time is old enough.
+    // modification time is old enough.
     let changed = fs::metadata(path("deep/er")).unwrap().modified().unwrap();
     while changed.elapsed().is_ok_and(|age| age < std::time::Duration::from_millis(200)) {
         assert_eq!(ground.bash("cat deep/er/plain").await, "OPEN");

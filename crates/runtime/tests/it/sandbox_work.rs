@@ -202,8 +202,8 @@ async fn a_command_in_work_reaches_nobody_outside() {
     assert!(listeners.iter().all(|listener| listener.accept().is_err()) && tcp.accept().is_err());
 }
 
-/// Outside programs that listen on a socket in the working folder, under another name than the one
-/// they bound.
+/// Programs outside of the sandbox that listen on a socket in the working folder. Each entry has
+/// the path by which a command tries to reach the socket, and the code that makes the socket.
 const LISTENING: &[(&str, &str)] = &[
     ("renamed", "s.bind(cwd + '/first'); os.rename(cwd + '/first', cwd + '/renamed')"),
     (
@@ -254,7 +254,7 @@ async fn a_command_in_work_does_its_work() {
     }
 }
 
-/// Places from which a file would be lost when the command ends.
+/// Commands that put a file in a place that is lost when the command ends.
 const SWALLOWING: &[&str] = &[
     "mv f ~/f.bak",
     "cp f ~/.bashrc",

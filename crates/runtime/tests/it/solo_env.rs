@@ -29,7 +29,7 @@ impl TestRun {
         options
     }
 
-    /// Returns the options of a run on a script, and its model, which records all requests.
+    /// Returns the options of a run on a script, and the run's model, which records all requests.
     pub(crate) fn alone_overheard(&self, script: &str) -> (SoloOptions, Arc<Overheard>) {
         let (options, overheard) = self.overheard(script);
         let options = SoloOptions {
@@ -135,7 +135,8 @@ pub(crate) async fn until_it_is(handle: &mut RunHandle, wanted: Status) -> Vec<R
     .await
 }
 
-/// Waits until the config shows whether a member is in a turn.
+/// Waits until the config shows that a member is in a turn, or, if `is_active` is false, that it is
+/// not.
 pub(crate) async fn until_the_config_says(team: &Team, name: &str, is_active: bool) {
     let mut changes = team.backend().watch(team.dir()).await.unwrap();
     let says_so = async {

@@ -26,7 +26,7 @@ agents:
     - text: Ready.
 ";
 
-/// The recorded team of the reference client. The test plays its lead.
+/// The recorded team of the reference client. The test plays the team's lead.
 async fn recorded_team(setting: &TestRun) -> Team {
     let recorded =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");

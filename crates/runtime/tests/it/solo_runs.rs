@@ -98,6 +98,7 @@ async fn the_config_says_whether_it_is_in_a_turn() {
     until_the_config_says(&team, "bob", false).await;
 }
 
+/// When a member's mail is marked as read, the journal must already show that the member works.
 /// Otherwise the lead would find no unread message and no working member, and would end the run.
 #[tokio::test]
 async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
@@ -220,8 +221,8 @@ async fn an_interrupted_turn_ends_at_once_and_the_next_message_starts_another() 
     );
 }
 
-/// A member that has asked for a permission, the question at its own terminal, and the request's
-/// id.
+/// Starts bob and waits until he has asked for a permission. Returns bob's run, the receiver of the
+/// questions at bob's own terminal, and the id of the request.
 async fn asking(
     setting: &TestRun,
     team: &Team,

@@ -1,5 +1,5 @@
-//! A member in its own process whose lead signs its commands: whose commands it obeys, and how it
-//! accepts a new lead.
+//! A member in its own process whose lead signs its commands: which commands the member obeys, and
+//! how the member accepts a new lead.
 
 use std::process::{Child, Command};
 
@@ -31,7 +31,7 @@ async fn until_it_warns(handle: &mut RunHandle, of: &str) {
     until(handle, |event| matches!(event, RunEvent::Warning { text } if text.contains(of))).await;
 }
 
-/// A process in place of a lead's, which runs until it is killed.
+/// A process that stands in for a lead's process. It runs until it is killed.
 fn stand_in() -> (Child, ProcessIdentity) {
     let child = Command::new("sleep").arg("1000").spawn().unwrap();
     let process = ProcessIdentity::of(child.id()).unwrap();

@@ -1,5 +1,5 @@
-//! The model calls of another client's teammate. pitcrew reads them in the client's own
-//! conversation file, and its limits apply to them.
+//! The model calls of another client's teammate. pitcrew reads these calls in the client's own
+//! conversation file, and pitcrew's limits apply to them.
 
 use std::fs;
 use std::io::Write as _;
@@ -27,7 +27,8 @@ enum Answer {
     Ends,
 }
 
-/// Adds an answer to the conversation of bob's client, or to that of its subagent.
+/// Adds an answer to the conversation of bob's client, or to the conversation of a subagent of that
+/// client.
 async fn answers(setting: &TestRun, subagent: Option<&str>, id: &str, answer: Answer) {
     let team = setting.team().await;
     let conversation = team.client_conversation(&bob()).await.unwrap().unwrap().id;

@@ -1,6 +1,6 @@
-//! The permission mode of another client's teammate: its requests and the answers in plan mode, the
-//! report on a mode that the client enters by itself, and a shutdown approval that answers no
-//! request.
+//! The permission mode of another client's teammate: the client's requests in plan mode with their
+//! answers, the client's report on a mode that it enters by itself, and a shutdown approval that
+//! answers no request.
 
 use pitcrew_protocol::{AgentName, Frame, PermissionMode, PermissionResponse, Program};
 use pitcrew_runtime::events::RunEvent;
@@ -127,7 +127,7 @@ async fn a_person_who_is_asked_by_a_client_in_plan_mode_learns_that_until_its_pl
         panic!("no approval")
     };
     assert!(approved.approved);
-    // The client asks at once, perhaps before the mode after the approval is recorded.
+    // The client asks at once. The mode that follows the approval may not be recorded yet.
     planning.asks_for("Bash", json!({"command": "touch made"})).await;
     let ask = tokio::select! {
         ask = planning.asks.recv() => ask.unwrap(),

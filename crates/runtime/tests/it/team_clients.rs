@@ -1,5 +1,5 @@
-//! Another client as a teammate in a pane: its open requests, and its leftover processes, after its
-//! own process has ended.
+//! Another client as a teammate in a pane, after the client's own process has ended: its open
+//! requests and its leftover processes.
 
 use pitcrew_panes::Panes as _;
 use pitcrew_process::identity::ProcessIdentity;
@@ -179,8 +179,8 @@ async fn a_question_of_a_client_is_void_when_the_run_that_it_was_put_to_has_stop
     assert!(requests.get(PERMISSION).is_some_and(|request| request.is_void), "{requests:?}");
 }
 
-/// A client that starts a process in its own session, as its Bash tool does, and the file that
-/// contains that process id.
+/// The command line of a client that starts a process in a session of its own, as the client's Bash
+/// tool does. Also returns the file that contains the id of the started process.
 fn leaving(setting: &TestRun) -> (Vec<String>, std::path::PathBuf) {
     let file = setting.cwd.join("left");
     let script = "setsid sh -c 'echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; exec sleep 1000' \"$0\" & exec sleep 1000";

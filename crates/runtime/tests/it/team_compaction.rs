@@ -88,7 +88,7 @@ agents:
 struct Narrow {
     model: Scripted,
     window: u64,
-    /// Whether its answers report the number of tokens that it read.
+    /// Whether the model's answers report the number of tokens that the model read.
     tells: bool,
     /// The requests that fitted into the window.
     requests: Mutex<Vec<Request>>,

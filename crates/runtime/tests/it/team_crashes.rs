@@ -76,8 +76,8 @@ pub(crate) async fn transcript(team: &Team, name: &AgentName) -> Vec<Step> {
     read(&lines).unwrap().entries.into_iter().map(|entry| entry.step).collect()
 }
 
-/// Checks that every message of an inbox is exactly once in its owner's transcript. Only a frame
-/// may be undelivered, if its receiver had ended before.
+/// Checks that every message of an inbox is exactly once in the transcript of the inbox's owner.
+/// Only a frame may be undelivered, if its receiver had ended before.
 pub(crate) async fn check_mail(team: &Team, name: &AgentName) {
     let mut delivered: HashMap<MessageId, u32> = HashMap::new();
     for step in transcript(team, name).await {

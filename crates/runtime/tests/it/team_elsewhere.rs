@@ -29,7 +29,8 @@ pub(crate) use returned::{abandoned, abandoned_with, resumed, sleeper};
 /// The time without an event after which a test assumes that no event comes.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// A lead with one teammate. The lead shuts it down when it reports that its part is done.
+/// A lead with one teammate. The lead shuts the teammate down when the teammate reports that its
+/// part is done.
 pub(crate) const ONE: &str = r#"
 agents:
   team-lead:
@@ -42,8 +43,8 @@ agents:
     - text: All is done.
 "#;
 
-/// A lead that waits for the news of its teammate's end, and says so again when it is reminded of
-/// the task.
+/// A lead that waits for the news that its teammate has ended. The lead says that the teammate is
+/// lost, and says so again when it is reminded of the task.
 pub(crate) const LOSING: &str = r#"
 agents:
   team-lead:
@@ -159,13 +160,13 @@ impl Played {
         self.0.notify_idle(&bob(), idle).await.unwrap();
     }
 
-    /// Checks that the lead does not ask it again to shut down because it is silent.
+    /// Checks that the lead does not repeat the shutdown request although the teammate is silent.
     async fn is_told_nothing_more(&self) {
         let told = tokio::time::timeout(QUIET, self.mail()).await;
         assert!(told.is_err(), "{told:?}");
     }
 
-    /// Starts the task that was assigned to it.
+    /// Starts the task that was assigned to the teammate.
     async fn begins(&self) {
         self.mail().await;
         self.is_active(true).await;

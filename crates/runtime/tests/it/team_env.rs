@@ -174,7 +174,7 @@ impl TestRun {
         }
     }
 
-    /// Returns the options of a run on a script, and its model, which records all requests.
+    /// Returns the options of a run on a script, and the run's model, which records all requests.
     pub(crate) fn overheard(&self, script: &str) -> (RunOptions, Arc<Overheard>) {
         self.with_usage(script, Usage::default())
     }
@@ -204,7 +204,7 @@ impl TestRun {
     }
 }
 
-/// Reads a run's events to its end.
+/// Reads the events of a run until the run ends.
 pub(crate) async fn finish(mut handle: RunHandle) -> Ran {
     let mut events = Vec::new();
     let reading = async {
@@ -248,7 +248,8 @@ impl Ran {
         }
     }
 
-    /// The last text of a run that ended by itself with incomplete work, for this reason.
+    /// The last text of a run that ended by itself with incomplete work. The run must have ended
+    /// for this reason.
     #[track_caller]
     pub(crate) fn unfinished(&self, reason: Shortfall) -> &str {
         match &self.outcome.end {

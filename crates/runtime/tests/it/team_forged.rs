@@ -130,8 +130,8 @@ impl Scene {
             ),
             "{warning}"
         );
-        // The inbox does not show that bob took the entry. Bob marks it as read again, as if a
-        // stale copy of the inbox had been written back.
+        // Now the inbox does not show that bob took the entry, as if a stale copy of the inbox had
+        // been written back. Bob marks the entry as read again.
         self.write("inboxes/bob.json", |inbox| {
             let entries = inbox.as_array_mut().unwrap();
             entries.retain(|entry| entry["text"] != replayed["text"]);
@@ -156,7 +156,7 @@ impl Scene {
             .0
     }
 
-    /// The input of the call for which a permission request in the lead's inbox asks.
+    /// The input of the tool call for which a permission request in the lead's inbox asks.
     async fn input_of(&self, request: &str) -> Value {
         let mail = self.team().await.mail(&AgentName::lead()).await.unwrap();
         let input = |mail: Mail| match mail.frame {

@@ -476,7 +476,7 @@ async fn a_stopped_run_waits_for_no_answer_of_the_leads_model_and_goes_on_from_t
     let says = |event: &RunEvent| matches!(event, RunEvent::Answered(said) if format!("{:?}", said.blocks).contains("That took long."));
     assert!(ran.events.iter().any(says), "{:#?}", ran.events);
 
-    // A lead without teammates stops at once, without the grace.
+    // A lead without teammates stops at once, without waiting for the shutdown grace.
     let alone = TestRun::new();
     let mut options = alone.options(
         "agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}",

@@ -1,5 +1,5 @@
-//! Teams under `--sandbox` with another client as a teammate. pitcrew's sandbox does not hold that
-//! client's commands.
+//! Teams under `--sandbox` with another client as a teammate. pitcrew's sandbox does not restrict
+//! the commands of that client.
 
 use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_process::sandbox::{Profile, Sandbox};
@@ -21,8 +21,8 @@ agents:
     - text: I work alone.
 "#;
 
-/// The options of a run that leaves commands to the sandbox. Nothing where this machine has no
-/// sandbox.
+/// The options of a run that leaves commands to the sandbox. Returns `None` where this machine has
+/// no sandbox.
 fn sandboxed(mut options: RunOptions, allows_clients: bool) -> Option<RunOptions> {
     options.agent_options.machine.inner = Some(vec![inner().into_os_string()]);
     let support = Sandbox::new(options.agent_options.machine.clone()).support(Profile::Work);

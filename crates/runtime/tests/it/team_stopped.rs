@@ -43,7 +43,7 @@ agents:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
     let mut options = setting.options(script);
-    // The grace is so long that the test would hang if the run waited for its end.
+    // The grace is so long that the test would hang if the run waited until the grace is over.
     (options.agent_options.asks, options.agent_options.shutdown_grace) =
         (Asks::Allow, Duration::from_secs(600));
     let mut handle = Runtime::start(options).await.unwrap();

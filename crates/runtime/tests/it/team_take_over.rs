@@ -87,7 +87,7 @@ async fn steps(team: &Team, log: LogName) -> Vec<Step> {
     read(&lines).unwrap().entries.into_iter().map(|entry| entry.step).collect()
 }
 
-/// Checks the team once the writer has taken over and has ended.
+/// Checks the team after the writer has taken over and the run has ended.
 async fn check(setting: &TestRun, team: &Team) {
     let config = team.config().await.unwrap();
     assert_eq!(config.members.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), ["team-lead"]);

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::patience::until;
 use crate::tools_env::{TestEnv, is_alive, pids, pids_in, until_gone};
 
-/// Starts processes that write their ids: a child, one in another session, one there that ignores
-/// TERM, and one that also has its own environment.
+/// Starts processes that write their ids: a child, a process in another session, one in another
+/// session that ignores TERM, and one that also has an empty environment.
 const FAMILY: &str = "sleep 300 & echo $! >> pids
     setsid bash -c 'echo $$ >> pids; exec sleep 300' &
     setsid bash -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 0.1; done' &

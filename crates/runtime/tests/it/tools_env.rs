@@ -1,4 +1,4 @@
-//! A folder and an agent's tools, for the tests of the tools.
+//! The test environment for tools: a folder, and the tools of an agent.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::tools_env::TestEnv;
 
-/// A small project. Files further down in the list were changed later.
+/// A small project. The later a file is in the list, the later the file was changed.
 fn project() -> TestEnv {
     let setting = TestEnv::new();
     let files: [(&str, &[u8]); 7] = [

@@ -38,7 +38,7 @@ fn ground() -> TestEnv {
 }
 
 /// The context of a call that the gate allows without a question, as an agent's driver makes it.
-/// Nothing for any other call.
+/// Returns `None` for any other call.
 fn allowed(setting: &TestEnv, tool: &str, input: &Value) -> Option<ToolContext> {
     let call = Call { tool, input, cwd: &setting.context.cwd, plan_file: None };
     match setting.context.gate.judge_path(PermissionMode::AcceptEdits, &call) {
@@ -198,7 +198,8 @@ async fn a_tree_deeper_than_there_are_handles_is_searched() {
     assert!(found.ends_with("file:1:found"), "{found}");
 }
 
-/// Replaces a folder of the project by a link and back, again and again, until it is dropped.
+/// Replaces a folder of the project by a link and back, again and again, until this value is
+/// dropped.
 struct Swapping {
     ends: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,

@@ -304,7 +304,7 @@ async fn a_worktree_whose_folder_is_gone_is_made_again_for_a_member_that_goes_on
         worktree,
         "it is still known as ours"
     );
-    // A plain folder, as a tool leaves it that writes a file at that path.
+    // A plain folder, as a tool leaves it when the tool writes a file below that path.
     fs::remove_dir_all(&worktree.path).unwrap();
     fs::create_dir(&worktree.path).unwrap();
     fs::write(worktree.path.join("result"), "x").unwrap();

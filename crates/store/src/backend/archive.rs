@@ -1,13 +1,13 @@
-//! The archive: teams that were deleted or came to their end.
+//! The archive of deleted and finished teams.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{Task, TeamConfig, TeamDir};
 
 use crate::StoreError;
 
-/// Teams of the archive: read, moved back, and removed for good.
+/// Reads archived teams, moves them back, and removes them permanently.
 ///
-/// [`TeamStore::archive_team`](super::TeamStore::archive_team) puts them there.
+/// [`TeamStore::archive_team`](super::TeamStore::archive_team) moves teams into the archive.
 #[async_trait]
 pub trait ArchiveStore: Send + Sync {
     /// Returns the archives of deleted and finished teams, sorted.
@@ -37,7 +37,7 @@ pub struct ArchivedTeam {
     pub name: ArchiveName,
     /// The team's config.
     pub config: TeamConfig,
-    /// Its tasks, sorted by id. Unreadable task files are skipped.
+    /// The tasks of the team, sorted by id. Unreadable task files are skipped.
     pub tasks: Vec<Task>,
     /// Time at which the team was archived, in milliseconds since 1970, if known.
     pub archived_at_ms: Option<i64>,

@@ -1,4 +1,4 @@
-//! The journal of a team: appended to, read on, and summed up.
+//! Journals of teams: appending entries, reading on from a position, and summaries.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{MessageId, TeamDir};
@@ -27,26 +27,26 @@ pub trait JournalStore: Send + Sync {
         position: u64,
     ) -> Result<(Vec<JournalEntry>, u64), StoreError>;
 
-    /// The entries of the journal about one message, and the deletion of the team. A long journal
-    /// is read from its end, no further back than the message was sent. An archive that is not
-    /// there, or kept none, answers nothing.
+    /// Returns the journal entries about one message, and the entry about the deletion of the team.
+    /// A long journal is read from its end, no further back than the time at which the message was
+    /// sent. If the archive does not exist or contains no journal, the result is empty.
     async fn message_journal(
         &self,
         journal: JournalOf<'_>,
         id: &MessageId,
     ) -> Result<Vec<JournalEntry>, StoreError>;
 
-    /// The summary of the journal so far, and the position after it, as of
-    /// [`JournalStore::journal_since`]. How long it takes does not depend on the length of the
-    /// journal, but for the first time after its files were copied or damaged.
+    /// Returns the summary of the whole journal, and the position after it for
+    /// [`JournalStore::journal_since`]. The duration does not depend on the length of the journal,
+    /// except for the first call after the files of the journal were copied or damaged.
     async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError>;
 }
 
-/// Whose journal.
+/// Selects a journal.
 #[derive(Clone, Copy, Debug)]
 pub enum JournalOf<'a> {
-    /// A team's.
+    /// The journal of a team.
     Team(&'a TeamDir),
-    /// An archived team's.
+    /// The journal of an archived team.
     Archive(&'a ArchiveName),
 }

@@ -1,4 +1,4 @@
-//! Leases: what one process holds alone for as long as it lives.
+//! Leases: exclusive rights that one process holds until it ends.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{AgentName, InboxFile, ProcessRef, TeamDir};
@@ -27,7 +27,7 @@ pub trait LeaseStore: Send + Sync {
         holder: &LeaseHolder,
     ) -> Result<(), StoreError>;
 
-    /// Who holds a lease now.
+    /// Returns the process that holds a lease now.
     async fn lease_holder(
         &self,
         team: &TeamDir,
@@ -45,7 +45,7 @@ pub trait LeaseStore: Send + Sync {
 /// An exclusive right that a process can hold until it ends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseName {
-    /// Running the team.
+    /// The right to run the team.
     Run,
     /// The right to run the member with this inbox in a process of its own.
     Member(InboxFile),
@@ -68,10 +68,10 @@ impl LeaseName {
     }
 }
 
-/// Who holds a lease.
+/// The process that holds a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseHolder {
-    /// Its process id.
+    /// The id of the process.
     pub pid: u32,
     /// Start time of that process in clock ticks since boot. It distinguishes the process from a
     /// later one with the same id.
@@ -81,8 +81,8 @@ pub struct LeaseHolder {
     /// The public key that verifies frames of the team's lead. Absent if the lead signs no frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify_key: Option<String>,
-    /// Whether the holder of the run's lease is still writing the members' limits. Until it has
-    /// finished, no process leads the members.
+    /// Whether the process that holds the lease of the run is still writing the limits of the
+    /// members. Until it has finished, no process leads the members.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prepares: bool,
 }

@@ -16,11 +16,11 @@ pub trait MailStore: Send + Sync {
         inbox: &InboxFile,
     ) -> Result<Vec<StoredMessage>, StoreError>;
 
-    /// Returns messages that left an inbox, or may have left it, in the order in which they left or
-    /// were written. The sources are the archive and the messages that pitcrew processes wrote
-    /// lately. The second source is needed because another client removes its mail and keeps no
-    /// copy. The result may contain messages that are still in the inbox. [`Past::Lately`] leaves
-    /// out the older part of the archive.
+    /// Returns messages that have left an inbox or may have left it. They are in the order in which
+    /// they left or were written. The sources are the archive and the messages that pitcrew
+    /// processes wrote recently. The second source is needed because another client removes its
+    /// mail and keeps no copy. The result may contain messages that are still in the inbox.
+    /// [`Past::Lately`] leaves out the older part of the archive.
     async fn past_mail(
         &self,
         team: &TeamDir,
@@ -29,12 +29,12 @@ pub trait MailStore: Send + Sync {
     ) -> Result<Vec<StoredMessage>, StoreError>;
 
     /// Appends one message that carries an id. A second append of the same id changes nothing.
-    /// Messages of one caller stand in the order of their calls. Calls that meet at one inbox may
-    /// share a lock and an fsync. A caller that stops waiting may still have sent.
+    /// Messages of one caller keep the order of the calls. Concurrent calls for one inbox may share
+    /// a lock and an fsync. If a caller stops waiting, its message may still be sent.
     ///
-    /// An inbox that holds too much unread mail for the message stays as it is. A message that is
-    /// there already is never too much. Callers that meet at one inbox do not exceed a limit
-    /// together; other programs know no limit.
+    /// If the inbox has too many unread messages, it is not changed. A message that is already in
+    /// the inbox is never refused. Concurrent callers cannot exceed a limit together, but other
+    /// programs do not check the limit.
     async fn append(
         &self,
         team: &TeamDir,
@@ -69,7 +69,7 @@ pub trait MailStore: Send + Sync {
 pub struct StoredMessage {
     /// The id of the message.
     pub id: MessageId,
-    /// The id of the message.
+    /// The message.
     pub message: Message,
 }
 
@@ -78,31 +78,31 @@ pub struct StoredMessage {
 pub enum Past {
     /// The last 256 KiB of the archive, which is enough for a resume.
     Lately,
-    /// All that is kept.
+    /// All mail that is kept.
     All,
 }
 
-/// What an append did.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Appended {
-    /// The message is there now.
+    /// The message was added.
     New,
-    /// It was there already.
+    /// The message was already in the inbox or its archive.
     AlreadyThere,
     /// The message was not added, because the inbox reached its limit of unread messages.
     Full {
-        /// How many.
+        /// The number of unread messages that count for the limit.
         unread: usize,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
 }
 
-/// Limit of unread messages in an inbox, the new one included.
+/// A limit on the number of unread messages in an inbox. The new message counts too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreadLimit {
-    /// Any number.
+    /// No limit.
     None,
     /// Limit on the messages of all senders together.
     OfAll(usize),
@@ -126,7 +126,7 @@ impl UnreadLimit {
         (unread >= most).then_some(Appended::Full { unread, most })
     }
 
-    /// The number.
+    /// Returns the limit as a number, or `None` if there is no limit.
     pub(crate) fn most(self) -> Option<usize> {
         match self {
             Self::None => None,

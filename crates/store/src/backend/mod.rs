@@ -1,8 +1,9 @@
-//! The one trait behind which teams are kept: [`Backend`], made of one small trait a concern.
+//! [`Backend`]: the trait that every storage of teams implements. It combines several small traits,
+//! one for each subject.
 //!
-//! Every method may be called from any number of processes at once. A method that returned `Ok` has
-//! made its change durable (as far as the store's durability setting goes); one that returned `Err`
-//! has changed nothing.
+//! Every method may be called from any number of processes at the same time. A method that returns
+//! `Ok` has made its change durable, as far as the durability setting of the store demands. A
+//! method that returns `Err` has changed nothing.
 
 mod archive;
 mod journal;
@@ -24,7 +25,7 @@ pub use teams::{ArchivedLogs, Change, TeamEdit, TeamStore, Watch};
 
 use crate::FileBackend;
 
-/// Where teams are kept.
+/// A storage of teams.
 pub trait Backend:
     TeamStore
     + ArchiveStore
@@ -36,8 +37,8 @@ pub trait Backend:
     + RateStore
     + std::fmt::Debug
 {
-    /// The store as files, where it is that: only files have paths for people, and other programs
-    /// that write into them.
+    /// Returns the file store, or `None` if this store does not consist of files. Only a file store
+    /// has paths to show to people, and only its files are written by other programs.
     fn files(&self) -> Option<&FileBackend> {
         None
     }

@@ -1,4 +1,4 @@
-//! Rates: how often something may be done, counted over all processes.
+//! Rate limits: how often an action may be done, counted over all processes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use pitcrew_protocol::{Rate, TeamDir};
 
 use crate::StoreError;
 
-/// The counters of rates.
+/// The counters of rate limits.
 #[async_trait]
 pub trait RateStore: Send + Sync {
     /// Takes one slot of a rate limit. The rate is counted over all processes.
@@ -38,7 +38,7 @@ pub enum RateScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Slot {
-    /// Taken.
+    /// The slot was taken.
     Taken,
     /// No slot is free now.
     Full {

@@ -1,4 +1,4 @@
-//! Our own records of a team beside its journal: documents that are changed, and logs that grow.
+//! Pitcrew's own records of a team besides the journal: documents that change, and logs that grow.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{AgentName, ApiError, TeamDir};
@@ -9,18 +9,18 @@ use crate::StoreError;
 /// A change to one of pitcrew's own documents. `None` means that the document does not exist.
 pub type DocumentEdit = Box<dyn FnMut(&mut Option<Value>) -> Result<(), ApiError> + Send>;
 
-/// Our own documents and logs of teams.
+/// Pitcrew's own documents and logs of teams.
 #[async_trait]
 pub trait RecordStore: Send + Sync {
-    /// One of our own documents (JSON); `None` when it is not there yet. Takes no lock: it is the
-    /// document of some moment during the call.
+    /// Returns one of pitcrew's own documents (JSON), or `None` if it does not exist. Takes no
+    /// lock, so the result is the document at some moment during the call.
     async fn document(
         &self,
         team: &TeamDir,
         name: &'static str,
     ) -> Result<Option<Value>, StoreError>;
 
-    /// Reads, changes and writes a document; one that the edit leaves as it was is not written.
+    /// Reads, changes and writes a document. If the edit changes nothing, nothing is written.
     async fn edit_document(
         &self,
         team: &TeamDir,
@@ -42,9 +42,9 @@ pub trait RecordStore: Send + Sync {
     /// off.
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError>;
 
-    /// Replaces the lines of a log. The old lines are kept in the log `kept_as`, which no agent may
-    /// be using and which is replaced. After a crash the log is either unchanged, or it has the new
-    /// lines and the old ones are kept.
+    /// Replaces the lines of a log. The old lines are kept in the log `kept_as` and replace its
+    /// earlier lines. No agent may be using the log `kept_as`. After a crash, either the log is
+    /// unchanged, or it has the new lines and the old lines are kept.
     async fn replace_log(
         &self,
         team: &TeamDir,
@@ -63,7 +63,7 @@ pub enum LogName {
     Output(AgentName),
     /// An agent's earlier conversation, which a newer one replaced.
     Former {
-        /// Whose it was.
+        /// The agent of the conversation.
         agent: AgentName,
         /// Time of the replacement, in milliseconds since 1970.
         until_ms: i64,

@@ -21,8 +21,8 @@ pub trait TaskStore: Send + Sync {
     async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError>;
 
     /// Changes tasks, see [`TaskTable`]. The ids of removed tasks are never used again. A change of
-    /// one task, with its dependencies, is atomic under a crash. Of changes to several tasks, a
-    /// crash may leave only some.
+    /// one task, with its dependencies, is atomic under a crash. A crash during changes to several
+    /// tasks may leave only some of the changes.
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError>;
 }
 

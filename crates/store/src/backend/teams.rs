@@ -1,4 +1,4 @@
-//! Teams: made, read, changed, watched, and ended.
+//! Teams: creating, reading, changing, watching and removing them.
 
 use std::sync::Arc;
 
@@ -19,16 +19,17 @@ pub type Watch = BoxStream<'static, Change>;
 /// Teams and their configs.
 #[async_trait]
 pub trait TeamStore: Send + Sync {
-    /// The folders of all teams, sorted. Something among them that is no folder of a team is listed
-    /// too; [`TeamStore::team`] says what is wrong with it.
+    /// Returns the folders of all teams, sorted. The list can also contain an entry that is not the
+    /// folder of a team. [`TeamStore::team`] then returns an error that describes the fault.
     async fn teams(&self) -> Result<Vec<TeamDir>, StoreError>;
 
-    /// Makes a team. Of several callers with names that fall on one folder, one wins; the others
-    /// get [`StoreError::TeamTaken`]. A crash leaves either the whole team or none.
+    /// Creates a team. If the names of several callers lead to the same folder, one caller succeeds
+    /// and the others get [`StoreError::TeamTaken`]. A crash leaves either the whole team or no
+    /// team.
     ///
-    /// With `logs` the team has logs of an archived one from its first moment on; those that the
-    /// archive does not have it begins without. [`StoreError::NoTeam`] when there is no such
-    /// archive.
+    /// With `logs`, the new team has copies of these logs of an archived team from the beginning.
+    /// Logs that the archive does not contain are left out. Returns [`StoreError::NoTeam`] if there
+    /// is no such archive.
     async fn create_team(
         &self,
         config: &TeamConfig,
@@ -42,9 +43,9 @@ pub trait TeamStore: Send + Sync {
     /// overwrites the update, the store notices it and applies the update again.
     async fn edit_team(&self, team: &TeamDir, edit: TeamEdit) -> Result<TeamConfig, StoreError>;
 
-    /// Moves the team's journal, transcripts and unread mail to the archive and removes the team;
-    /// names the archive. A crash in the middle leaves a team, or the rest of one, that a second
-    /// call removes.
+    /// Moves the journal, the transcripts and the unread mail of the team to the archive and
+    /// removes the team. Returns the name of the archive. A crash in the middle leaves the team or
+    /// a part of it, which a second call removes.
     async fn archive_team(&self, team: &TeamDir) -> Result<ArchiveName, StoreError>;
 
     /// Removes a team in which nothing happened, as if it had never been created.
@@ -55,23 +56,23 @@ pub trait TeamStore: Send + Sync {
     async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError>;
 }
 
-/// Logs of an archived team that a new one goes on with.
+/// Logs of an archived team that a new team starts with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivedLogs {
-    /// The archive that has them.
+    /// The archive that contains the logs.
     pub archive: ArchiveName,
-    /// Which ones.
+    /// The names of the logs.
     pub logs: Vec<LogName>,
 }
 
-/// What changed.
+/// A change in a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The config.
+    /// The config changed.
     Config,
-    /// An inbox.
+    /// This inbox changed.
     Inbox(InboxFile),
-    /// Some task.
+    /// At least one task changed.
     Tasks,
     /// The journal became longer.
     Journal,
@@ -84,7 +85,7 @@ pub enum Change {
     /// The kernel reports no changes here. From now on the team is polled every second, and each
     /// poll is reported as [`Change::Unsure`].
     Unwatched {
-        /// Why.
+        /// The reason why the kernel reports no changes.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What every backend must do with leases.
+//! Checks that every backend must pass for leases.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What every backend must do with the mail of a team.
+//! Checks that every backend must pass for the mail of a team.
 
 use std::sync::Arc;
 

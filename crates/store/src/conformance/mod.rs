@@ -33,20 +33,20 @@ pub struct Check {
     pub run: fn(Arc<dyn Backend>) -> Running,
 }
 
-/// A check at work.
+/// A check that is running.
 pub type Running = BoxFuture<'static, Result<(), Failure>>;
 
-/// What a check saw that should not be.
+/// The reason why a check failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Two things differ.
+    /// A value differs from the expected value.
     #[error("{what}: expected {expected}, found {found}")]
     Differs {
-        /// Of what.
+        /// A description of the value.
         what: &'static str,
-        /// What should be.
+        /// The expected value.
         expected: String,
-        /// What is.
+        /// The value that was found.
         found: String,
     },
     /// An operation failed unexpectedly.
@@ -59,7 +59,7 @@ pub enum Failure {
 
 macro_rules! checks {
     ($($group:ident: $($name:ident),* ;)*) => {
-        /// All checks, in the groups of the traits.
+        /// All checks, grouped by trait.
         pub const CHECKS: &[Check] = &[$($(
             Check { name: stringify!($name), run: |backend| $group::$name(backend).boxed() }
         ),*),*];

@@ -1,4 +1,4 @@
-//! What every backend must do with rates.
+//! Checks that every backend must pass for rate limits.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What every backend must do with our own documents and logs.
+//! Checks that every backend must pass for pitcrew's own documents and logs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What every backend must do with tasks.
+//! Checks that every backend must pass for tasks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What every backend must do with teams.
+//! Checks that every backend must pass for teams.
 
 use std::sync::Arc;
 use std::time::Duration;

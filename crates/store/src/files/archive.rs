@@ -28,7 +28,7 @@ const REMOVED: &str = ".removed-";
 /// Format of the time in the name of an archive.
 pub(super) const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// Number of parts after the team's name in an archive's name: the time and a short id.
+/// Number of parts that follow the team's name in the name of an archive: the time and a short id.
 const PARTS_BEHIND: usize = 2;
 
 impl Files {
@@ -61,8 +61,8 @@ impl Files {
             return Err(no_team());
         }
         let team = read_config(&place)?.name.dir();
-        // The config inside could name another team, and a restore would then take that team's
-        // place.
+        // The config inside the archive could name another team. A restore would then take the
+        // place of that team.
         if !is_archive_of(&archive.0, &team) {
             return Err(no_team());
         }
@@ -131,8 +131,8 @@ impl Files {
             if !is_whole(&place)? {
                 return Ok(false);
             }
-            // Renamed first: a removal that a crash interrupts must not leave half an archive in
-            // the lists.
+            // The folder is renamed first. Otherwise a crash during the removal would leave half an
+            // archive in the lists.
             fs::rename(&place, &removed).map_err(failed("remove", &place))?;
         }
         self.disk.crash_point("archive out of sight");
@@ -166,9 +166,9 @@ fn read_config(place: &Path) -> Result<TeamConfig, StoreError> {
     parse(&bytes).map_err(|fault| fault.at(&path))
 }
 
-/// Refines the time of an archive's name, which has only seconds, to milliseconds. Uses the
-/// folder's change time, because the folder is filled right after it is named. If that time does
-/// not fit, as in a copied folder, the name's time is returned unchanged.
+/// Returns the time in an archive's name, which has only seconds, refined to milliseconds. Uses the
+/// change time of the folder, because the folder is filled right after it is named. If the change
+/// time does not fit, as in a copied folder, the time in the name is returned unchanged.
 fn to_the_millisecond(at_ms: i64, place: &Path) -> i64 {
     const FILLED_WITHIN_MS: i64 = 2_000;
     let filled = place.metadata().and_then(|folder| folder.modified()).ok();

@@ -138,8 +138,8 @@ pub(crate) fn appended(text: &str, messages: &[&Message]) -> Result<String, Stri
     Ok(out)
 }
 
-/// Inserts messages into an inbox text. Each goes before the entry at its index, or to the end if
-/// it has no index.
+/// Inserts messages into an inbox text. A message with an index goes before the entry at that
+/// index. A message without an index goes to the end.
 ///
 /// # Errors
 /// As [`appended`], and if the text is no array.
@@ -170,7 +170,7 @@ pub(crate) fn inserted(
     if last.is_empty() { Ok(out) } else { appended(&out, &last) }
 }
 
-/// Formats a message as recorded, for a place that is indented by two spaces.
+/// Formats a message in the recorded format, with every line indented by two more spaces.
 fn indented(message: &Message) -> Result<String, String> {
     let pretty = serde_json::to_string_pretty(message).map_err(|e| e.to_string())?;
     Ok(pretty.lines().collect::<Vec<_>>().join("\n  "))
@@ -232,7 +232,7 @@ fn span_in(whole: &str, part: &str) -> Option<Range<usize>> {
     (whole.get(span.clone())? == part).then_some(span)
 }
 
-/// Returns an inbox with those entries that are complete at the beginning of a damaged inbox.
+/// Returns an inbox with the complete entries from the beginning of a damaged inbox.
 pub(crate) fn whole(bytes: &[u8]) -> String {
     let end = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     let text =

@@ -92,16 +92,16 @@ impl FileBackend {
         self.files.disk.passed()
     }
 
-    /// Where the files of each team stand.
+    /// Returns the paths of the files of all teams.
     #[must_use]
     pub fn paths(&self) -> &Paths {
         &self.files.paths
     }
 
-    /// Looks whether other programs have undone what we wrote into the team's files, from a reading
-    /// before it and without the lock; puts it back, notes it in the journal and tells. A message
-    /// is missed only in the inbox of a member that pitcrew runs, and not in a team of the session
-    /// dialect: elsewhere it was taken.
+    /// Checks whether other programs have overwritten pitcrew's changes to the team's files.
+    /// Restores the overwritten changes, records them in the journal and returns them. A missing
+    /// message counts as lost only in the inbox of a member that pitcrew runs, and never in a team
+    /// of the session dialect. In all other inboxes the reader removed the message.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of lock and disk.
@@ -110,10 +110,10 @@ impl FileBackend {
         self.run_in(team.clone(), move |files| files.reapply(&team)).await
     }
 
-    /// Breaks the locks of a team that nobody holds, and says how many: a process that was killed
-    /// left them, and of what nobody writes any more nobody would break them. Of our own processes
-    /// it is known at once that they are dead; another client's lock must not have been refreshed
-    /// for 10 s.
+    /// Breaks the locks of a team that nobody holds, and returns their number. A killed process
+    /// left such locks, and nobody else breaks the lock of a file that is no longer written. A lock
+    /// of a dead pitcrew process is recognized at once. A lock of another client is broken if it
+    /// was not refreshed for 10 s.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the disk.

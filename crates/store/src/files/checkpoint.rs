@@ -40,8 +40,8 @@ const INTERVAL: u64 = 1024 * 1024;
 /// length. This matters if the checkpoint has become large.
 const LENGTHS: u64 = 4;
 
-/// Number of bytes before its position that a checkpoint stores. This is more than one line of
-/// pitcrew, and each line contains a time.
+/// Number of bytes before its position that a checkpoint stores. This is more than one journal line
+/// that pitcrew writes, and each line contains a time.
 const KNOWN: u64 = 256;
 
 /// The checkpoint of one journal.

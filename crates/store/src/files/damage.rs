@@ -38,7 +38,7 @@ pub enum Damage {
     Torn {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in the file.
         reason: String,
         /// The state of the file at the time of the two reads.
         seen: FileState,
@@ -88,9 +88,9 @@ pub enum Damage {
     },
     /// Files and folders of pitcrew that other users of the machine can read or list.
     TooOpen {
-        /// The team, or `None` for pitcrew's files of the root.
+        /// The team, or `None` for pitcrew's own files in the root.
         team: Option<TeamDir>,
-        /// The folder that contains them.
+        /// The folder that contains these files and folders.
         path: PathBuf,
         /// The files and folders that other users can access.
         open: Vec<PathBuf>,
@@ -109,12 +109,12 @@ pub enum Damage {
 pub struct BadLine {
     /// Line number, counted from 1.
     pub number: usize,
-    /// Its content.
+    /// The content of the line.
     pub bytes: Vec<u8>,
 }
 
 impl Damage {
-    /// Returns the damage for a file in its present state.
+    /// Returns the damage of a torn file, together with the present state of the file.
     #[must_use]
     pub fn torn(path: PathBuf, reason: String) -> Self {
         let seen = FileState::at(&path);
@@ -122,8 +122,8 @@ impl Damage {
     }
 }
 
-/// The state of a file when it was checked. A repair compares it, because the file may have been
-/// written or removed since then.
+/// The state of a file when it was checked. A repair compares this state with the present one,
+/// because the file may have been written or removed since the check.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileState(Option<Stamp>);
 
@@ -132,7 +132,7 @@ impl FileState {
         Self(fs::symlink_metadata(path).ok().map(|meta| Stamp::of(&meta)))
     }
 
-    /// Whether the file at `path` is still in that state.
+    /// Whether the file at `path` is still in this state.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         self.0.is_some() && *self == Self::at(path)
     }

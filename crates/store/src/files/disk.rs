@@ -73,7 +73,7 @@ impl std::fmt::Debug for OnWait {
 pub struct PassedOver {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault in the file.
     pub reason: String,
 }
 
@@ -140,8 +140,8 @@ impl FileOptions {
 /// file system clock that we know ticks every 10 ms.
 const STAMP_DOUBT: Duration = Duration::from_millis(20);
 
-/// The same for time stamps of whole seconds. FAT counts in steps of 2 s, and some network file
-/// systems count in seconds.
+/// Like `STAMP_DOUBT`, but for time stamps in whole seconds. FAT counts in steps of 2 s, and some
+/// network file systems count in seconds.
 const COARSE_STAMP_DOUBT: Duration = Duration::from_millis(2100);
 
 /// Prefix and suffix of all temporary files of pitcrew. A crash can leave one behind, and `doctor`
@@ -344,8 +344,8 @@ impl Disk {
         }
     }
 
-    /// Writes `bytes` to a temporary file beside `target` and forces it to disk. `mode` is the mode
-    /// of the file that it will replace.
+    /// Writes `bytes` to a temporary file beside `target` and forces the temporary file to disk.
+    /// `mode` is the mode of the file that will be replaced.
     ///
     /// # Errors
     /// [`StoreError::Io`], also if the file would be longer than the limit for reading.
@@ -399,13 +399,14 @@ fn make_temp(dir: &Path) -> io::Result<(PathBuf, File, File)> {
     loop {
         let path = dir.join(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", uuid::Uuid::new_v4().simple()));
         let file = own_mode::file_options().write(true).create_new(true).open(&path)?;
-        // Before it is locked, the file looks like one of a dead writer, and another process may
-        // remove it.
+        // Before the file is locked, it looks like the file of a dead writer, and another process
+        // may remove it.
         match unfinished::guard(&path) {
             Ok(Some(guard)) => return Ok((path, file, guard)),
             Ok(None) => {}
             Err(error) => {
-                // Usually no file descriptors are left. Only this first error is worth reporting.
+                // The usual reason is that no file descriptors are left. Only this first error is
+                // worth reporting, so an error of the removal is ignored.
                 let _stays = fs::remove_file(&path);
                 return Err(error);
             }
@@ -489,7 +490,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether the file is still as it was read. `before` is `None` if it did not exist.
+    /// Whether the file is unchanged since it was read. `before` is `None` if the file did not
+    /// exist then.
     pub(crate) fn still_holds(before: Option<&Self>, path: &Path) -> Result<bool, StoreError> {
         let now = match fs::symlink_metadata(path) {
             Ok(meta) => Some(Stamp::of(&meta)),

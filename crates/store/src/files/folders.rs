@@ -1,7 +1,7 @@
-//! Detects that no file in a folder has changed without looking at the files. It uses an inotify
+//! Detects, without looking at the files, that no file in a folder has changed. It uses an inotify
 //! queue that the kernel fills at the moment of each change.
 //!
-//! A watcher's events arrive a little later, but this queue is read by the caller itself, so its
+//! The events of a watcher arrive a little later. This queue is read by the caller itself, so the
 //! answer is exact. On systems and file systems without inotify, every answer is
 //! [`Changed::Unknown`].
 

@@ -12,7 +12,7 @@ use crate::StoreError;
 /// A file of a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// Its content.
+    /// The kind of content.
     pub written: Written,
     /// The path of the file.
     pub path: PathBuf,

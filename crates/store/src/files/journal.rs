@@ -26,8 +26,8 @@ impl Files {
         let path = self.paths.journal(team);
         let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|e| failed("write", &path)(e.into()))?;
-        // A dead message is then marked as read, and after that only this journal entry records its
-        // end.
+        // A dead message is marked as read after this. From then on, only this journal entry
+        // records the end of the message.
         let is_last_word =
             entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
         let force = if is_last_word { Force::Now } else { Force::Later };
@@ -87,7 +87,7 @@ impl Files {
     }
 }
 
-/// The entries about one message, in the journal at `path`.
+/// Returns the entries about one message from the journal at `path`.
 pub(crate) fn about(
     disk: &Disk,
     path: &Path,

@@ -17,12 +17,12 @@ use super::plain::{self, Unopened};
 use super::unfinished::sweep;
 use crate::{Lease, LeaseHolder, LeaseName, StoreError};
 
-/// Number of tries and the pause between them, to wait while another process briefly locks the file
-/// to look for the holder. On a busy machine this short time can become many times longer.
+/// Number of tries to take a lease, and the pause between them. Another process may briefly lock
+/// the file to look for the holder. On a busy machine this short time can become many times longer.
 const TRIES: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Number of checks by the notice thread whether a lease has ended. All other notices wait
+/// Number of times that the notice thread checks whether a lease has ended. All other notices wait
 /// meanwhile.
 const ENDING_TRIES: usize = 100;
 
@@ -72,7 +72,8 @@ impl Files {
             Err(other) => return Ok(Err(other)),
         };
         let folders = self.swept_by(team, lease);
-        // Only now: the lease proves that no other run of this team is working in these folders.
+        // The folders are cleaned only now, because the lease proves that no other run of this team
+        // is working in them.
         sweep(&folders);
         let locked = Mutex::new(Locked { file, holder: holder.clone() });
         let held =
@@ -83,7 +84,8 @@ impl Files {
         Ok(Ok(Lease(Box::new(held))))
     }
 
-    /// Returns the folders that are cleaned when a run begins and ends. A member's lease has none.
+    /// Returns the folders that are cleaned when a run begins and ends. For the lease of a member,
+    /// the list is empty.
     fn swept_by(&self, team: &TeamDir, lease: &LeaseName) -> Vec<(PathBuf, Place)> {
         match lease {
             LeaseName::Run => vec![
@@ -155,7 +157,7 @@ impl Files {
         for held in self.held_leases(team) {
             let path = self.paths.lease(team, &held.lease);
             let mut locked = held.locked.lock().unwrap_or_else(PoisonError::into_inner);
-            // In a team that is gone, renewing the lease would create its folder again.
+            // If the team is gone, renewing the lease would create the team's folder again.
             if is_at(&locked.file, &path)
                 || !self.has_config(team)
                 || self.must_have_folders(Some(team)).is_err()
@@ -201,7 +203,7 @@ impl Files {
             if let Some(holder) = read_holder(&path)? {
                 return Ok(Some(holder));
             }
-            // The lease is locked, but its holder has not written its name yet.
+            // The lease is locked, but its holder has not yet written the holder record.
             thread::sleep(PAUSE);
         }
         Ok(None)

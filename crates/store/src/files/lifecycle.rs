@@ -230,7 +230,7 @@ impl Files {
         Ok(archives)
     }
 
-    /// Returns the newest archive of the team that lacks its tasks, if tasks exist under the team's
+    /// Returns the team's newest archive that contains no tasks, if tasks exist under the team's
     /// name.
     pub(crate) fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let archive = self.paths.archive();
@@ -269,7 +269,8 @@ impl Files {
         let path = self.paths.journal(team);
         match plain::open(&path) {
             Ok(file) => self.disk.force(&file).map_err(failed("force to disk", &path)),
-            // It is no journal of pitcrew, so there is nothing to force. It moves as it is.
+            // Something that is not a plain file is no journal of pitcrew, so nothing is forced to
+            // disk. It moves with the team as it is.
             Err(Unopened::NotPlain) => Ok(()),
             Err(Unopened::Failed(error)) if is_absent(&error) => Ok(()),
             Err(error) => Err(error.at("open", &path)),

@@ -45,8 +45,8 @@ pub(crate) fn append<S: AsRef<str>>(
 }
 
 /// Appends the lines that `make` returns. `make` gets the lines that others have added since the
-/// file was `since` bytes long, or `None` if the file is shorter now and they are unknown. Returns
-/// the new length of the file.
+/// file was `since` bytes long. If the file is shorter now, the added lines are unknown and `make`
+/// gets `None`. Returns the new length of the file.
 pub(crate) fn append_since(
     disk: &Disk,
     path: &Path,
@@ -125,7 +125,7 @@ fn open_locked(disk: &Disk, path: &Path) -> Result<File, StoreError> {
 }
 
 /// Shortens a file that is longer than `most` bytes to the lines that `keep` returns. Returns
-/// whether it did.
+/// whether the file was shortened.
 pub(crate) fn shorten(
     disk: &Disk,
     path: &Path,
@@ -173,8 +173,8 @@ pub(crate) fn replace(
     Ok(())
 }
 
-/// Returns all bytes of a file, including an incomplete last line. Returns nothing if it does not
-/// exist.
+/// Returns all bytes of a file, including an incomplete last line. The result is empty if the file
+/// does not exist.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
     Ok(plain::read(path, plain::LOG_MOST)?.unwrap_or_default())
 }
@@ -212,7 +212,7 @@ pub(crate) fn blank<'a>(
     disk.force(&file).map_err(failed("force to disk", path))
 }
 
-/// Returns the complete lines of a file. Returns none if it does not exist.
+/// Returns the complete lines of a file. The result is empty if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
     let Some(bytes) = plain::read(path, plain::LOG_MOST)? else { return Ok(Vec::new()) };
     let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);

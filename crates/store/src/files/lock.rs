@@ -30,11 +30,12 @@ pub(crate) const STALE_AFTER: Duration = Duration::from_secs(10);
 /// Time after which a holder refreshes its lock.
 const REFRESH_AFTER: Duration = Duration::from_secs(5);
 
-/// Longest total wait for a lock. This is three times the delay that a dead holder causes.
+/// Longest total wait for a lock. This is three times as long as a dead holder can delay other
+/// processes.
 const WAIT_AT_MOST: Duration = Duration::from_secs(30);
 
-/// Mode of pitcrew's locks: its folder mode plus the sticky bit. No other client sets that bit, and
-/// it keeps nobody from removing the folder.
+/// Mode of pitcrew's locks: its folder mode plus the sticky bit. No other client sets that bit. The
+/// bit does not prevent anybody from removing the folder.
 const OUR_MODE: u32 = OUR_MARK | own_mode::FOLDER_MODE;
 
 /// The mode bit that identifies pitcrew's locks.
@@ -50,8 +51,8 @@ const TELL_AFTER: Duration = Duration::from_secs(1);
 /// Shortest and longest sleep between two tries.
 const BACK_OFF_MS: std::ops::Range<u64> = 1..20;
 
-/// Time for which a holder waits for its vanished lock to come back. Another process that mistook
-/// it for a stale lock puts it back.
+/// Time for which a holder waits until its vanished lock is back. Another process may have mistaken
+/// the lock for a stale lock and moved it away. That process then moves the lock back.
 const MISTAKEN_FOR: Duration = Duration::from_millis(5);
 
 /// A held lock. Dropping it releases the lock.
@@ -76,8 +77,8 @@ pub struct LockWait {
     pub holder: Option<String>,
 }
 
-/// Inode and time of a lock folder. They distinguish it from the next lock at the same path, and
-/// each refresh changes the time.
+/// Inode number and time stamp of a lock folder. They distinguish the lock from the next lock at
+/// the same path. Each refresh of the lock changes the time stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sign {
     ino: u64,
@@ -121,7 +122,7 @@ pub(crate) fn lock_path(file: &Path) -> PathBuf {
 }
 
 /// Whether a living process holds the lock of `file`. A lock of a dead holder counts as free,
-/// because whoever needs it breaks it.
+/// because any process that needs such a lock breaks it.
 pub(crate) fn is_taken(file: &Path) -> bool {
     let path = lock_path(file);
     let Ok(sign) = Sign::at(&path) else { return false };
@@ -138,8 +139,8 @@ pub(crate) fn will_be_of_the_dead(path: &Path) -> bool {
     Sign::at(path).ok() == Some(sign) && is_of_the_dead(path, sign)
 }
 
-/// Whether a dead pitcrew process left the lock. Ignores very young locks: their new holder is
-/// about to flock them, and a test by flock would prevent that.
+/// Whether a dead pitcrew process left the lock. Ignores very young locks: the new holder is about
+/// to take the flock, and a test by flock would prevent that.
 fn is_of_the_dead(path: &Path, sign: Sign) -> bool {
     sign.age() > DEAD_AFTER && was_left_by_the_dead(path)
 }
@@ -223,7 +224,7 @@ impl Lock {
             last_modification: Timespec { tv_sec: seconds, tv_nsec: i64::from(now.subsec_nanos()) },
         };
         utimensat(CWD, &self.path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
-        // Read back, because a file system may store the time with less precision.
+        // The time is read back, because a file system may store it with less precision.
         self.ours = Sign::at(&self.path)?;
         self.refreshed = Instant::now();
         Ok(())
@@ -299,9 +300,8 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Moves the lock that was seen at `path` to `aside`. Compares it again after the move. So of
-/// several processes each moves only the lock that it saw, and a lock taken meanwhile is moved
-/// back.
+/// Moves the lock at `path` to `aside` if it is the lock that was seen. The lock is compared again
+/// after the move. If another process has taken a new lock meanwhile, that lock is moved back.
 fn move_seen(path: &Path, aside: &Path, seen: Sign) -> Result<bool, StoreError> {
     match fs::rename(path, aside) {
         Ok(()) => {}

@@ -1,7 +1,8 @@
-//! Finds damage and remains of crashes and other programs below the root. It runs on demand,
-//! changes nothing and follows no link.
+//! Finds damage below the root, and remains that crashes and other programs left. The search runs
+//! on demand, changes nothing and follows no link.
 //!
-//! The store works in spite of all of them, except for damaged files, which it never overwrites.
+//! The store works in spite of damage and remains. The exception is a damaged file, which the store
+//! never overwrites.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,8 +37,8 @@ const FUTURE_MOST: Duration = Duration::from_secs(60);
 /// Number of times that a damaged config is read again.
 const TORN_TRIES: usize = 25;
 
-/// A document of pitcrew in the format of user settings. Its version is not a version of pitcrew's
-/// formats.
+/// A document of pitcrew in the format of user settings. The version in this document is not a
+/// version of pitcrew's own formats.
 const SETTINGS: &str = "settings.json";
 
 /// The result of a check of everything below a root.
@@ -395,7 +396,7 @@ impl Look<'_> {
                 continue;
             };
             let read = match is_journal {
-                // This is faster for valid lines, which are most lines.
+                // Parsing a line as a journal entry is faster, and most lines are valid entries.
                 true if serde_json::from_slice::<JournalEntry>(line).is_ok() => continue,
                 true | false => serde_json::from_slice::<serde_json::Value>(line).ok(),
             };
@@ -405,8 +406,8 @@ impl Look<'_> {
                 Some(_) | None => bad.push(BadLine { number, bytes: line.to_owned() }),
             }
         }
-        // A later version may use lines that this version does not know, so no line counts as bad
-        // then.
+        // A later version may write lines that this version does not know. Then no line counts as
+        // bad.
         if let Some(version) = newest {
             return self.found(Damage::Newer { path: path.to_owned(), version });
         }
@@ -521,7 +522,7 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
 
 /// Whether these bytes are the task `id` with the status `deleted`, which the API reference allows.
 /// Pitcrew and the reference client remove the file of a deleted task instead. A program that
-/// follows that reference may leave the file.
+/// follows the API reference may leave the file.
 pub(crate) fn is_marked_deleted(bytes: &[u8], id: &str) -> bool {
     let Ok(task) = serde_json::from_slice::<serde_json::Value>(bytes) else { return false };
     let is =

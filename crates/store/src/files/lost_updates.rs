@@ -23,8 +23,8 @@ use super::disk::Stamp;
 /// pitcrew's write.
 const OVERTAKEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// Without a mark, a write can overwrite only those of pitcrew's writes that are at most this much
-/// older.
+/// Largest time between a write of pitcrew and a write of another program that can have overwritten
+/// it. This limit is for writes without a mark.
 const UNDONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// One write of pitcrew to a task file or the config.
@@ -44,8 +44,8 @@ pub(crate) struct FieldWrite {
 }
 
 impl FieldWrite {
-    /// Returns a line that only says that nobody has compared the file's present state with the
-    /// log.
+    /// Returns a log line without changes. It only records that nobody has compared the present
+    /// state of the file with the log.
     pub(crate) fn doubt(file: &str) -> Self {
         Self { file: file.to_owned(), stamp: None, fields: Vec::new(), is_removed: false }
     }
@@ -72,7 +72,7 @@ pub(crate) struct Outcome {
     pub(crate) kept: Vec<String>,
 }
 
-/// Returns the changes from one value to the other, each for the innermost field possible.
+/// Returns the changes between two values. Each change names the innermost field that differs.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(&mut Vec::new(), Some(before), Some(after), &mut found);
@@ -89,8 +89,8 @@ fn compare(
     if before == after {
         return;
     }
-    // The first change of a task adds a mark to it. The mark must be a change of its own, so that
-    // it is recognized as a mark.
+    // The first change of a task adds a mark to the task. The mark must be a change of its own, so
+    // that [`is_mark`] recognizes it.
     let is_split = path.first().is_some_and(|key| key == "metadata") && path.len() <= 2;
     let keys = match (before, after) {
         (Some(before), Some(after)) => keys_of(before).zip(keys_of(after)),
@@ -195,9 +195,8 @@ fn is_mark(change: &FieldChange) -> bool {
     matches!(change.path.as_slice(), [first, second, ..] if first == "metadata" && second == "pitcrew")
 }
 
-/// Whether the task has the mark that the last of `writes` with a mark put on it. The stamp alone
-/// is not enough: another program may write the file back so soon, with the same length, that the
-/// stamp is equal.
+/// Whether the task has the newest mark in `writes`. The stamp alone is not enough: another program
+/// may write the file back so soon, and with the same length, that the stamp is equal.
 pub(crate) fn has_last_mark<'a>(
     writes: impl DoubleEndedIterator<Item = &'a FieldWrite>,
     task: &Task,
@@ -212,12 +211,13 @@ pub(crate) fn has_last_mark<'a>(
     })
 }
 
-/// Restores in `now` the changes of `writes` that it lacks. `writes` are all writes to one file, in
-/// order.
+/// Restores the changes of `writes` that are missing in `now`. `writes` are all writes to one file,
+/// in order.
 ///
-/// A field with a third value was changed by the other program and stays. Without the proof of a
-/// mark, a write to a task is restored only if all of it was undone. Writes to the config are
-/// restored field by field, because its fields are independent.
+/// If a field has neither pitcrew's value nor the value before, the other program changed the
+/// field, and it stays. Without the proof of a mark, a write to a task is restored only if all of
+/// it was undone. Writes to the config are restored field by field, because the fields of the
+/// config are independent.
 pub(crate) fn put_back(
     writes: &[&FieldWrite],
     stamp: &Stamp,
@@ -233,7 +233,7 @@ pub(crate) fn put_back(
     for write in writes.iter().filter(|write| !write.is_removed) {
         let is_before = |change: &FieldChange| get(now, &change.path) == change.before.as_ref();
         // If another program changed the field between two of pitcrew's writes, an old reading may
-        // have a value from before both.
+        // have a value from before both writes.
         let is_older = |change: &FieldChange| {
             let value = get(now, &change.path);
             let mut same = earlier.iter().filter(|known| known.path == change.path);

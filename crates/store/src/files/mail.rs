@@ -54,7 +54,7 @@ impl Files {
             archived.lines().filter_map(|line| pitcrew_protocol::from_text(line).ok()).collect();
         let ids = message_ids(archived.iter());
         // Messages of other clients carry no id of their own. Only a caller that wants all past
-        // mail needs them.
+        // mail needs such messages.
         let is_wanted = |message: &Message| past == Past::All || message.id().is_some();
         let archived = ids.into_iter().zip(archived).filter(|(_, message)| is_wanted(message));
         let log = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
@@ -243,7 +243,7 @@ impl<'a> Unread<'a> {
         Self { text, at_most: None, senders: None, added: Vec::new() }
     }
 
-    /// Counts a message of `sender`. Returns [`Appended::Full`] if its limit is reached.
+    /// Counts a message of `sender`. Returns [`Appended::Full`] if `limit` is reached.
     fn add(&mut self, sender: &'a str, limit: UnreadLimit) -> Option<Appended> {
         let text = self.text;
         let mut at_most = || {
@@ -290,8 +290,8 @@ pub(super) fn names(text: &str, id: &MessageId) -> bool {
     text.contains(end) && text.contains(&quoted)
 }
 
-/// Returns an entry's text without its line breaks. This is safe, because a JSON string contains
-/// none.
+/// Returns the text of an entry without line breaks. This is safe, because a JSON string contains
+/// no line breaks.
 fn in_one_line(text: &str) -> String {
     text.lines().map(str::trim).collect()
 }

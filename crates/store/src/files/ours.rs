@@ -89,10 +89,10 @@ fn is_hex(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether the file with that name has a lock.
+/// Whether a file of that name can have a lock.
 fn is_lockable(place: Place, name: &str) -> bool {
-    // The task list is locked through the file `.lock`, which has no suffix. Its lock is
-    // `.lock.lock`.
+    // The task list is locked through the file `.lock`, which has no suffix. The path of the lock
+    // is `.lock.lock`.
     (place == Place::Tasks && name == ".lock") || is_json(place, name)
 }
 

@@ -96,8 +96,8 @@ impl PutsBack {
 }
 
 impl FileBackend {
-    /// Returns the same store for a caller that only looks. From now on it restores overwritten
-    /// changes only on request, and takes no lock to read.
+    /// Returns the same store for a caller that only reads. From now on the store restores
+    /// overwritten changes only on request, and takes no lock to read.
     #[must_use]
     pub fn putting_back_when_asked(self) -> Self {
         self.files().puts_back.only_when_asked.store(true, Ordering::Relaxed);
@@ -131,8 +131,8 @@ impl FileBackend {
 }
 
 impl Files {
-    /// Returns the lock for reading a damaged file again. Returns `None` for a caller that only
-    /// looks, because taking a lock changes the folder.
+    /// Returns the lock for reading a damaged file again. Returns `None` if the caller only reads,
+    /// because taking a lock changes the folder.
     pub(crate) fn lock_to_read<'a>(&self, lock_of: &'a Path) -> Option<&'a Path> {
         self.puts_back.at_once().then_some(lock_of)
     }
@@ -282,12 +282,12 @@ impl Files {
         array::check(&snapshot.bytes).map_err(Fault::Torn)
     }
 
-    /// Adds a change of an inbox to the inbox's log. The log was `since` bytes long when the inbox
-    /// was compared with it.
+    /// Adds a change of an inbox to the log of the inbox. The log was `since` bytes long when the
+    /// inbox was compared with it.
     ///
-    /// If another process has added a line since then, its message may have been overwritten before
-    /// we read the inbox. In that case no stamp is recorded, and the next reader compares the inbox
-    /// with the log.
+    /// If another process has added a log line since then, the message of that process may have
+    /// been overwritten before we read the inbox. In that case no stamp is recorded, and the next
+    /// reader compares the inbox with the log.
     fn note_mail(
         &self,
         team: &TeamDir,
@@ -434,10 +434,11 @@ impl Files {
         let mut since = 0;
         let updated = update::update(&self.disk, path, lock_of, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
-            // The length after the read of the file: a line added later may describe a write that
-            // the read lacks.
+            // The length of the log is taken after the read of the file. A log line that is added
+            // later may describe a write that the read does not contain.
             since = lines::length(log);
-            // Only the config is locked by its own path. The lock of a task is that of the list.
+            // Only the config has a lock at its own path. A task is protected by the lock of the
+            // task list.
             let damage = self.damage(path, log, lock_of == path, snapshot)?;
             let told = damage.told(told_as.clone());
             match damage {
@@ -475,8 +476,8 @@ impl LostUpdate {
     }
 }
 
-/// Returns the messages that the log has as sent but not as read and that the inbox lacks, and the
-/// read marks that it lacks.
+/// Returns the messages and the read marks that the inbox lacks. A missing message counts if the
+/// log has it as sent but not as read.
 fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
     // A second entry with the id of a read message is not an older version of the inbox but a
     // forgery. The receiver refuses it.

@@ -23,15 +23,15 @@ const OF_THE_ROOT: [&str; 7] =
 /// The folders in `pitcrew/` of a team.
 const OF_A_TEAM: [&str; 4] = ["output", "read", "transcripts", "writes"];
 
-/// The folders and files of teams under one root; that they are named says nothing of whether they
-/// are there.
+/// The paths of the folders and files of all teams under one root. A path does not mean that the
+/// file or folder exists.
 #[derive(Clone, Debug)]
 pub struct Paths {
     root: PathBuf,
 }
 
 impl Paths {
-    /// The files under `root`.
+    /// Returns the paths under `root`.
     #[must_use]
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
@@ -84,8 +84,8 @@ impl Paths {
         self.tasks(team).join(super::tasks::HIGH_WATER)
     }
 
-    /// The folder of the team that is ours alone, also for what is no file of the store, such as a
-    /// socket.
+    /// Returns pitcrew's own folder of the team. It can also contain files that are not files of
+    /// the store, such as a socket.
     #[must_use]
     pub fn ours(&self, team: &TeamDir) -> PathBuf {
         self.team(team).join("pitcrew")
@@ -103,13 +103,13 @@ impl Paths {
         self.ours(team).join(name)
     }
 
-    /// A log of the team.
+    /// Returns the path of a log of the team.
     #[must_use]
     pub fn log(&self, team: &TeamDir, log: &LogName) -> PathBuf {
         self.ours(team).join(log.relative_path())
     }
 
-    /// One of our own documents of the team.
+    /// Returns the path of one of pitcrew's own documents of the team.
     #[must_use]
     pub fn document(&self, team: &TeamDir, name: &str) -> PathBuf {
         self.ours(team).join(format!("{name}.json"))

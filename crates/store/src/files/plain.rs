@@ -36,7 +36,7 @@ pub(crate) enum Unopened {
 }
 
 impl Unopened {
-    /// Converts it to the error for the file at `path`.
+    /// Converts this reason to the store error for the file at `path`.
     pub(crate) fn at(self, action: &'static str, path: &Path) -> StoreError {
         match self {
             Self::NotPlain => {

@@ -1,9 +1,9 @@
-//! Rate limits over all processes: a ring of the times of the last taken slots, exact to the
-//! millisecond.
+//! Rate limits over all processes. The file is a ring with the times at which the last slots were
+//! taken, exact to the millisecond.
 //!
 //! The file has 8 bytes with the index of the oldest slot, and then one 8-byte time per slot,
 //! little-endian. Only pitcrew writes it, so a kernel file lock protects it. It is not forced to
-//! disk, because every window is over after a power cut anyway.
+//! disk, because every time window is over after a power cut anyway.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,7 +20,7 @@ use crate::{Slot, StoreError};
 
 const WORD: u64 = 8;
 
-/// Largest number of times that are read when the ring gets another size.
+/// Highest number of time stamps that are read when the ring is resized.
 const MOST_READ: u64 = 100_000;
 
 /// The time in a slot that was never taken.
@@ -59,8 +59,8 @@ fn take(file: &File, slots: u64, window_ms: i64, now_ms: i64) -> io::Result<Slot
     if is_counted {
         return Ok(Slot::Full { retry_after: millis(oldest + window_ms - now_ms) });
     }
-    // Writes the index first. A crash between the two writes then leaves one slot uncounted,
-    // instead of a new time at the index of the oldest.
+    // The index is written first. A crash between the two writes then leaves one slot uncounted. In
+    // the other order, the index of the oldest slot would point to the new time.
     let next = i64::try_from((oldest_at + 1) % slots).unwrap_or(0);
     file.write_all_at(&next.to_le_bytes(), 0)?;
     file.write_all_at(&now_ms.to_le_bytes(), WORD * (oldest_at + 1))?;
@@ -69,8 +69,8 @@ fn take(file: &File, slots: u64, window_ms: i64, now_ms: i64) -> io::Result<Slot
 
 /// Changes the size of the ring after a change of the setting. The newest times stay.
 fn resize(file: &File, slots: u64) -> io::Result<()> {
-    // Pitcrew did not write a ring that is longer than any rate. Its times mean nothing, so reading
-    // only the first ones is enough.
+    // A ring that is longer than any rate was not written by pitcrew. Its times mean nothing, so
+    // reading only the first ones is enough.
     let there = (file.metadata()?.len() / WORD).saturating_sub(1).min(MOST_READ);
     let mut times = (1..=there).map(|at| read_word(file, at)).collect::<io::Result<Vec<i64>>>()?;
     // The ring may begin anywhere, so the times are sorted before the oldest ones are dropped.

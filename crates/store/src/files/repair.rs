@@ -77,8 +77,8 @@ impl FileBackend {
     }
 
     /// Repairs one finding. Stale locks, unfinished files and damaged files are moved to the keep,
-    /// where nothing reads them and nothing is lost. Of an inbox the complete messages stay in
-    /// place, and of a log the valid lines. A half archived team is completed. Blocks.
+    /// where nothing reads them and nothing is lost. The complete messages of an inbox and the
+    /// valid lines of a log stay in place. A half archived team is completed. Blocks.
     ///
     /// # Errors
     /// The errors of lock and disk. The damage is then unchanged.
@@ -136,7 +136,7 @@ impl FileBackend {
 }
 
 impl Files {
-    /// Breaks the locks of one team that nobody holds. Does not follow links, and does not break a
+    /// Breaks all locks of one team that nobody holds. Does not follow links, and does not break a
     /// lock folder that contains anything.
     pub(crate) fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
         self.must_exist(team)?;
@@ -173,12 +173,12 @@ impl Files {
         let is_document = path.extension().is_some_and(|ending| ending == "json");
         let lock_of = if is_task { path.with_file_name(".lock") } else { path.to_owned() };
         let _lock = if is_task || is_document { Some(self.disk.lock(&lock_of)?) } else { None };
-        // The file's writer or another repair may have changed it since the check.
+        // The writer of the file or another repair may have changed the file since the check.
         if !seen.is_at(path) {
             return Ok(Mend::Changed);
         }
         let is_high_water = name_of(path) == HIGH_WATER;
-        // The file goes away, but its id must never be used again.
+        // The file of the task is removed, but the id of the task must never be used again.
         if is_task && !is_high_water {
             self.keep_id_taken(path)?;
         }
@@ -195,7 +195,7 @@ impl Files {
         }
         // A file that is no plain file, or too long to read, is moved unchanged.
         let kept = keep.take(self, path)?;
-        // Without the mark, the next task could get an id that was already used.
+        // Without the mark of used ids, the next task could get an id that was already used.
         if is_high_water {
             self.raise_high_water(path, 0)?;
         }
@@ -226,8 +226,9 @@ impl Files {
         self.disk.create(mark, highest.to_string().as_bytes())
     }
 
-    /// Removes lines from a log. The lines are kept, and overwritten with spaces in place. So
-    /// readers keep their positions, and no concurrent append goes to a replaced file.
+    /// Removes lines from a log. The lines are copied to the keep, and then overwritten with spaces
+    /// in place. So the positions of readers stay valid, and no concurrent append goes to a
+    /// replaced file.
     fn take_out(
         &self,
         path: &Path,

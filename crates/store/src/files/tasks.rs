@@ -1,10 +1,10 @@
-//! A team's tasks as files: one table that is cached until a file changes, and edits that become
-//! visible as one.
+//! A team's tasks as files. The task table is cached until a file changes, and an edit becomes
+//! visible as a whole.
 //!
 //! An edit is computed from a read without the lock. The tasks must still be the same when the lock
 //! is held. Each file is replaced as a whole. Files in which only a dependency changed come last,
-//! so a crash in between leaves a dependency written in only one of its two tasks. Reading then
-//! completes it.
+//! so a crash in between leaves a dependency written in only one of its two tasks. The next read
+//! completes the dependency.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ struct Table {
     high_water: u64,
     current: Option<Reading>,
     /// The tasks that were last compared with the log of pitcrew's writes, and the length of the
-    /// log before that.
+    /// log before that comparison.
     verified: Option<(Arc<[Task]>, u64)>,
 }
 
@@ -124,8 +124,8 @@ impl Files {
                 continue;
             }
             let written = self.put(changes)?;
-            // Logged before the lock is released. Whoever claims next must know this claim, even if
-            // another program has just overwritten it.
+            // The change is logged before the lock is released. The next process that claims the
+            // task must know this claim, even if another program has just overwritten it.
             written_log::note_fields(&self.disk, &log, logged, &written);
             drop(lock);
             self.disk.crash_point("list unlocked");
@@ -190,8 +190,8 @@ impl Files {
 
     /// Renames the files of an edit into place. The caller must hold the list's lock.
     fn put(&self, changes: Changes) -> Result<Vec<FieldWrite>, StoreError> {
-        // Raised before a task is removed: otherwise a crash in between would free the id for
-        // another task.
+        // The highest used id is raised before a task is removed. Otherwise a crash in between
+        // would free the id for another task.
         if let Some((temp, path)) = changes.high_water {
             temp.rename(&path)?;
             self.disk.crash_point("high water mark raised");
@@ -247,7 +247,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Compares the tasks with the log of pitcrew's writes, and restores changes that they lack.
+    /// Compares the tasks with the log of pitcrew's writes, and restores missing changes.
     fn mend_tasks(
         &self,
         team: &TeamDir,
@@ -368,7 +368,7 @@ impl Files {
             match entry {
                 Some(entry) => {
                     let is_known = table.knows(&stem, &entry);
-                    // A caller that only looks reports the file in its own words.
+                    // A caller that only reads reports the damaged file itself.
                     if let Holds::Torn(reason) = &entry.holds
                         && !is_known
                         && self.puts_back.at_once()
@@ -466,8 +466,8 @@ impl Table {
     }
 
     /// Builds the task list from all files and writes each dependency at both tasks. A task is
-    /// moved into the list. A copy of its file's content is kept only if completing the
-    /// dependencies changes it.
+    /// moved into the list. A copy of the task as in its file is kept only if completing the
+    /// dependencies changes the task.
     fn reading(&mut self) -> Reading {
         let listed = self.current.take().map(|reading| reading.listed);
         let listed = listed.as_deref().unwrap_or_default();

@@ -48,8 +48,8 @@ impl Readers {
         }
     }
 
-    /// Whether messages to this inbox are also logged. Its reader removes messages, and may end
-    /// before its model gets them.
+    /// Whether messages to this inbox are also logged. This is needed if the reader of the inbox
+    /// removes messages, because that reader may end before its model gets them.
     pub(crate) fn keeps_sent(&self, inbox: &InboxFile) -> bool {
         self.is_session || self.started.contains(inbox)
     }
@@ -69,8 +69,8 @@ const CONFIG_MISSING: Duration = Duration::from_secs(2);
 const CONFIG_PAUSE: Duration = Duration::from_millis(10);
 
 impl Files {
-    /// Returns the folders that hold a config, and links at the path of a folder, sorted. Opening a
-    /// link fails with its name.
+    /// Returns the folders that hold a config, and links at the path of a folder, sorted. Opening
+    /// such a link as a team returns an error that names the link.
     pub(crate) fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
         let dir = self.paths.teams();
         let entries = match fs::read_dir(&dir) {
@@ -270,8 +270,7 @@ impl Files {
         Ok(config)
     }
 
-    /// Returns the config with the changes restored that other programs have overwritten, and a
-    /// report of them.
+    /// Returns the config with all overwritten changes restored, and a report of these changes.
     fn with_ours(
         &self,
         path: &Path,
@@ -331,7 +330,7 @@ impl Files {
         self.must_exist(team)?;
         let path = self.paths.document(team, name);
         if self.lock_to_read(&path).is_none() {
-            // A store that only looks must take no lock, but editing a damaged document would take
+            // A store that only reads must take no lock, but editing a damaged document would take
             // one. So a damaged document is reported first.
             update::read(&path, None, |snapshot| {
                 snapshot.map_or(Ok(()), |s| parse::<Value>(&s.bytes).map(|_| ()))

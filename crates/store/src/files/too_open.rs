@@ -1,9 +1,10 @@
-//! Finds pitcrew's files and folders that other users of the machine can access, and closes them.
+//! Finds pitcrew's files and folders that other users of the machine can access, and removes that
+//! access.
 //!
-//! Present versions create them with closed modes ([`own_mode`]); earlier versions left the mode to
-//! the umask. Nothing is reached through a link: every folder is opened from its parent. Only
-//! folders and plain files with one name (hard link) count. They must belong to the user and have
-//! names that pitcrew writes (`ours`).
+//! Present versions create files and folders with modes for the user only ([`own_mode`]). Earlier
+//! versions left the mode to the umask. Nothing is reached through a link: every folder is opened
+//! from its parent. Only folders and plain files with one name (hard link) count. They must belong
+//! to the user and have names that pitcrew writes (`ours`).
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -39,7 +40,7 @@ pub(crate) enum Treatment {
     Close,
 }
 
-/// The owner of a folder, which decides which of its entries are pitcrew's.
+/// The kind of a folder. It decides which of its entries belong to pitcrew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// Only the folder itself is pitcrew's. Its content belongs to other programs.
@@ -65,8 +66,8 @@ enum Extent {
 }
 
 impl Extent {
-    /// Returns the extent of the entry `name` in such a folder, or `None` if the entry is not
-    /// pitcrew's.
+    /// Returns the kind of the entry `name` in a folder of this kind, or `None` if the entry does
+    /// not belong to pitcrew.
     fn of(self, name: &str) -> Option<Self> {
         let is_ours = |place: Place| meaning(place, name) != FileMeaning::Foreign;
         let when = |condition: bool| condition.then_some(Self::Whole);
@@ -103,8 +104,8 @@ impl Extent {
     }
 }
 
-/// Whether a folder of the archive has such a name: `<team>-<time>-<8 hexadecimal digits>`, or with
-/// the prefix `.repair-`.
+/// Whether the name has the form of a folder in the archive: `<team>-<time>-<8 hexadecimal
+/// digits>`, or the same with `.repair` instead of the team.
 fn is_of_the_archive(name: &str) -> bool {
     let Some((front, id)) = name.rsplit_once('-') else { return false };
     let Some((_, time)) = front.rsplit_once('-') else { return false };
@@ -236,7 +237,8 @@ impl Search {
         }
     }
 
-    /// Closes the entry if requested, and returns whether it is closed now.
+    /// Removes the access of other users if requested, and returns whether no other user has access
+    /// now.
     fn is_closed<P: rustix::path::Arg>(
         &self,
         above: &File,

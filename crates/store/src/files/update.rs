@@ -1,10 +1,10 @@
-//! Changes a file that other programs also change: reads, builds and forces the new file without
-//! the lock, then checks and renames under it.
+//! Changes a file that other programs also change. The new file is built and forced to disk without
+//! the lock. Then the old file is checked and replaced under the lock.
 //!
 //! Source: dependencies, "The lock, in practice": a reference client that finds the lock held drops
 //! its own message. So the lock is held only for a check and a rename. If the file changed
 //! meanwhile, everything is done again. From the third try on, the lock is held all the time. Other
-//! pitcrew processes do not cause this, because they take turns.
+//! pitcrew processes do not cause such a change, because they take turns.
 
 use std::path::Path;
 use std::thread;
@@ -42,7 +42,7 @@ pub(crate) enum Plan<T> {
     Keep(T),
 }
 
-/// The reason why a file could not be read or its change not planned.
+/// The reason why a file could not be read, or why its change could not be planned.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// The file is empty, incomplete or invalid. Another program may be writing it now.
@@ -160,8 +160,8 @@ fn update_there<T>(
             }
         };
         disk.crash_point("renamed");
-        // Released before the fsync of the folder, because a reference client that finds the lock
-        // held drops its message.
+        // The lock is released before the fsync of the folder, because a reference client that
+        // finds the lock held drops its message.
         drop(held);
         drop(turn);
         disk.crash_point("lock given back");

@@ -240,8 +240,8 @@ impl Subscription {
             return;
         }
         let was_missing = self.config_missing.take().is_some();
-        // The folder may be missing because the whole team is being removed, so the leases wait
-        // before they create it again.
+        // The folder may be missing because the whole team is being removed. So there is a pause
+        // before the leases create the folder again.
         let waits = !look.is_ours_there && self.files.holds_leases(&self.team) && renewed == 0;
         let waited = self.ours_missing.is_some();
         self.ours_missing = waits.then(|| self.ours_missing.unwrap_or_else(Instant::now));
@@ -252,8 +252,8 @@ impl Subscription {
         }
     }
 
-    /// Adopts the notices that the kernel now gives. Queues [`Change::Unwatched`] if there are
-    /// none.
+    /// Records which notices the kernel gives now. Queues [`Change::Unwatched`] if the kernel gives
+    /// no notices.
     fn heed(&mut self, notices: Notices) {
         match &notices {
             Notices::None { reason } if !self.is_slow_told => {
@@ -324,7 +324,8 @@ pub(super) fn hand_out(
             .and_then(|dir| routes(all).folders.get(dir).map(|watched| watched.place.clone()));
         let Some(Place::Of(team, folder)) = found else { continue };
         let Some(change) = change_of(folder, path) else { continue };
-        // The client may be replacing the config, so the watcher first waits whether it comes back.
+        // The client may be replacing the config, so the watcher first waits for the config to come
+        // back.
         if change == Change::Config && !files.has_config(&team) {
             routes(all).tell(&team, Told::Moved);
             continue;

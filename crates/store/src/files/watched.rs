@@ -26,7 +26,7 @@ pub(super) struct Watched {
     id: Option<(u64, u64)>,
     /// Whether another folder may be at the path now, or the kernel may have ended the watch.
     is_doubtful: bool,
-    /// Number of times that it became doubtful.
+    /// Number of times that the folder became doubtful.
     doubts: u64,
 }
 
@@ -51,11 +51,11 @@ pub(super) enum Folder {
 /// The changes of a team that the kernel reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Notices {
-    /// All changes.
+    /// The kernel reports all changes.
     All,
-    /// Only changes by programs on this machine. There may be others.
+    /// The kernel reports only changes by programs on this machine. There may be others.
     OfThisMachine,
-    /// None, or not those of all folders.
+    /// The kernel reports no changes, or not the changes of all folders.
     None {
         /// The reason.
         reason: String,
@@ -96,7 +96,7 @@ impl Files {
             )
             .is_some(),
         };
-        // The team may have gone since then, and its last watcher with it.
+        // The team may be gone meanwhile, together with its last watcher.
         if !routes(&self.watchers.routes).knows(team) {
             return look;
         }

@@ -57,12 +57,13 @@ pub(crate) enum InboxLine {
     Stamp(Stamp),
 }
 
-/// One store's knowledge of the logs and of the files that they describe.
+/// The cached state of the logs, and of the files that the logs describe.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenLogs {
-    /// The last state of each file that was compared with its log and lacked nothing, and the
-    /// compared length of the log. The length is in bytes for an inbox, and in writes to the file
-    /// for a field log. It is needed because a log line may come later than its write.
+    /// For each file, the last state that was compared with the log and lacked nothing, and the
+    /// length of the log at that comparison. For an inbox the length is in bytes. For a field log
+    /// it is the number of writes to the file. The length is needed because a log line may come
+    /// later than its write.
     checked: Mutex<HashMap<PathBuf, (Stamp, u64)>>,
     /// The parsed field logs, as far as they were read.
     loaded: Mutex<HashMap<PathBuf, Loaded>>,
@@ -77,8 +78,8 @@ struct Loaded {
 }
 
 impl WrittenLogs {
-    /// Whether the file, in this state, was compared with exactly this length of its log and lacked
-    /// nothing.
+    /// Whether the file, in this state, was compared with exactly this length of its log and
+    /// contained all logged changes.
     pub(crate) fn is_checked(&self, path: &Path, stamp: &Stamp, logged: u64) -> bool {
         self.checked().get(path) == Some(&(*stamp, logged))
     }
@@ -174,8 +175,9 @@ pub(crate) fn note<L: Serialize + DeserializeOwned>(
 
 /// Adds writes of fields to a log, and removes the older half of a log that has become too long.
 ///
-/// If another process has written the same file unseen, the stamp of this write proves nothing.
-/// Then a line without a stamp follows it, so that the file is compared with the log.
+/// If another process has written the same file and this process did not see that write, the stamp
+/// of this write proves nothing. Then a line without a stamp is added, so that the file is compared
+/// with the log.
 pub(crate) fn note_fields(disk: &Disk, path: &Path, since: u64, writes: &[FieldWrite]) {
     note(disk, path, since, |others: Option<&[FieldWrite]>| {
         let is_alone =

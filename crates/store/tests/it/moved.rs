@@ -43,8 +43,8 @@ async fn check(upset: impl FnOnce(&Path)) {
     }
 }
 
-/// Waits for the change or for [`Change::Unsure`], which is all that a folder that comes back
-/// reports.
+/// Waits for the change or for [`Change::Unsure`]. A folder that comes back causes only
+/// [`Change::Unsure`].
 async fn hears(watch: &mut Watch, change: Change) -> Change {
     told_one_of(watch, &[change, Change::Unsure]).await
 }
@@ -182,7 +182,8 @@ async fn a_config_that_is_missing_for_a_moment_ends_nothing() {
     scene.backend.team(&scene.team).await.unwrap();
     fs::remove_file(&path).unwrap();
     let (config, ()) = tokio::join!(scene.backend.team(&scene.team), async {
-        // The longest time that a client was seen to need for this.
+        // The longest time that a client was seen to need between removing a file and writing the
+        // new one.
         tokio::time::sleep(std::time::Duration::from_millis(600)).await;
         fs::write(&path, &text).unwrap();
     });

@@ -49,8 +49,8 @@ impl Odd {
     }
 }
 
-/// Creates a team in which the path `file` is something odd, and a folder outside the root with a
-/// secret file.
+/// Creates a team in which a special or far too long file is at the path `file`, and a folder
+/// outside the root with a secret file.
 async fn scene(file: &str, odd: Odd) -> (Scene, tempfile::TempDir) {
     let scene = Scene::new().await;
     scene.add_tasks(2).await;

@@ -104,7 +104,7 @@ fn run(command: &[&str]) -> Result<(), String> {
     Err(format!("{}: {}", command.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Returns the place. If it cannot be mounted on this machine, prints the reason and returns
+/// Returns the file system. If it cannot be mounted on this machine, prints the reason and returns
 /// `None`.
 fn unless_skipped(place: Result<Place, String>) -> Option<Place> {
     place.inspect_err(|reason| eprintln!("skipped: it cannot be mounted here: {reason}")).ok()

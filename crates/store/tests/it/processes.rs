@@ -163,8 +163,8 @@ fn remove(table: &mut TaskTable) -> Result<(), pitcrew_protocol::ApiError> {
     Ok(())
 }
 
-/// Does the job in the environment variable. Without one, it does a job in its own root, so that
-/// the jobs themselves are tested too.
+/// Does the job that the environment variable describes. Without the variable, it does a job in its
+/// own root, so that the jobs themselves are tested too.
 #[tokio::test]
 async fn a_process_does_its_job() {
     if let Ok(job) = std::env::var(VARIABLE) {

@@ -1,4 +1,4 @@
-//! A root with a team in it, and small helpers of all tests.
+//! A root with a team in it, and small helpers for all tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,7 @@ async fn senders_that_meet_share_an_fsync() {
     fs::create_dir(&lock).unwrap();
     let (sent, ()) = tokio::join!(sends, async { fs::remove_dir(&lock).unwrap() });
     assert!(sent.iter().all(Result::is_ok));
-    // Separate sends would need 64: a file and a folder each.
+    // Separate sends would need 64 forced writes: a file and a folder for each message.
     let forced = scene.backend.forced_writes() - before;
     assert!(forced <= 16, "{forced}");
     let expected: Vec<String> =

@@ -129,8 +129,8 @@ impl Team {
             PermissionAnswer::Allow { updated_input, updates, digest } => {
                 let mut response =
                     json!({ "updated_input": updated_input, "permission_updates": updates });
-                // Requests of other clients have no digest. Their answers keep the recorded form,
-                // without a digest.
+                // Requests of other clients have no digest. The answers to such requests have no
+                // digest either, as in the recordings.
                 if let (Some(shown), Some(fields)) = (&digest, response.as_object_mut())
                     && self
                         .requests()

@@ -1,5 +1,5 @@
-//! The document of all requests: one is made, answered and settled in it, and the oldest are
-//! forgotten.
+//! The document of all requests. This module creates, answers and settles requests, and removes the
+//! oldest ones.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::{Answer, Request, RequestKind};
 use crate::document::Document;
 use crate::refusal;
 
-/// The number of answered requests to keep. The answer to an older one is refused as unknown
-/// instead of already answered.
+/// The number of answered requests to keep. The answer to an older request is refused with the
+/// error for an unknown request, not with the error for an answered one.
 const ANSWERED_KEPT: usize = 1000;
 
 /// The stored document: every request, by id.

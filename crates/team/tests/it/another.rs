@@ -1,4 +1,4 @@
-//! A new team that replaces one that its lead has deleted.
+//! A new team that replaces a team that the lead has deleted.
 
 use pitcrew_protocol::{AgentName, ErrorCode, Rate, TeamCreateInput};
 use pitcrew_store::{Event, LogName, Turn};

@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::mortal::MortalBackend;
 use crate::team_env::{Crew, as_member, broadcast, limits, member, message, name, task, update};
 
-/// A sequence of team operations, one per step. Each has a call id, as in an agent's tool call, and
-/// can be repeated.
+/// The number of steps in a sequence of team operations. Each step is one operation with a call id,
+/// as in an agent's tool call, and can be repeated.
 pub(crate) const STEPS: usize = 17;
 
 pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
@@ -56,7 +56,7 @@ pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
     }
 }
 
-/// The steps that ask for something, and those that answer it.
+/// Runs step `n` if it sends or answers a request.
 async fn request_step(team: &Team, n: usize, call: Option<&str>) -> Result<(), ApiError> {
     match n {
         6 => {

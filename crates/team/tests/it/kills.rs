@@ -86,8 +86,8 @@ impl Work {
     }
 }
 
-/// Runs the job in the environment variable. Without one, runs the create and delete jobs in a
-/// temporary root, so that they are tested too.
+/// Runs the job in the environment variable. If there is no job, runs the create and delete jobs in
+/// a temporary root, so that these jobs are tested too.
 #[tokio::test]
 async fn a_process_does_its_job() {
     if let Ok(job) = std::env::var(VARIABLE) {
@@ -236,8 +236,8 @@ async fn a_killed_creation_of_a_team_can_be_repeated() {
     panic!("a creation has no end");
 }
 
-/// Creates a team with a task whose only teammates have left, one of them with a message. Returns
-/// the message's id.
+/// Creates a team with a task. Both teammates have left, and one of them got a message before.
+/// Returns the id of this message.
 async fn deserted(root: &Path) -> MessageId {
     let crew = Crew::on(Arc::new(backend(root, None)), limits()).await;
     crew.team.create_task(&Actor::Lead, task("build"), None).await.unwrap();

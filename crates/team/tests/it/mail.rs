@@ -71,7 +71,7 @@ async fn a_message_is_told_of_after_its_team_was_deleted() {
         (trace.state, trace.dead.unwrap().reason.as_str()),
         (DeliveryState::Dead, "worker is no longer in the team")
     );
-    // A new team of the same name has no data of the old one, and does not hide the old one's
+    // A new team of the same name has no data of the old team, and does not hide the old team's
     // messages.
     crew.teams.create(create("probe")).await.unwrap();
     assert_eq!(crew.teams.message(&taken).await.unwrap().state, DeliveryState::Acknowledged);

@@ -16,8 +16,8 @@ use pitcrew_store::{
 };
 use serde_json::Value;
 
-/// Each write has two points at which the process can die. After the chosen point every call fails
-/// until a restart.
+/// A backend in which each write has two points at which the process can die. After the chosen
+/// point every call fails until a restart.
 #[derive(Debug, Default)]
 pub(crate) struct MortalBackend {
     kept: MemoryBackend,

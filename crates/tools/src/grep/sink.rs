@@ -5,8 +5,8 @@ use std::io;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use tokio_util::sync::CancellationToken;
 
-/// Formats lines as ripgrep does: `path:number:line` for a match, and `path-number-line` for the
-/// context.
+/// Formats lines as ripgrep does: `path:number:line` for a match, and `path-number-line` for a
+/// context line.
 pub(super) struct Listing<'a> {
     pub(super) name: &'a str,
     pub(super) numbers: bool,

@@ -1,4 +1,4 @@
-//! Events of a run and what is known after them.
+//! Tests the state of a team after events of a run.
 
 use pitcrew_agent::Role;
 use pitcrew_protocol::{Status, TaskId};

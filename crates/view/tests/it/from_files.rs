@@ -1,4 +1,4 @@
-//! What is known of a team from its files and its end, in the state that a run makes too.
+//! Tests the state of a team that is computed from the team's files and from the end of a run.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What faces show, as scripts of events.
+//! Tests what user interfaces show after scripts of events.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 

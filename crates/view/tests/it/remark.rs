@@ -1,4 +1,4 @@
-//! What of the events of a run is worth a line.
+//! Tests which events of a run are shown as lines of text.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{AgentName, Status};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::script::*;
 
-/// The lines of a script in which bob is on the team.
+/// Checks the lines that a script shows. In the script, bob is on the team.
 fn check(script: Vec<RunEvent>, lines: &[&str]) {
     let mut state = TeamState::default();
     let remarks = std::iter::once(joins("bob", None))

@@ -1,4 +1,4 @@
-//! Scripts of events, and the state that they lead to.
+//! Scripts of events for tests, and functions that compute the state after a script.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,17 +15,17 @@ pub(crate) fn name(name: &str) -> AgentName {
     AgentName::new(name).unwrap()
 }
 
-/// The state after a script.
+/// Returns the state of the team after a script.
 pub(crate) fn after(script: &[RunEvent]) -> TeamState {
     script.iter().fold(TeamState::default(), |state, event| fold(state, &ViewEvent::Run(event)))
 }
 
-/// What is known of one agent after a script.
+/// Returns the state of one agent after a script.
 pub(crate) fn agent_after(agent: &str, script: &[RunEvent]) -> AgentState {
     after(script).agent(&name(agent)).unwrap().clone()
 }
 
-/// A run that ann leads.
+/// Returns the start event of a run that ann leads.
 pub(crate) fn started() -> RunEvent {
     RunEvent::Started(RunStarted {
         agent: name("ann"),
@@ -61,7 +61,8 @@ pub(crate) fn usage(input_tokens: u64, output_tokens: u64) -> Usage {
     Usage { input_tokens, output_tokens, ..Usage::default() }
 }
 
-/// A model's answer with these blocks: 1000 tokens in, 100 out.
+/// Returns the event of a model's answer with these blocks, 1000 input tokens and 100 output
+/// tokens.
 pub(crate) fn answers(agent: &str, blocks: Vec<Block>, cost_usd: Option<f64>) -> RunEvent {
     RunEvent::Answered(Answered {
         agent: name(agent),
@@ -76,7 +77,8 @@ pub(crate) fn answers(agent: &str, blocks: Vec<Block>, cost_usd: Option<f64>) ->
     })
 }
 
-/// What the same answer cost, as it is told of an agent in another process.
+/// Returns the cost of the same answer, in the form that is reported for an agent in another
+/// process.
 pub(crate) fn spending(tool_calls: u32, cost_usd: Option<f64>) -> Spending {
     let usage = usage(1_000, 100);
     Spending { model: "x".to_owned(), usage, cost_usd, tool_calls, took: Duration::ZERO }

@@ -1,4 +1,4 @@
-//! A run as lines of JSON.
+//! Tests a run as lines of JSON.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{Status, TeamEvent};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::script::*;
 
-/// The lines of a script.
+/// Returns the lines of JSON that a script produces.
 fn lines(team_events: bool, script: &[RunEvent]) -> Vec<Value> {
     let mut stream = Stream::new(team_events, || "id".to_owned());
     let mut state = TeamState::default();

@@ -1,4 +1,5 @@
-//! What a command needs to run unasked, part by part.
+//! Computes the sandbox profile that a command needs to run without asking, from the needs of its
+//! parts.
 
 use std::path::PathBuf;
 
@@ -16,8 +17,8 @@ use super::{Case, has_safe_variables, is_sink, plain_text};
 const SOURCES: [&str; 5] = ["/dev/null", "/dev/stdin", "/dev/zero", "/dev/urandom", "/dev/fd/63"];
 
 impl Case<'_> {
-    /// Returns the profile that the command needs. Returns None if any part of it must be asked
-    /// about.
+    /// Returns the profile that the command needs. Returns None if a person must be asked about any
+    /// part of the command.
     pub(super) fn need(&self, mode: PermissionMode) -> Option<Need> {
         if !self.doubts.is_empty() {
             return None;
@@ -34,8 +35,8 @@ impl Case<'_> {
             Redirect::Write(word) => self.may_write(mode, word.exact()?),
         }))
         .filter(|_| has_safe_variables(step))?;
-        // In plan mode an allow rule does not apply to a command with unknown options, because it
-        // may write.
+        // In plan mode an allow rule does not apply to a command with unknown options, because such
+        // a command may write.
         let heeds_rules = mode != PermissionMode::Plan || !step.is_unproven();
         let by_rule = |form: &Vec<ShellWord>| {
             heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)))

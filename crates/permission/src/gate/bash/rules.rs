@@ -1,4 +1,4 @@
-//! Whether a deny or ask rule speaks of a part of a command.
+//! Checks whether a deny or ask rule matches a part of a command.
 
 use std::path::PathBuf;
 

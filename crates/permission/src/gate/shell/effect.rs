@@ -18,7 +18,7 @@ pub(crate) enum Effect {
     Copies {
         /// The files or whole folders that are moved or copied.
         sources: Vec<String>,
-        /// The new name, or the folder into which they are put.
+        /// The new name, or the folder into which the files are moved or copied.
         target: String,
     },
     /// The command changes to another folder.
@@ -32,12 +32,12 @@ pub(crate) enum Effect {
 pub(crate) struct Reading {
     /// The words that name the files.
     pub paths: Vec<ShellWord>,
-    /// How far below a named folder it reads.
+    /// How far below a named folder the command reads.
     pub reach: Reach,
     /// Words that count as paths only if a file of that name exists.
     pub mentioned: Vec<ShellWord>,
-    /// Whether the command has unknown options. It may then run unasked only in the profile *read*,
-    /// which enforces that it only reads.
+    /// Whether the command has unknown options. Such a command may run without asking only in the
+    /// profile *read*, which enforces that the command only reads.
     pub unproven: bool,
 }
 
@@ -102,7 +102,7 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
     let mut reach = Reach::Named;
     match program.operands {
         Operands::Files => {}
-        // The program would write to a second file.
+        // With a second operand, the program would write to the file that this operand names.
         Operands::OneFile if operands.len() > 1 => return None,
         Operands::OneFile => {}
         Operands::FilesOrFolders => reach = Reach::Linked,
@@ -162,15 +162,15 @@ const FIND_KNOWN: &str = "-H -P -not -o -or -a -and -print -print0 -ls -prune -e
 /// from a file.
 const FIND_ASKED: [&str; 6] = ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"];
 
-/// Returns the effect of `find`. It is known only if all actions just print.
+/// Returns the effect of `find`. The effect is known only if all actions just print.
 fn found(args: &[ShellWord]) -> Effect {
     let mut reading =
         Reading { paths: Vec::new(), reach: Reach::Named, mentioned: Vec::new(), unproven: false };
     let mut is_expression = false;
     for word in args {
         let Some(text) = word.exact() else {
-            // An unknown word is usually the value of a test. It could be an action, which the
-            // profile *read* would refuse.
+            // An unknown word is usually the value of a test. It could also be an action, but the
+            // profile *read* would refuse what the action does.
             if word.fate == Fate::Anything || !is_expression {
                 return Effect::Unknown;
             }

@@ -22,7 +22,7 @@ const WORD_LIMIT: usize = 2_000;
 /// The variables and folders known at the place where words are expanded.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
-    /// Each variable that the script sets, with its possible values. None if not all of them are
+    /// Each variable that the script sets, with its possible values. None if not all values are
     /// known.
     variables: BTreeMap<String, Option<Vec<String>>>,
     /// The variables that are certainly set at this point. Any other variable may still be unset.
@@ -139,7 +139,7 @@ impl Scope {
         Some(forms)
     }
 
-    /// Replaces variables by their values and splits the unquoted ones. Returns one list of fields
+    /// Replaces variables by their values, and splits unquoted values. Returns one list of fields
     /// for each combination of values.
     fn fields(&self, units: &[Unit]) -> Option<Vec<Vec<Vec<Unit>>>> {
         let mut all: Vec<Vec<Option<Unit>>> = vec![Vec::new()];
@@ -213,7 +213,8 @@ impl Scope {
     }
 }
 
-/// Returns the characters of a variable's value, with None at each place where the shell splits it.
+/// Returns the characters of a variable's value, with None at each place where the shell splits the
+/// value.
 fn value_units(value: &str, quoting: Quoting) -> Vec<Option<Unit>> {
     let unit = |c: char| match quoting {
         Quoting::Double => Some(Unit::Quoted(c)),

@@ -7,15 +7,15 @@ use super::shell_word::{Fate, ShellWord};
 /// How much of the files' contents a git command shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shows {
-    /// Only names.
+    /// The command shows only names.
     Names,
-    /// Contents only if an option requests them.
+    /// The command shows contents only if an option requests them.
     ContentsIfAsked,
-    /// Contents, unless an option requests names only.
+    /// The command shows contents, unless an option requests names only.
     ContentsUnlessNames,
-    /// Contents that match a pattern, which is the first operand.
+    /// The command shows contents that match a pattern. The pattern is the first operand.
     Matches,
-    /// Contents, whatever the options are.
+    /// The command shows contents with all options.
     Contents,
 }
 
@@ -136,7 +136,8 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
     let ranges: Vec<ShellWord> = arguments.values("-L").cloned().collect();
     let has_pattern = shows == Shows::Matches && !arguments.has("-e");
     let operands = arguments.operands.iter().skip(usize::from(has_pattern));
-    // The skipped first operand may be the value of an unknown option, and so a file.
+    // The first operand was skipped, because it should be the pattern. After an unknown option, it
+    // may be the value of this option, and this value may name a file.
     let skipped = arguments.operands.first().filter(|_| has_pattern && arguments.unproven).cloned();
     let mut paths: Vec<ShellWord> = arguments.paths.clone();
     paths.extend(operands.chain(&ranges).cloned());
@@ -184,8 +185,8 @@ pub(crate) struct History {
     pub copies: bool,
 }
 
-/// Returns the contents that `git ARGS` may show, or None if it shows none. Deny rules use it, so
-/// it reports too much rather than too little.
+/// Returns the contents that `git ARGS` may show, or None if it shows none. Deny rules use the
+/// result, so the result may contain too much, but not too little.
 pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
     let mut args = args;
     while let Some((first, rest)) = args.split_first() {
@@ -213,7 +214,7 @@ pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
     };
     match shown(*shows, arguments.clone()) {
         Effect::Reads(Reading { reach: Reach::History, .. }) => {}
-        // An unknown effect may show any contents.
+        // A command with an unknown effect may show any contents.
         Effect::Unknown => return Some(History::default()),
         _ => return None,
     }

@@ -1,10 +1,10 @@
 //! A table of programs that read files, one row per program: its known options, and its options
 //! that write a file or run a program.
 //!
-//! An option in neither list is unknown. The command is then *unproven*: it runs unasked only in
-//! the profile *read*, where the kernel blocks any write. Options that write (`sort -o`), run
-//! programs (`rg --pre`) or name files with further file names (`wc --files0-from`) are asked
-//! about, because they would fail in *read*.
+//! An option in neither list is unknown. The command is then *unproven*: it runs without asking
+//! only in the profile *read*, where the kernel blocks any write. Some options write (`sort -o`),
+//! run programs (`rg --pre`) or name files with further file names (`wc --files0-from`). A person
+//! is asked about a command with such an option, because it would fail in *read*.
 //!
 //! Short options are listed as for `getopt`: `n` is a flag, `n:` takes a value, `n@` a path, `n?`
 //! only a joined value, and `#` is any digit. Long options end in `=`, `@` or `?` with the same
@@ -21,7 +21,8 @@ pub(super) struct Program {
     short: &'static str,
     /// Long options that change only the output.
     long: &'static str,
-    /// Options that are asked about: single letters for short options, longer names for long ones.
+    /// Options about which a person is asked: single letters for short options, longer names for
+    /// long ones.
     asked: &'static str,
 }
 
@@ -30,7 +31,8 @@ pub(super) struct Program {
 pub(super) enum Operands {
     /// Files to read.
     Files,
-    /// One file to read. The program would write to a second one.
+    /// One file to read. If there is a second operand, the program writes to the file that it
+    /// names.
     OneFile,
     /// Files to read. For a folder, the program reads the files directly in it and follows symbolic
     /// links.
@@ -189,8 +191,8 @@ const PROGRAMS: &[Program] = &[
     ),
 ];
 
-/// Common long options of git that change the output. `git` checks which of them make it print
-/// contents. With any other option git may print any contents.
+/// Common long options of git that change the output. `git` checks which of these options make git
+/// print contents. With any other option git may print any contents.
 const GIT_LONG: &str = "\
     abbrev? abbrev-commit abbrev-ref? after= after-context= all all-match always and author= before= before-context= \
     boundary branch branches? cached cc cherry color? color-moved? color-words? column? committer= compact-summary \
@@ -218,8 +220,8 @@ impl Program {
         Self { name, operands: Files, short, long: GIT_LONG, asked: GIT_ASKED }
     }
 
-    /// Parses the arguments. Returns None if there is an option that must be asked about, or a word
-    /// that may be one.
+    /// Parses the arguments. Returns None if there is an option about which a person must be asked,
+    /// or a word that may be such an option.
     pub(super) fn arguments(&self, args: &[ShellWord]) -> Option<Arguments> {
         let mut found = Arguments::default();
         let mut rest = args.iter();
@@ -323,7 +325,7 @@ impl Program {
 }
 
 impl Arguments {
-    /// Records an option with its value, which is joined to it or is the next word.
+    /// Records an option with its value. The value is joined to the option or is the next word.
     fn take<'a>(
         &mut self,
         name: &str,

@@ -1,5 +1,5 @@
-//! Tests our shell parser against brush as a second parser. We must see every command and file that
-//! brush sees, or record a doubt.
+//! Tests pitcrew's shell parser against the parser of brush, another shell. pitcrew's parser must
+//! find every command and file that brush finds, or record a doubt.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;
@@ -85,8 +85,8 @@ impl Effects {
         }
     }
 
-    /// Records a construct that our parser must doubt, as a command name that our parser can never
-    /// produce.
+    /// Records a construct that pitcrew's parser must doubt. It is recorded as a command name that
+    /// pitcrew's parser can never produce.
     fn foreign(&mut self, what: &str) {
         self.commands.insert(vec![format!("<{what}>")]);
     }
@@ -226,8 +226,8 @@ fn same_letters(own: &str, theirs: &str) -> bool {
     squeeze(&own.replace("\\\n", "")) == squeeze(&theirs.replace("\\\n", ""))
 }
 
-/// Asserts that our parser sees everything brush sees, or doubts the command. Returns whether both
-/// parsers accepted it.
+/// Asserts that pitcrew's parser finds everything that brush finds, or doubts the command. Returns
+/// whether both parsers accepted the command.
 fn check(command: &str) -> bool {
     let (Some(ours), Some(theirs)) = (ours(command), theirs(command)) else {
         return false;

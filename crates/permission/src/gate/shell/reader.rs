@@ -75,7 +75,7 @@ impl Reader {
         text.chars().enumerate().all(|(ahead, c)| self.peek_at(ahead) == Some(c))
     }
 
-    /// Skips `text` if it comes next. Returns whether it did.
+    /// Skips `text` if it comes next. Returns true if `text` was skipped.
     pub(super) fn take(&mut self, text: &str) -> bool {
         let is_next = self.starts_with(text);
         if is_next {
@@ -252,7 +252,7 @@ impl Reader {
             return;
         }
         self.doubt("it computes in an expansion");
-        // It may be several words even between quotes, as `${array[@]}` is.
+        // Such an expansion may be several words even between quotes, like `${array[@]}`.
         units.push(Unit::Open(Quoting::None));
         self.nested(|reader| reader.until_brace(quoting));
     }

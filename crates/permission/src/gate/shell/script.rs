@@ -23,9 +23,9 @@ pub(crate) struct Script {
 pub(crate) struct SimpleCommand {
     /// The command and its arguments. Empty if there are only redirects or assignments.
     pub words: Vec<ShellWord>,
-    /// The variables it sets.
+    /// The variables that the command sets.
     pub assigned: Vec<Assigned>,
-    /// The files its redirects open.
+    /// The files that the redirects open.
     pub redirects: Vec<Redirect>,
     /// Whether the part is in a loop's body or condition, and so may run repeatedly.
     pub repeated: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Assigned {
 /// The values that are assigned to a variable.
 #[derive(Clone, Debug)]
 pub(crate) enum Values {
-    /// This word, which is neither split nor expanded to file names.
+    /// Exactly one value: this word, which is neither split nor expanded to file names.
     One(ShellWord),
     /// Each word of this list in turn, after expansion (a `for` loop).
     Each(Vec<ShellWord>),
@@ -136,8 +136,8 @@ impl Reader {
             {
                 return;
             }
-            // After `&&` or `||`, in a pipeline or inside a construct, a command may not run, or
-            // not in this shell.
+            // After `&&` or `||`, in a pipeline or inside a construct, it is not certain that a
+            // command runs, or that it runs in this shell.
             let is_certain = self.is_top() && is_plain && follows_end;
             let joined =
                 ["&&", "||", "|&", "|", "&", ";", "\n"].iter().find(|joint| self.take(joint));
@@ -402,7 +402,7 @@ impl Reader {
         }
     }
 
-    /// Reads `name=value` if it comes next. Returns whether it did.
+    /// Reads `name=value` if it comes next. Returns true if an assignment was read.
     fn assignment(&mut self, part: &mut SimpleCommand) -> bool {
         let mut length = 0;
         while self.peek_at(length).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
@@ -449,7 +449,7 @@ impl Reader {
         }
     }
 
-    /// Reads one redirect if it comes next. Returns whether it did.
+    /// Reads one redirect if it comes next. Returns true if a redirect was read.
     fn redirect(&mut self, part: &mut SimpleCommand) -> bool {
         let mut digits = 0;
         while self.peek_at(digits).is_some_and(|c| c.is_ascii_digit()) {
@@ -476,7 +476,7 @@ impl Reader {
         match operator {
             "<<<" => {}
             "<<" | "<<-" => self.announce(&word, operator == "<<-"),
-            // This duplicates a file descriptor and opens no file.
+            // Such a redirect duplicates a file descriptor and opens no file.
             "<&" | ">&" if is_number() => {}
             "<" => part.redirects.push(Redirect::Read(word)),
             ">" | ">>" | "&>" | "&>>" | ">|" | ">&" => part.redirects.push(Redirect::Write(word)),

@@ -19,9 +19,9 @@ pub(crate) enum Fate {
     /// The word is exactly its text.
     #[default]
     Exact,
-    /// One word that begins with the known text.
+    /// The result is one word that begins with the known text.
     Begins,
-    /// Any number of words. The first begins with the known text.
+    /// The result is any number of words. The first word begins with the known text.
     Anything,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Unit {
     Quoted(char),
     /// An unquoted character, which may have a special meaning.
     Plain(char),
-    /// Empty quotes. They keep the word even if the rest is empty.
+    /// Empty quotes. With them, the word exists even if the rest of it is empty.
     Quotes,
     /// The value of a variable.
     Variable(String, Quoting),
@@ -40,7 +40,7 @@ pub(super) enum Unit {
     Open(Quoting),
 }
 
-/// Whether an expansion is inside double quotes. The shell then does not split it.
+/// Whether an expansion is inside double quotes. If so, the shell does not split the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quoting {
     Double,

@@ -143,8 +143,8 @@ fn joined(args: &[ShellWord]) -> Inner {
     texts.map_or(Inner::Opaque, |texts| Inner::Script(texts.join(" ")))
 }
 
-/// Reads `sh -c SCRIPT` only. With more words the script has arguments. Other flags change how it
-/// runs.
+/// Recognizes only the form `sh -c SCRIPT`. More words would be arguments of the script, and other
+/// flags change how the script runs.
 fn shell(args: &[ShellWord]) -> Inner {
     let texts: Option<Vec<&str>> = args.iter().map(ShellWord::exact).collect();
     match texts.as_deref() {

@@ -1,5 +1,5 @@
-//! Lists the files that a simple command visibly changes. It is used to deny, so it reports too
-//! much rather than too little.
+//! Lists the files that a simple command visibly changes. Deny rules use this list, so it may
+//! contain too many files, but not too few.
 
 use super::shell_word::ShellWord;
 

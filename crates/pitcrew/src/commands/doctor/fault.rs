@@ -31,15 +31,15 @@ pub(super) enum Remedy {
     ClosePane(Box<TaggedPane>),
     /// Stops a process that a dead process left running.
     StopLeft(ProcessIdentity),
-    /// Removes the entries of a document that cannot be read.
+    /// Removes the unreadable entries of a document.
     TakeOutEntries { team: Team, document: &'static str },
     /// Releases the tasks of an owner that is not a member of the team.
     FreeTasks { team: Team, owner: AgentName },
-    /// Marks messages to a name that is not a member as dead.
+    /// Marks messages as dead, because their recipient is not a member.
     GiveUpMail { team: Team, name: AgentName, ids: Vec<MessageId> },
-    /// Removes a worktree that no member has, if it holds no work of its own.
+    /// Removes a worktree that belongs to no member, if no work in it would be lost.
     FinishWorktree(Worktrees, Worktree),
-    /// Moves the files aside that a command of a killed run made.
+    /// Moves aside the files that a command of a killed run created.
     PutAside(Unfinished),
 }
 

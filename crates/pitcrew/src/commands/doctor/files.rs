@@ -1,5 +1,5 @@
 //! The check of the files: locks, temporary files, damaged files, links and configs. The store
-//! knows which damage is possible.
+//! defines the kinds of damage.
 
 use std::path::{Path, PathBuf};
 

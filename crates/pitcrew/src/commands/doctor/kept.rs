@@ -1,5 +1,5 @@
-//! The files that repairs removed: the folder where this repair keeps them, and the older ones that
-//! are kept for a week.
+//! The files that repairs remove. Each repair keeps its removed files in a folder, and a later
+//! repair deletes that folder after a week.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(super) struct Kept {
     /// The folders of earlier repairs that were deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     removed: Vec<PathBuf>,
-    /// Why folders of earlier repairs could not be deleted.
+    /// The reasons why folders of earlier repairs could not be deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_removed: Vec<String>,
 }

@@ -28,8 +28,8 @@ fn fault(team: &TeamDir, undone: &Overwritten) -> Fault {
     Fault::mended_by(Remedy::PutBack(team.clone()), "put back", finding)
 }
 
-/// Restores all overwritten changes of the team. The first such remedy of a team also does the work
-/// of its other ones.
+/// Restores all overwritten changes of the team. So the first of a team's remedies of this kind
+/// leaves nothing to do for the others.
 pub(super) fn put_back(rooms: &Rooms, team: &TeamDir) -> Result<Mended, Failure> {
     rooms.files.put_back(team).map_err(Failure::internal)?;
     // A file whose lock another process holds is left for the next `pitcrew doctor`.

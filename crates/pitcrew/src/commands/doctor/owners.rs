@@ -1,5 +1,5 @@
 //! The check of the owners of a team's folders. Only a person knows whether another user is meant
-//! to own them.
+//! to own a folder.
 
 use std::path::Path;
 

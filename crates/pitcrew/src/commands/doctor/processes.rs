@@ -121,7 +121,7 @@ fn help(dir: &TeamDir) -> String {
     format!("`pitcrew run --resume {dir}` goes on with it, `pitcrew shutdown {dir}` stops it")
 }
 
-/// Cleans up after a member whose process is dead or never was pitcrew's.
+/// Cleans up after a member whose process is dead or was never a process of pitcrew.
 pub(super) async fn clear_away(
     rooms: &Rooms,
     team: &Team,

@@ -75,8 +75,8 @@ impl TeamView {
         Ok(Self { team, config })
     }
 
-    /// Whether pitcrew created the team. In a team of another client, which has no lease, pitcrew
-    /// cannot know which members are alive.
+    /// Whether pitcrew created the team. A team of another client has no lease, so pitcrew cannot
+    /// know which of its members are alive.
     pub(super) fn is_ours(&self) -> bool {
         self.config.members.first().is_some_and(|lead| SpawnRecord::of(lead).is_some())
     }

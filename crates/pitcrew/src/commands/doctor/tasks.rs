@@ -44,7 +44,7 @@ pub(super) async fn free(team: &Team, owner: &AgentName) -> Result<Mended, Failu
     Ok(Mended::Done(format!("{} free again", counted_is(freed.len(), "task"))))
 }
 
-/// Owners of tasks that are not completed, where the owner is not a member.
+/// The owners that are not members of the team, each with the incomplete tasks that it owns.
 fn lost(view: &TeamView, tasks: &[Task]) -> Vec<(AgentName, Vec<TaskId>)> {
     let mut lost: Vec<(AgentName, Vec<TaskId>)> = Vec::new();
     for task in

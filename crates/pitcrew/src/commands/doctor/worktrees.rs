@@ -14,11 +14,11 @@ use super::rooms::Rooms;
 use crate::failure::Failure;
 
 /// Finds worktrees whose path is not in `live`. Worktrees of the `unread` teams are skipped,
-/// because such a team may still have the member.
+/// because their members are not known.
 ///
-/// It looks in the repositories of the working folder, of the members' `folders`, and of the
-/// worktrees below the root. The last are needed because a worktree's member and team may no longer
-/// exist.
+/// The search covers the repositories of the working folder, of the members' `folders`, and of the
+/// worktrees below the root. The worktrees below the root are included because their members and
+/// teams may no longer exist.
 pub(super) async fn look(
     rooms: &Rooms,
     live: &[PathBuf],

@@ -21,7 +21,7 @@ use crate::selection::TeamChoice;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pitcrew plan approve bob")]
 pub(crate) struct Approve {
-    /// The member whose plan is approved, or the id of the plan's request
+    /// The member whose plan is answered, or the id of the plan's request
     #[arg(value_name = "MEMBER|REQUEST", add = ArgValueCompleter::new(completing::plans))]
     which: String,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct Approve {
     after_help = "Example:\n  pitcrew plan reject bob --feedback \"leave the public API as it is\""
 )]
 pub(crate) struct Reject {
-    /// The member whose plan is approved, or the id of the plan's request
+    /// The member whose plan is answered, or the id of the plan's request
     #[arg(value_name = "MEMBER|REQUEST", add = ArgValueCompleter::new(completing::plans))]
     which: String,
     /// What the next plan should do differently

@@ -18,7 +18,7 @@ use crate::settle;
 pub(crate) struct Claim {
     /// The task's number [default: the first that is ready]
     id: Option<String>,
-    /// The member that claims it
+    /// The member that claims the task
     #[arg(long = "as", value_name = "AGENT", add = ArgValueCompleter::new(completing::members))]
     member: String,
     #[command(flatten)]

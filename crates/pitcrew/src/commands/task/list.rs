@@ -66,8 +66,8 @@ impl List {
     }
 }
 
-/// Whether a stored value equals a typed one. Values such as `1` and `true` may have been stored as
-/// strings.
+/// Whether a stored value equals the value from the command line. Values such as `1` and `true` may
+/// have been stored as strings.
 fn is_same(value: &Value, typed: &Value) -> bool {
     let text = typed.to_string();
     value == typed || value.as_str() == Some(text.as_str())

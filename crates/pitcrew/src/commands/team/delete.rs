@@ -209,7 +209,7 @@ fn refuse(team: &Team, running: &Running) -> Result<(), Failure> {
 }
 
 /// Refuses to delete the team of a dead session while one of its teammates runs. pitcrew did not
-/// start that teammate, so it does not end it, and the teammate would continue without its team.
+/// start that teammate, so pitcrew does not end it, and the teammate would continue without a team.
 async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> Result<(), Failure> {
     if !matches!(running, Running::Stale { .. }) {
         return Ok(());

@@ -57,9 +57,9 @@ struct Listed {
 struct Row {
     #[serde(flatten)]
     team: TeamSummary,
-    /// Who runs the team; null for a team that cannot be read.
+    /// The process or client that runs the team; null for a team that cannot be read.
     running: Option<Running>,
-    /// Where the team's members run; null for a team that cannot be read.
+    /// The place where each member of the team runs; null for a team that cannot be read.
     runs: Option<Vec<MemberStatus>>,
 }
 
@@ -82,8 +82,8 @@ impl List {
     }
 }
 
-/// Who runs the team, and where its members run. Returns `None` if the team cannot be read or is
-/// deleted meanwhile.
+/// The process or client that runs the team, and the place where each member runs. Returns `None`
+/// if the team cannot be read or is deleted meanwhile.
 async fn running(teams: &Teams, listed: &TeamSummary) -> Option<(Running, Vec<MemberStatus>)> {
     let team = teams.open(listed.folder.as_str()).await.ok()?;
     let config = team.config().await.ok()?;

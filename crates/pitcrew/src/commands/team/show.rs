@@ -45,7 +45,7 @@ struct Shown {
     tasks: TaskListView,
     /// The pitcrew process that runs the team now.
     run_by: Option<LeaseHolder>,
-    /// Who runs the team, pitcrew or another client.
+    /// The process that runs the team: pitcrew or another client.
     running: Running,
     /// Where each member runs, in the order of the members.
     runs: Vec<MemberStatus>,

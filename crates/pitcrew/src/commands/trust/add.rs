@@ -36,7 +36,7 @@ pub(crate) struct Add {
 struct Added {
     /// The top folder of the project's repository.
     folder: PathBuf,
-    /// The effects of the project's files that are trusted, such as hooks.
+    /// The trusted effects of the project's files, such as hooks.
     things: Vec<Item>,
     #[serde(skip)]
     list: String,

@@ -95,7 +95,7 @@ impl AgentView {
                 let text = first_line(&in_a_line(&ended.text), RESULT_CHARS);
                 if text.is_empty() { Vec::new() } else { vec![format!("  {FAINT}{text}{FAINT:#}")] }
             }
-            // The texts of the messages are shown instead.
+            // The delivery itself adds no line, because the texts of the messages are shown.
             RunEvent::MailDelivered { .. } => Vec::new(),
             RunEvent::Started(_)
             | RunEvent::AgentStarted(_)

@@ -102,8 +102,8 @@ impl Entry {
             KeyCode::Enter => return self.done(),
             KeyCode::PageDown => return Typed::Turn(Turn::On),
             KeyCode::PageUp => return Typed::Turn(Turn::Back),
-            // Keys without a meaning for the line. crossterm's enum may grow, so this arm is a
-            // wildcard.
+            // Other keys have no effect on the line. This arm is a wildcard, because crossterm may
+            // add variants to the enum.
             _ => {}
         }
         Typed::Editing
@@ -121,8 +121,8 @@ impl Entry {
             }
             KeyCode::Char('k') => self.text.truncate(self.at),
             KeyCode::Char('w') => self.cut_word(),
-            // Keys without a meaning for the line. crossterm's enum may grow, so this arm is a
-            // wildcard.
+            // Other keys have no effect on the line. This arm is a wildcard, because crossterm may
+            // add variants to the enum.
             _ => {}
         }
         Typed::Editing

@@ -93,7 +93,7 @@ impl Terminal {
     /// The columns and rows that a footer may use.
     pub(crate) fn room() -> Size {
         let (columns, rows) = size().unwrap_or(USUAL_SIZE);
-        // The last column stays empty, because a full row would move the cursor to the next one.
+        // The last column stays empty, because a full row would move the cursor to the next row.
         Size { columns: usize::from(columns).saturating_sub(1), rows: usize::from(rows) }
     }
 
@@ -118,9 +118,9 @@ impl Terminal {
         self.write(&out)
     }
 
-    /// Moves the cursor to the first row of the footer, on a terminal that has this number of
-    /// columns now, and clears the footer. It clears row by row, because tmux keeps a screen that
-    /// is cleared from its very top in its history.
+    /// Moves the cursor to the first row of the footer, and clears the footer. `columns` is the
+    /// number of columns that the terminal has now. The footer is cleared row by row, because tmux
+    /// saves a screen in its history if the screen is cleared from the top.
     fn to_first_row(&self, columns: usize, out: &mut String) -> io::Result<()> {
         ansi(MoveToColumn(0), out)?;
         ansi(Clear(ClearType::FromCursorDown), out)?;

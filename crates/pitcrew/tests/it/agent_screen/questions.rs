@@ -16,8 +16,8 @@ fn long_steps() -> String {
     format!("    - tools: {call}\n    - text: It is over.")
 }
 
-/// Goes through all pages of a question, and returns their text without the notes. Blanks are
-/// removed, because a screen does not keep those at the end of a row.
+/// Goes through all pages of a question, and returns only the text that the question quotes. Blanks
+/// are removed, because a screen does not keep the blanks at the end of a row.
 #[track_caller]
 fn all_pages(seat: &TerminalSession) -> String {
     let number = Regex::new(r"page (\d+) of (\d+)").unwrap();
@@ -62,7 +62,7 @@ fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &st
     assert_eq!(all, long_command().split_whitespace().collect::<String>());
     seat.types("n the end is evil");
     seat.shows_text("It is over.");
-    // The lead's team is archived when the run has ended.
+    // When a run has ended, its team is in the archive.
     let transcript = match agent {
         "team-lead" => "teams/work/pitcrew/transcripts/team-lead.ndjson".to_owned(),
         name => format!("teams/crew/pitcrew/transcripts/{name}.ndjson"),

@@ -1,6 +1,6 @@
-//! Which processes the lead's control socket accepts when the run itself was started behind a
-//! system call filter, for example by a container or a launcher. Then a tool still has more filters
-//! than the host, but the user's own processes have as many as the host.
+//! Tests which processes may use the lead's control socket, when the run itself was started behind
+//! a system call filter, for example by a container or a launcher. In that case a tool has more
+//! filters than the host, and the user's own processes have as many as the host.
 
 use std::fs;
 
@@ -13,8 +13,8 @@ use crate::lead::SHED;
 use crate::patience::until;
 use crate::running::Running;
 
-/// A lead whose tools each try another way to change their own permission mode. The lead then works
-/// on.
+/// A lead that tries, with one tool call after the other, to change its own permission mode. Then
+/// the lead continues to work.
 fn script(ground: &Ground) -> Value {
     let work = ground.at("work");
     let attempts = SHED.iter().enumerate().map(|(at, shed)| {

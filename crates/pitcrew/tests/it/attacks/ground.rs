@@ -206,18 +206,18 @@ impl Ground {
         came.into_iter().filter(|(_, came)| *came).map(|(name, _)| name).collect()
     }
 
-    /// The changed state of the process outside, or nothing if it is unchanged.
+    /// The state of the process that attacks try to signal, if that state has changed.
     pub(super) fn harmed(&self) -> Option<String> {
         let niceness = |stat: &str| {
             stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned)
         };
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.other.id())).unwrap();
-        // The process was started with the niceness of this test process.
+        // The process started with the same niceness as this test process.
         let ours = fs::read_to_string("/proc/self/stat").unwrap();
         (!stat.contains(") S") || niceness(&stat) != niceness(&ours)).then_some(stat)
     }
 
-    /// The output of background commands, which agents can read.
+    /// The output of the agents' background commands. Agents can read this output.
     pub(super) fn outputs(&self) -> String {
         let agents = ["team-lead", "bob"]
             .map(|name| self.at("home/.claude/pitcrew/shells/attacked").join(name));

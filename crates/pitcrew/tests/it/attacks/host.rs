@@ -1,8 +1,8 @@
-//! The host of the attacks: as which user they run, and on a machine with which sandbox mechanisms.
+//! The simulated machine on which attacks run: its user and its sandbox mechanisms.
 //!
-//! A machine with fewer mechanisms is simulated around the binary, which does not know about it. A
-//! system call filter answers Landlock with `ENOSYS` (`examples/without_landlock.rs`). A device is
-//! mounted over bubblewrap, in a mount namespace of the run's own.
+//! A machine with fewer mechanisms is simulated around the binary, and the binary does not notice.
+//! To hide Landlock, a system call filter answers with `ENOSYS` (`examples/without_landlock.rs`).
+//! To hide bubblewrap, a device is mounted over its program, in a separate mount namespace.
 
 use std::fmt;
 use std::fs;
@@ -15,8 +15,8 @@ use serde_json::Value;
 /// A user id that no system assigns.
 const OTHER: u32 = 54_321;
 
-/// Mounts a device over bubblewrap wherever the binary looks for it, and then executes the program
-/// named after it.
+/// A shell script that mounts a device over bubblewrap, in each folder in which the binary looks
+/// for bubblewrap. Then it executes the program in its arguments.
 const COVER: &str = "for folder in /usr/bin /usr/local/bin /bin /run/current-system/sw/bin; do
     if [ -f $folder/bwrap ]; then mount --bind /dev/null $folder/bwrap || exit 125; fi
 done
@@ -26,8 +26,8 @@ exec \"$@\"";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum User {
     Root,
-    /// A user without privileges: [`OTHER`] where root runs the tests, else the user that runs
-    /// them.
+    /// A user without privileges: [`OTHER`] if root runs the tests, otherwise the user that runs
+    /// the tests.
     Other,
 }
 
@@ -157,7 +157,7 @@ impl Host {
         }
     }
 
-    /// The report of the binary on which profiles hold on this host.
+    /// Asks `doctor` which sandbox profiles can be enforced on this host.
     pub(super) fn held(&self) -> Held {
         let home = tempfile::tempdir_in(self.folder()).unwrap();
         self.give(home.path());

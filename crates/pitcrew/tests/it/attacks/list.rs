@@ -18,7 +18,7 @@ pub(super) struct Attack {
     pub(super) input: Value,
 }
 
-/// Which share of the attacks is run.
+/// The share of the attacks that is run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extent {
     Whole,
@@ -42,8 +42,8 @@ impl Extent {
         }
     }
 
-    /// Chooses the attacks to run. The choice is by number, because the texts contain paths that
-    /// differ in each run.
+    /// Chooses the attacks to run, by their position in the list. Their texts cannot decide,
+    /// because they contain paths that differ in each run.
     pub(super) fn of(self, attacks: Vec<Attack>) -> Vec<Attack> {
         let Self::Part { of, seed } = self else { return attacks };
         let is_chosen = |number: usize| {
@@ -96,7 +96,7 @@ impl Attack {
         })
     }
 
-    /// Every shell command of a section, with `target` as the file that it changes or reads.
+    /// Every shell command of a section. The command changes or reads the file `target`.
     pub(super) fn of_section(section: &str, target: &Path, before: &str) -> Vec<Self> {
         let target = target.to_str().unwrap();
         let lines = sections().remove(section).unwrap();

@@ -2,14 +2,15 @@
 //! through the real binary. It runs as root and as another user, on machines that offer Landlock,
 //! bubblewrap, both or neither.
 //!
-//! Each way of working is judged by its own promises. Trees of files are compared before and after,
-//! listeners count connections, and every secret file holds a canary that no result may contain. A
-//! part chosen by a seed always runs. `PITCREW_ATTACKS=all` runs all attacks, another number
-//! another part. An attack that cannot run here is reported as skipped.
+//! Each permission mode and sandbox profile has its own promises, which the tests check. They
+//! compare the files before and after, and count the connections to listeners. Every secret file
+//! contains a text that no result may contain. A part of the attacks, chosen by a seed, always
+//! runs. `PITCREW_ATTACKS=all` runs all attacks, a number runs another part. An attack that cannot
+//! run here is reported as skipped.
 //!
-//! The kernel must hold a command whatever the parser of shell text took it for. The tests
-//! `sandbox_attacks` of the crate `pitcrew-runtime` cover that: they start each attack in *read* as
-//! if the parser had judged it to be reading.
+//! The sandbox must also stop a command that the parser of shell commands misjudged. The tests
+//! `sandbox_attacks` of the crate `pitcrew-runtime` cover that: they start each attack in the
+//! profile *read*, as if the parser had decided that it only reads.
 
 mod control_socket;
 mod ground;
@@ -30,8 +31,8 @@ const LANDLOCK: Mechanism = Mechanism { landlock: true, bubblewrap: false };
 const BUBBLEWRAP: Mechanism = Mechanism { landlock: false, bubblewrap: true };
 const NEITHER: Mechanism = Mechanism { landlock: false, bubblewrap: false };
 
-/// Words of attacks that ask a program of the machine, outside pitcrew, to act. The profile *free*
-/// promises nothing about these, and they must not run on the tester's own machine.
+/// Words that mark an attack through a program of the machine, outside pitcrew. The profile *free*
+/// promises nothing about such attacks, and they must not run on the tester's own machine.
 const OF_THE_MACHINE: [&str; 7] =
     ["crontab", "at now", "systemd-run", "mount", "kill", "sudo", "pkexec"];
 
@@ -54,7 +55,8 @@ fn host(user: User, means: Mechanism) -> Option<Host> {
     let Mechanism { landlock, bubblewrap } = means;
     let found = (is_offered(&held.read), is_offered(&held.work), is_offered(&held.free));
     let expected = (landlock, landlock && bubblewrap, landlock || bubblewrap);
-    // A covered mechanism must be missing. A machine may lack more than that.
+    // A profile must not be available without the mechanisms that it needs. It may be missing for
+    // other reasons.
     assert!(
         found.0 <= expected.0 && found.1 <= expected.1 && found.2 <= expected.2,
         "{host}: {held:?}"
@@ -69,7 +71,7 @@ fn host(user: User, means: Mechanism) -> Option<Host> {
 /// Recreates the file `own` in the working folder, in case an earlier attack removed it.
 const AGAIN: &str = "[ -e own ] || echo own > own; ";
 
-/// The attacks for one way of working.
+/// The attacks that are tried with the permission mode and the restrictions `way`.
 fn attacks(ground: &Ground, way: Way) -> Vec<Attack> {
     match way {
         Way::Default | Way::Plan => bounded(ground, &["outside/secret", SETTINGS, "work/kept"], ""),
@@ -94,8 +96,8 @@ fn attacks(ground: &Ground, way: Way) -> Vec<Attack> {
 /// The path of the user's settings, below the ground.
 const SETTINGS: &str = "home/.claude/settings.json";
 
-/// The attacks on restricted commands: write, read, connect and signal. Two neighbouring target
-/// files share the attacks of a section: each gets every second one.
+/// The attacks on restricted commands: write, read, connect and signal. The attacks of a section
+/// alternate between two neighbouring target files, so each file gets every second attack.
 fn bounded(ground: &Ground, targets: &[&str], before: &str) -> Vec<Attack> {
     let mut attacks = Vec::new();
     for (nth, target) in targets.iter().map(|target| ground.at(target)).enumerate() {
@@ -123,7 +125,7 @@ fn bounded(ground: &Ground, targets: &[&str], before: &str) -> Vec<Attack> {
     attacks
 }
 
-/// The attacks on unrestricted commands: they only write.
+/// The attacks on unrestricted commands. These attacks only write.
 fn free(ground: &Ground, targets: &[&str]) -> Vec<Attack> {
     let mut attacks = Vec::new();
     for target in targets.iter().map(|target| ground.at(target)) {
@@ -134,8 +136,8 @@ fn free(ground: &Ground, targets: &[&str]) -> Vec<Attack> {
     attacks
 }
 
-/// Runs the attacks for a way of working and reports the result. The test fails if any attack
-/// succeeds.
+/// Runs the attacks with the permission mode and the restrictions `way`, and reports the result.
+/// The test fails if any attack succeeds.
 fn play_way(host: &Host, way: Way) -> Played {
     let extent = Extent::chosen();
     let chosen = |ground: &Ground| extent.of(attacks(ground, way));

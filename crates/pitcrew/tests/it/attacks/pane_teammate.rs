@@ -19,8 +19,7 @@ use crate::patience::{PATIENCE, until_within};
 /// literally.
 const DRAWN: &str = "DRAWN-ON-IT";
 
-/// Attacks on resources that only a teammate in a pane has. The process of the agent is the first
-/// ancestor named `pitcrew`.
+/// Attacks on resources that only a teammate in a pane has.
 const BESIDE: [&str; 12] = [
     "tmux run-shell 'touch $OUT/by-tmux'",
     "tmux new-window \"touch $OUT/by-window\"",
@@ -99,7 +98,7 @@ impl<'a> Server<'a> {
                 .unwrap_or_else(|| std::mem::take(&mut seen));
             run.try_wait().unwrap()
         };
-        // All attacks together take minutes.
+        // All attacks together take minutes, so the time limit is longer here.
         let status = until_within(PATIENCE * 5, "the run ends", look, String::new);
         let read = |file: &Path| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
         let ran = Ran { is_success: status.success(), said: read(&said), log: read(&log) };
@@ -146,7 +145,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// A script of a lead that spawns bob, and of bob, which makes the calls.
+/// A script in which the lead spawns bob, and bob makes the calls.
 fn script(calls: &[Attack]) -> Value {
     let message = json!({"type": "message", "recipient": "team-lead", "content": "All is played.", "summary": "played"});
     let ends = json!({"type": "shutdown_request", "recipient": "bob"});
@@ -173,16 +172,16 @@ fn check(host: &Host, way: Way) {
     let ground = Ground::new(host);
     let server = Server::start(host, &ground);
     let mut calls = match way {
-        // In these modes each question goes to the lead by mail, one after the other. So only the
-        // attacks that are special to panes run.
+        // In these modes every permission question is sent to the lead as a message, one after the
+        // other. That is slow, so only the attacks that are special to panes run.
         Way::Default | Way::Plan | Way::AcceptEdits => Vec::new(),
         Way::Sandbox | Way::Bypass | Way::Rule => Extent::chosen().of(attacks(&ground, way)),
     };
-    // In the profile *free* a command may signal processes and use programs outside.
+    // In the profile *free* a command may signal processes and use programs outside the sandbox.
     if way.bounds() != Bounds::AllButRoot {
         calls.extend(BESIDE.map(|line| Attack::shell("", line)));
     }
-    // Checks that the attacks know where their targets are.
+    // The result of this call shows that `$OUT`, the folder of the targets, is set.
     calls.push(Attack::shell("", "echo to:$OUT"));
     let mut screen = String::new();
     let played = judged(host, &ground, way, &calls, || {

@@ -16,7 +16,7 @@ use super::list::Attack;
 /// Number of calls in one turn of the model.
 const TURN: usize = 40;
 
-/// Beginnings of the gate's refusals.
+/// Texts by which a refusal of the permission gate is recognized.
 const REFUSALS: [&str; 6] = [
     "Permission denied for ",
     "in plan mode only",
@@ -26,7 +26,7 @@ const REFUSALS: [&str; 6] = [
     "the path goes through a symbolic link",
 ];
 
-/// The mode of the agent, and the permissions of its commands.
+/// The permission mode of the agent, and the restrictions of its commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Default,
@@ -58,15 +58,15 @@ impl Way {
     }
 }
 
-/// The result of a number of attacks.
+/// The result of a run of several attacks.
 pub(super) struct Played {
     /// How many attacks there were.
     pub(super) attacks: usize,
     /// How many attacks ran, because the gate did not refuse them.
     pub(super) ran: usize,
     pub(super) took: Duration,
-    /// The secrets that attacks read, and the files, listeners and processes that they changed or
-    /// reached.
+    /// The successes of attacks: secrets that were read, and files, listeners and processes that
+    /// were changed or reached.
     pub(super) faults: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for Played {
 /// The attacks as turns of the model.
 pub(super) fn turns(attacks: &[Attack]) -> Vec<Value> {
     let call = |attack: &Attack| {
-        // A script writes its own variables as `${`, so a literal one is escaped.
+        // In a script `${` begins a variable, so a literal `${` is escaped.
         let input = attack.input.to_string().replace("${", "$${");
         json!({"name": attack.tool, "input": serde_json::from_str::<Value>(&input).unwrap()})
     };
@@ -224,7 +224,8 @@ pub(super) fn judged(
     }
 }
 
-/// Returns the number of a call's turn, and the call's number in that turn.
+/// Returns two numbers from a call's id: the number of the turn, and the number of the call in that
+/// turn.
 pub(super) fn number(id: &str) -> (usize, usize) {
     let numbers = id.rsplit('_').take(2).map(|it| it.parse::<usize>().unwrap()).collect::<Vec<_>>();
     (numbers[1], numbers[0])
@@ -255,7 +256,8 @@ fn tail(text: &str) -> String {
         .collect()
 }
 
-/// Finds one attack that succeeds, by running one half of the attacks again and again.
+/// Finds one attack that succeeds, by bisection: it runs one half of the remaining attacks, again
+/// and again.
 pub(super) fn culprit(host: &Host, way: Way, attacks: &dyn Fn(&Ground) -> Vec<Attack>) -> String {
     let mut among = (0, usize::MAX);
     loop {

@@ -30,8 +30,8 @@ while [ ! -e stop ]; do
 done 2> /dev/null
 ";
 
-/// Starts the swapping, and continues once the folder has been swapped. The command does not
-/// contain the target's name, because the gate might deny it.
+/// The first calls: one starts the swapping, one waits for the first swap. The first command does
+/// not contain the target's path, because the gate might deny that.
 fn swapping(ground: &Ground, target: &str) -> [Attack; 2] {
     let script = SWAP.replace("$1", ground.at(target).to_str().unwrap());
     fs::write(ground.at("work/swap.sh"), script).unwrap();

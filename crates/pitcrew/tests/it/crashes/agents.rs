@@ -84,7 +84,7 @@ impl Crew {
         let terminal = Terminal::new()?;
         let (room, plenty) = (&terminal.room, r#"{"count": 100000, "seconds": 60}"#);
         let rates = format!(r#""callRate": {plenty}, "spawnRate": {plenty}, "taskRate": {plenty}"#);
-        // Slow crashes leave time for more tasks, so the limits are high.
+        // If the crashes take long, the team completes more tasks, so the limits are high.
         let limits = format!(r#"{{"tasks": 100000, {rates}}}"#);
         fs::write(
             room.root().join("settings.json"),
@@ -175,8 +175,8 @@ impl Crew {
         );
     }
 
-    /// Ends the run in one of three ways. Checks that no process is left afterwards, and of the
-    /// worktrees only those that contain work.
+    /// Ends the run in one of three ways. Checks that afterwards no process is left, and that only
+    /// worktrees with work are left.
     pub(super) fn end(mut self) {
         let pid = self.lead.id();
         match self.chance.below(3) {

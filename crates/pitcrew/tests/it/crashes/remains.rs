@@ -1,5 +1,5 @@
-//! Checks for remains of crashed processes: processes, panes, locks, leases, worktrees, tasks and
-//! records. They also check that the lead knows of each end.
+//! Checks that nothing of a crashed process is left: processes, panes, locks, leases, worktrees,
+//! tasks and records. Also checks that the lead was told of each end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,8 +47,8 @@ impl Crew {
         assert!(self.foreign(), "a process that is none of ours was killed");
     }
 
-    /// Checks that the panes, processes, records, leases, worktrees and the config agree on every
-    /// member.
+    /// Checks that the panes, processes, records, leases, worktrees and the config list the same
+    /// members.
     #[track_caller]
     pub(super) fn check_agreement(&mut self) {
         self.until("all agree", || {
@@ -146,8 +146,8 @@ impl Crew {
         Ok(())
     }
 
-    /// Checks that every member has exactly one process of its kind, one pane and one record, and
-    /// that no other process has any.
+    /// Checks that every member with its own process has exactly one process, one pane and one
+    /// record, and that there are no others.
     fn each_member_is_there_once(&self) -> Look {
         let (members, processes, started) =
             (self.members(), self.terminal.named_teammates(), self.terminal.started());
@@ -189,8 +189,8 @@ impl Crew {
         Ok(())
     }
 
-    /// Checks that every worktree and branch of ours belongs to a member, or holds work that would
-    /// be lost.
+    /// Checks that every worktree and branch that pitcrew made belongs to a member, or holds work
+    /// that would be lost.
     fn worktrees_have_owners_or_work(&self) -> Look {
         let room = &self.terminal.room;
         let owned: BTreeSet<PathBuf> = self
@@ -261,7 +261,7 @@ impl Terminal {
     }
 }
 
-/// The locks below a folder, each with the time since when it is held.
+/// The locks below a folder, each with the time at which it was taken.
 fn locks(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
     let mut found = Vec::new();
     for path in files(folder) {

@@ -12,7 +12,7 @@ const CREW: &str = "root/teams/crew";
 /// Makes the bytes of a torn file from the file's text.
 type Torn = fn(&str) -> Vec<u8>;
 
-/// Puts something of another kind at the path of a file.
+/// Replaces a file by something unexpected, for example by a folder.
 type Odd = fn(&Scene, &str);
 
 /// Ways to damage a file's content: a description, and the function that makes the bytes.
@@ -25,7 +25,7 @@ const TORN: [(&str, Torn); 6] = [
     ("holds a number", |_| b"7".to_vec()),
 ];
 
-/// Things of another kind that can be where a file should be.
+/// Unexpected objects at the path of a file: a folder, links, a FIFO, and a file that is too long.
 const ODD: [(&str, Odd); 5] = [
     ("is an empty folder", |scene, path| {
         scene.remove(path);
@@ -70,15 +70,16 @@ fn torn() -> Vec<Damage> {
         ];
         for (what, path, expect) in files {
             let expect = match (what, how) {
-                // The file is valid JSON but no task, so it is reported and skipped.
+                // The file is valid JSON, but does not describe a task. So it is reported and
+                // skipped.
                 ("a task", "holds a number") => Expect::Named("no_task"),
                 _ => expect,
             };
             all.push(Damage::new(format!("{what} {how}"), expect, move |scene| {
                 let bytes = torn(&scene.read(&path));
                 scene.write(&path, bytes);
-                // A recently changed file may be half of another client's write, so `doctor` does
-                // not report it. The test makes the file look old.
+                // Another client may still be writing a recently changed file, so `doctor` does not
+                // report such a file. The test makes the file look old.
                 scene.age(&path);
                 paths(&[&path, "root/tasks/crew/.highwatermark"])
             }));
@@ -258,8 +259,8 @@ fn unfinished() -> Vec<Damage> {
             let place = scene.at("root/pitcrew/archive/crew-20261120T134500Z-12345678");
             std::fs::create_dir_all(&place).unwrap();
             std::fs::rename(scene.at(CREW), place.join("team")).unwrap();
-            // The tasks move into the archive of their team, and not to the files that a repair
-            // removed.
+            // The repair moves the tasks into the team's archive, and not to the other files that
+            // it removes. So this test does not look for the tasks there.
             scene.no_loss("root/tasks/crew");
             paths(&["root/tasks/crew"])
         },
@@ -267,7 +268,7 @@ fn unfinished() -> Vec<Damage> {
     all
 }
 
-/// Things of another kind that can be where a folder of the root should be.
+/// Damages in which a file is at the path of a folder, or a folder at the path of a file.
 fn roots() -> Vec<Damage> {
     let mut all = Vec::new();
     for (folder, expect) in [

@@ -1,5 +1,5 @@
-//! Links, and other people's files at places where files of pitcrew could be. `doctor` may name
-//! them, but never changes them.
+//! Links, and files of other programs or people, at places where pitcrew may have files. `doctor`
+//! may report them, but never changes them.
 
 use super::scene::{ID, Scene, paths};
 use super::{Damage, Expect};
@@ -90,7 +90,7 @@ fn links() -> Vec<Damage> {
     all
 }
 
-/// Projects among the teams, with and without a config.
+/// Folders of projects beside the folders of teams, with and without a `config.json`.
 fn configs() -> Vec<Damage> {
     let with_config = |config: &'static str| {
         move |scene: &Scene| {

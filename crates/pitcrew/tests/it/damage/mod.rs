@@ -1,5 +1,5 @@
-//! Each kind of damage that `doctor` knows, made in a separate root. `doctor` finds it and repairs
-//! or names it, and changes nothing that is healthy or foreign. The test compares the trees before
+//! Each kind of damage that `doctor` knows, made in a separate root. `doctor` repairs or reports
+//! the damage, and changes no file that is healthy or foreign. The test compares all files before
 //! and after: contents, modes and links.
 
 mod cases;
@@ -21,20 +21,21 @@ use scene::{Entry, Scene, Tree};
 /// process.
 const AT_ONCE: usize = 4;
 
-/// The expected reaction of `doctor` to a damage.
+/// The reaction that a test expects of `doctor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expect {
-    /// `doctor` reports it as this kind, and a repair fixes it.
+    /// `doctor` reports the damage as this kind, and a repair fixes it.
     Mended(&'static str),
-    /// `doctor` reports it as this kind, and leaves it unchanged for a person to decide.
+    /// `doctor` reports the damage as this kind. A repair leaves it unchanged for a person to
+    /// decide.
     Named(&'static str),
-    /// `doctor` says nothing about it and does not touch it.
+    /// `doctor` does not report the file and does not touch it.
     Untouched,
 }
 
 type Make = Box<dyn Fn(&Scene) -> Vec<PathBuf> + Send + Sync>;
 
-/// One kind of damage, and what `doctor` should do about it.
+/// One kind of damage, and the expected reaction of `doctor`.
 pub(super) struct Damage {
     pub(super) name: String,
     /// Makes the damage, and returns the files and folders that a repair may change or remove.
@@ -126,7 +127,7 @@ fn finds(report: &Value, kind: &str, code: i32) -> Result<(), String> {
     })
 }
 
-/// Checks that only paths in `may_change` changed, and that the only new files are those that a
+/// Checks that only paths in `may_change` changed, and that the only new files are files that a
 /// repair writes: the archive, the journal and counters.
 fn unchanged(before: &Tree, after: &Tree, may_change: &[PathBuf]) -> Result<(), String> {
     let is_expected = |path: &PathBuf| {
@@ -145,7 +146,7 @@ fn unchanged(before: &Tree, after: &Tree, may_change: &[PathBuf]) -> Result<(), 
     is(before == after, || format!("changed: {}", differences(&before, &after)))
 }
 
-/// Checks that everything that was removed is in the archive, unchanged.
+/// Checks that each removed file is in the archive, with the same content.
 fn kept(before: &Tree, after: &Tree, scene: &Scene) -> Result<(), String> {
     let in_archive: BTreeMap<PathBuf, &Entry> = after
         .iter()

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::Hostile;
 use crate::patience::until;
 
-/// A terminal in a private tmux server. The binary learns nothing of tmux from its environment.
+/// A terminal in a private tmux server. The environment of the binary does not mention tmux.
 pub(super) struct TerminalSession<'a> {
     hostile: &'a Hostile,
     socket: PathBuf,

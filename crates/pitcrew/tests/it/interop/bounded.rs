@@ -12,7 +12,7 @@ use super::stage::{Client, Stage};
 /// The number of model calls that a teammate may make.
 const MOST: u64 = 4;
 
-/// The number of model calls that it would make without a limit.
+/// The number of model calls that a teammate would make without a limit.
 const WANTED: usize = 40;
 
 /// Runs a teammate that would make far more model calls than the run allows. Returns the run's

@@ -8,8 +8,8 @@ use super::stage::{Client, Pane, Stage};
 const JOIN: [&str; 7] =
     ["pitcrew", "join", "probe", "--as", "joiner", "--append-system-prompt", "ROLE:joiner"];
 
-/// A lead that creates a team with two tasks, and assigns the first to the member that reports that
-/// it has joined.
+/// A lead that creates a team with two tasks. It assigns the first task to the member that reports
+/// that it has joined.
 fn lead(turns: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let mut all = vec![
         calls("TeamCreate", json!({"team_name": "probe", "description": "joined by ours"})),
@@ -43,7 +43,7 @@ fn begun(stage: &Stage) -> (Pane, Pane) {
     (lead, joiner)
 }
 
-/// A teammate of ours that joins, works on two tasks and leaves.
+/// The script of a teammate run by pitcrew that joins, works on two tasks and leaves.
 fn whole_stay() -> Script {
     Script::default()
         .role(
@@ -92,16 +92,16 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     let Some(stage) = Stage::set(Client::Recorded, &whole_stay()) else { return };
     let (lead, joiner) = begun(&stage);
 
-    // The new member's entry has the client's form, and its first message is in the lead's
-    // conversation.
+    // The config's entry of the new member has the client's form, and the first message of the
+    // member is in the lead's conversation.
     let member = stage.entry("joiner");
     assert_eq!((&member["agentId"], &member["color"]), (&json!("joiner@probe"), &json!("blue")));
     stage.told("lead", "<teammate-message teammate_id=\"joiner\" color=\"blue\" summary=\"joined\">\nI have joined");
 
     check_permissions(&stage, &lead);
 
-    // Both tasks are completed and reported: the one assigned to the member, and the one it claimed
-    // itself.
+    // Both tasks are completed and reported: the task assigned to the member, and the task that the
+    // member claimed.
     stage.told("lead", "B is done");
     for id in ["1", "2"] {
         let task = stage.task(id);
@@ -132,7 +132,7 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     assert_eq!(stage.config(), None);
 }
 
-/// One command is allowed at the lead's terminal, and one is not.
+/// At the lead's terminal the user allows one command and denies another.
 fn check_permissions(stage: &Stage, lead: &Pane) {
     // The lead's screen shows the member's permission requests, and the answers there reach the
     // member.
@@ -192,8 +192,8 @@ fn a_joined_teammate_that_is_busy_stays_and_one_that_is_killed_keeps_its_place()
     assert!(stage.panes().contains(&joiner));
     stage.entry("joiner");
 
-    // After a kill the member is started again under its name, continues its conversation, and
-    // keeps its task.
+    // After a kill the member is started again under the same name. It continues its conversation,
+    // and keeps its task.
     stage.kill(&joiner);
     let again = stage.pane(&JOIN);
     let sent = stage.pitcrew(&["send", "joiner", "go on"]);

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::script::{Script, a_second_later, calls, once_told, says, sends};
 use super::stage::{Client, Pane, Stage};
 
-/// Runs a team whose teammates are the client, and prints the exit code before the pane closes.
+/// Runs a team whose teammates are the reference client. Prints the exit code and then waits, so
+/// that the pane stays open.
 const RUN: &str = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
      --teammate-mode tmux --teammate-program claude --allow 'Bash(touch allowed.txt)'; echo \"ended with $?\"; read _";
 
@@ -94,8 +95,8 @@ fn works_and_shuts_down(client: Client) {
     stage.told("worker", "ROLE:worker go");
     stage.told("worker", "#1 [pending] Do A");
 
-    // A rule allows the first request, the user allows the second at the lead's terminal, and the
-    // user denies the third.
+    // A rule allows the first request. At the lead's terminal the user allows the second request
+    // and denies the third.
     stage.until("the command that a rule allows", || {
         stage.work().join("allowed.txt").exists().then_some(())
     });
@@ -107,8 +108,8 @@ fn works_and_shuts_down(client: Client) {
     });
     stage.enter(&lead, "n");
     if client == Client::Recorded {
-        // Today's client removes messages that it has read from its inbox, so the answers cannot be
-        // read there.
+        // Today's client removes each message from its inbox when it has read the message. So the
+        // answers cannot be read in the inbox of that client.
         let answers = [1, 2, 3]
             .map(|nth| stage.frame("worker", "permission_response", nth)["subtype"].clone());
         assert_eq!(answers, [json!("success"), json!("success"), json!("error")]);
@@ -229,8 +230,8 @@ fn deny_rules_of_the_run_bind_todays_client_whatever_its_own_mode_would_be() {
     is_bound_by_deny_rules(Client::Today);
 }
 
-/// Today's client, with its default model and without a mode on its command line, runs commands
-/// without asking.
+/// Checks that deny rules of the run apply to a client that would not ask for permission. Today's
+/// client, with its default model and without a mode on its command line, would not ask.
 fn is_bound_by_deny_rules(client: Client) {
     let mut spawn = spawns("worker", "default");
     spawn["blocks"][0]["input"]["model"] = "anthropic/claude-opus-5-5".into();

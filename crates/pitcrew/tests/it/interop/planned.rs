@@ -1,6 +1,6 @@
-//! A run whose teammate is the client, in plan mode, is stopped while its plan waits for an answer,
-//! and is resumed. The client continues in plan mode, asks again, and carries out its plan after
-//! the approval.
+//! A run has the reference client as its teammate, in plan mode. The run is stopped while the
+//! client's plan waits for an answer, and is resumed. The client continues in plan mode, asks
+//! again, and carries out the plan after the approval.
 
 use serde_json::{Value, json};
 
@@ -30,8 +30,8 @@ fn script() -> Script {
         calls("ExitPlanMode", json!({})),
         writes("PLANFILE", "# Plan\nfirst idea"),
         calls("ExitPlanMode", json!({})),
-        // After the resume the client must not write any file except the plan, even in a process
-        // that continues.
+        // After the resume the client is still in plan mode, so it must not write any file except
+        // the plan.
         once_told("Your process was ended", writes("SECRETFILE", "written in plan mode")),
         writes("PLANFILE", "# Plan\nsecond idea"),
         calls("ExitPlanMode", json!({})),

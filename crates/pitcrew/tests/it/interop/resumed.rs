@@ -18,9 +18,10 @@ const TAKEN: [&str; 3] = ["one-word.", "the-task.", "two-word."];
 /// The commands that the run allows without a question.
 #[derive(Clone, Copy)]
 enum Allowed {
-    /// Every command. The teammate is in the middle of one.
+    /// Every command. The run is stopped while a command of the teammate runs.
     Bash,
-    /// Only `echo`. A command that waits is asked about, so the client has an open question.
+    /// Only `echo`. The client asks about every other command, so the run is stopped while a
+    /// question is open.
     Echo,
 }
 
@@ -72,8 +73,8 @@ fn stopped_and_resumed(
     let before = stage.requests("worker").len();
     stage.press(&first, "C-c");
     stage.shown(&first, "ended with 130");
-    // The client is killed in the middle of its turn, without a shutdown request that its model
-    // would have to answer. So it resumes its conversation there.
+    // The client is killed in the middle of its turn, and gets no shutdown request that its model
+    // would have to answer. So the resumed conversation continues in the middle of that turn.
     let asked = fs::read_to_string(stage.root().join("teams/probe/pitcrew/requests.json"))
         .unwrap_or_default();
     assert!(!asked.contains("shutdown-"), "{asked}");
@@ -83,7 +84,8 @@ fn stopped_and_resumed(
     Some((stage, second, before))
 }
 
-/// The teammate's messages that are in its conversation, in order.
+/// The messages of [`TAKEN`] that are in the teammate's conversation, in the order of the
+/// conversation.
 fn in_conversation(stage: &Stage) -> Vec<&'static str> {
     let Some(last) = stage.requests("worker").pop() else { return Vec::new() };
     let conversation = last.conversation();
@@ -108,7 +110,8 @@ fn goes_on(client: Client, allowed: Allowed) {
     stage.until("what it had taken in its conversation", || {
         (in_conversation(&stage).len() >= TAKEN.len()).then_some(())
     });
-    // A message that is delivered twice would be in the conversation by the next turn.
+    // If a message were delivered twice, the second copy would be in the conversation by the next
+    // turn.
     send(&stage, "worker", "and-then");
     stage.told("worker", "and-then");
     assert_eq!(in_conversation(&stage), TAKEN);

@@ -30,9 +30,9 @@ pub(crate) fn calls(tool: &str, input: Value) -> Value {
     json!({"blocks": [{"type": "tool_use", "name": tool, "input": input}]})
 }
 
-/// The same turn, but only once the model has received `text`. Before that the model says a word
-/// and ends its turn. If the text can arrive in the middle of a turn, as with pitcrew's agents, no
-/// turn without such a condition may come before this one.
+/// The same turn, but only once the model has received `text`. Until then the model answers with a
+/// short text and ends its turn. If `text` can arrive in the middle of a turn, as with pitcrew's
+/// agents, this turn must not come after a turn without such a condition.
 pub(crate) fn once_told(text: &str, mut turn: Value) -> Value {
     turn["when"] = text.into();
     turn

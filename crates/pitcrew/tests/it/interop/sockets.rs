@@ -71,14 +71,15 @@ fn teammate_in_a_turn(client: Client, settings: Value) -> Option<(Stage, Value)>
     Some((stage, state))
 }
 
-/// Checks that the model received the message exactly once, and whether that was within the turn.
+/// Checks that the model received the message exactly once, and that this happened within a turn if
+/// `is_within_a_turn` is true, otherwise after the turn.
 fn was_told_once(stage: &Stage, role: &str, is_within_a_turn: bool) {
     stage.told(role, WORD);
     let asked = stage.requests(role);
     let first = asked.iter().find(|request| request.says(WORD)).unwrap();
     assert_eq!(first.is_within_a_turn(), is_within_a_turn);
-    // A second message through the inbox. If the first were delivered again, it would be there by
-    // then.
+    // This second message goes through the inbox. If the first message were delivered again, it
+    // would be in the conversation before the second.
     send(stage, role_name(role), "and-then");
     stage.told(role, "and-then");
     assert_eq!(stage.requests(role).last().unwrap().counts(WORD), 1);
@@ -113,7 +114,8 @@ fn mail_reaches_a_client_without_a_socket_after_its_turn_once() {
     was_told_once(&stage, "worker", false);
 }
 
-/// The words in the order of the last request, each as often as it occurs there.
+/// The words in the order in which they occur in the last request. A word that occurs several times
+/// is listed several times.
 fn order_of(stage: &Stage, role: &str, words: &[String]) -> Vec<String> {
     let conversation = stage.requests(role).last().unwrap().conversation();
     let mut found: Vec<(usize, String)> = words
@@ -149,7 +151,7 @@ fn no_message_through_the_socket_of_todays_client_overtakes_mail_that_lies_in_it
     for nth in 0..3 {
         assert_eq!(say(&mut words, format!("early-{nth}")), "acknowledged");
     }
-    // A frame goes through the inbox. The client gives it to its model after the turn.
+    // A task assignment goes through the inbox. The client gives it to its model after the turn.
     let made = stage.pitcrew(&["task", "create", "--team", TEAM, "the-task.", "to be done"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let given = stage.pitcrew(&["task", "update", "--team", TEAM, "1", "--owner", "worker"]);
@@ -217,7 +219,7 @@ fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
     let agrees =
         json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
     let mut agrees = once_told("shutdown_request", calls("SendMessage", agrees));
-    // The pause gives time for a message while the model answers.
+    // The model takes ten seconds to answer, so a message can arrive meanwhile.
     agrees["pause"] = 10.into();
     let script = Script::default()
         .role("lead", std::iter::once(spawn()).chain((0..20).map(|_| says("It is done."))))

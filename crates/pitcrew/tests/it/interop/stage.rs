@@ -1,5 +1,5 @@
-//! The isolated environment of a scenario: a tmux server, the client and the pitcrew binary on its
-//! PATH, and the model server. Its methods observe all of them from outside.
+//! The isolated environment of a scenario: a tmux server, a model server, and a PATH with the
+//! reference client and the pitcrew binary. Its methods observe these programs from outside.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -45,8 +45,8 @@ pub(crate) enum Client {
     Today,
 }
 
-/// An isolated environment. All its processes are in one process namespace and end when this is
-/// dropped.
+/// An isolated environment. All its processes are in one process namespace, and end when the
+/// `Stage` is dropped.
 pub(crate) struct Stage {
     sealed: Child,
     dir: tempfile::TempDir,
@@ -150,7 +150,8 @@ impl Stage {
         let mut command = place.to_vec();
         command.extend(["-d", "-P", "-F", "#{pane_id}", "-c", work.to_str().unwrap(), "--"]);
         command.extend(argv);
-        // tmux passes a single argument to a shell, so a second, empty one is added.
+        // tmux runs a command line of a single word in a shell, so `env` is added in front of the
+        // word.
         if argv.len() == 1 {
             command.push("");
             let at = command.len() - 2;
@@ -234,8 +235,8 @@ impl Stage {
     pub(crate) fn client_leads_with(&self, env: &[(&str, &str)]) -> Pane {
         let (argv, prompt): (&[&str], _) = match self.client {
             Client::Recorded => (&["claude", "--teammate-mode", "tmux"], "? for shortcuts"),
-            // The client offers its task tools to other models only on request, so the model is
-            // named.
+            // The client offers its task tools to most models only on request, so the command line
+            // names a model that always has these tools.
             Client::Today => (
                 &["claude", "--teammate-mode", "tmux", "--model", "claude-sonnet-4-5-20250929"],
                 "❯",
@@ -252,7 +253,7 @@ impl Stage {
         lead
     }
 
-    /// The folder of the team: [`TEAM`], or the folder of the session that the client leads.
+    /// The name of the team's folder: [`TEAM`], or the name of the session that the client leads.
     pub(crate) fn team(&self) -> String {
         let teams = fs::read_dir(self.root().join("teams")).into_iter().flatten().flatten();
         let names = teams.map(|entry| entry.file_name().into_string().unwrap());
@@ -285,7 +286,8 @@ impl Stage {
         }
     }
 
-    /// The team's config, or nothing if it cannot be read now. The client writes it in place.
+    /// The team's config. `None` if it cannot be read now, because the client is writing the file
+    /// in place.
     pub(crate) fn config(&self) -> Option<Value> {
         json_in(&self.root().join("teams").join(self.team()).join("config.json"))
     }
@@ -327,8 +329,8 @@ impl Stage {
         fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// Copies the team's current files to a folder below the one that `PITCREW_RECORD` names, if it
-    /// is set. Paths of this machine are replaced by neutral ones.
+    /// If `PITCREW_RECORD` is set, copies the team's current files to the folder `to` below the
+    /// folder that it names. Paths of this machine are replaced by neutral paths.
     pub(crate) fn record(&self, to: &str) {
         let Some(folder) = std::env::var_os("PITCREW_RECORD") else { return };
         let (team, out) = (self.team(), self.out().to_str().unwrap().to_owned());
@@ -364,13 +366,15 @@ impl Stage {
         })
     }
 
-    /// Waits until a task can be read, and returns it. The client writes tasks in place.
+    /// Waits until a task can be read, and returns the task. The client writes task files in place,
+    /// so a file may be incomplete for a moment.
     pub(crate) fn task(&self, id: &str) -> Value {
         let path = self.root().join("tasks").join(self.team()).join(format!("{id}.json"));
         self.until(&format!("task {id}"), || json_in(&path))
     }
 
-    /// The requests to the model of a role, in order, without those for titles and suggestions.
+    /// The requests to the model of a role, in order. Requests for titles and suggestions are left
+    /// out.
     pub(crate) fn requests(&self, role: &str) -> Vec<Request> {
         let lines = fs::read_to_string(self.out().join("requests.ndjson")).unwrap_or_default();
         let logged = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -424,8 +428,8 @@ impl Stage {
         scene
     }
 
-    /// Runs a tmux command on the server. The commands that it starts see the isolated PATH, not
-    /// the tester's.
+    /// Runs a tmux command on the server. The commands that tmux starts have the PATH of this
+    /// environment, not the PATH of the tester.
     fn tmux(&self, args: &[&str]) -> Output {
         let system = std::env::var_os("PATH").unwrap_or_default();
         let mut folders = vec![self.out().join("bin"), our_folder()];
@@ -441,7 +445,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // The namespace, and every process inside, ends with this process.
+        // The namespace, and every process in it, ends with the process `sealed`.
         self.sealed.kill().unwrap();
         self.sealed.wait().unwrap();
     }

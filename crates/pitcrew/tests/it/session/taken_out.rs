@@ -1,4 +1,4 @@
-//! Members of a session that are taken out of it, and the team that is deleted.
+//! Members that are removed from a session, and a session's team that is deleted.
 
 use insta::assert_snapshot;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! The effects of permission requests: a question is asked, settled with everybody who was asked,
-//! and its grant applied.
+//! Carries out the effects of permission requests: asks the question, tells everybody who was asked
+//! that it is settled, and applies the granted permission.
 
 use std::sync::Arc;
 
@@ -46,7 +46,8 @@ impl Driver {
                             Event::MailArrived(vec![*answer]),
                         ]);
                     }
-                    // The process that runs the agent may also ask a person there.
+                    // The lead has been asked. The process that runs the agent may ask a person
+                    // too.
                     None => {
                         let folder = agent_context.context.cwd.clone();
                         self.tell_crew(ReportKind::Asks { call, question, folder }).await
@@ -64,8 +65,9 @@ impl Driver {
         }
     }
 
-    /// Asks the lead, and returns the request id. After a crash the request may be answered
-    /// already. Then the answer is returned with it, and a lost answer is requested once more.
+    /// Asks the lead, and returns the request id. After a crash the request may already have an
+    /// answer. If the answer is found, returns the answer too. If the answer was lost, asks the
+    /// lead once more.
     async fn ask_lead(
         &mut self,
         ask: PermissionAsk,
@@ -87,8 +89,8 @@ impl Driver {
         }
     }
 
-    /// Informs everyone else who was asked: the lead through the ledger of requests, others through
-    /// the loop.
+    /// Informs everyone else who was asked. The lead is informed through the record of requests,
+    /// others are informed through the team's loop.
     pub(super) async fn settle(&mut self, settlement: Settlement) -> Outcome {
         let Settlement { call, request, by, refused } = settlement;
         if by == Answerer::Here

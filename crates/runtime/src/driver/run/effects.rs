@@ -1,4 +1,4 @@
-//! Each effect of the machine, carried out.
+//! Carries out each effect of an agent's state machine.
 
 use pitcrew_agent::transcript::{Step, ToolCall};
 use pitcrew_agent::{Effect, Ending, Event, IdleCause, IdleReport, Mail};
@@ -87,7 +87,8 @@ impl Driver {
         self.begin(compaction::compact(agent_context, mode, conversation, most, window))
     }
 
-    /// Writes the mode to the config. The crew sees it there, and tells the face.
+    /// Writes the mode to the config. The team's loop reads the mode there and tells the user
+    /// interface.
     async fn record_mode(&mut self, mode: PermissionMode) -> Result<Outcome, String> {
         let (team, name) = (self.agent_context.as_reader(), &self.agent_context.name);
         let actor = Actor::Member(name.clone());
@@ -114,15 +115,15 @@ impl Driver {
             .filter(|_| !matches!(status, Status::Active | Status::ShutdownRequested));
         self.tell_face(status, detail.clone()).await;
         let fault = self.agent.conversation().answer_fault();
-        // A lead that sees the mail of this turn marked as read must find in the journal that the
-        // agent works. So wait until that is noted.
+        // The lead may see that the mail of this turn is marked as read. The journal must say by
+        // then that the agent works. So wait until the journal says so.
         let begins = matches!(status, Status::Active | Status::ShutdownRequested)
             && self.agent_context.has_lead_elsewhere();
         let (sender, noted) = oneshot::channel();
         let announcement =
             Announcement { status, detail, fault, until_noted: begins.then_some(sender) };
         self.tell_crew(ReportKind::Announced(announcement)).await;
-        // This always returns an error: the sender is dropped and never used.
+        // `await` always returns an error here, because the sender is dropped and never used.
         let _noted = noted.await;
         Outcome::Done
     }
@@ -159,8 +160,8 @@ impl Driver {
         Outcome::Done
     }
 
-    /// Reads the inbox. If that fails now, it is read again at the next boundary or at its next
-    /// change.
+    /// Reads the inbox. If reading fails now, the inbox is read again at the next boundary or when
+    /// the inbox changes.
     async fn take_mail(&mut self) -> Event {
         let delivered = self.marks.pending();
         let Taken { mut mail, refused } =

@@ -1,4 +1,5 @@
-//! Whether a team in which everybody rests is really quiet: its mail may say otherwise.
+//! Checks whether a team in which every agent is idle is really quiet. The team's mail may show
+//! that it is not.
 
 use std::time::Duration;
 
@@ -7,49 +8,52 @@ use pitcrew_protocol::{AgentName, InboxFile};
 use super::super::client_turns::TurnState;
 use super::RunAction;
 
-/// What the team's files say of one teammate.
+/// The observations about one teammate in the team's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::team_run) struct MateSeen {
     pub(in crate::team_run) name: AgentName,
-    /// Its inbox has mail that it has not taken.
+    /// Whether the teammate's inbox contains unread mail.
     pub(in crate::team_run) has_unread: bool,
-    /// It has said goodbye and has not ended.
+    /// Whether the teammate has sent its goodbye message but has not ended.
     pub(in crate::team_run) has_said_goodbye: bool,
-    /// More, of a teammate of another client, which does not report its turns.
+    /// More observations if another client runs the teammate, because such a client does not report
+    /// its turns.
     pub(in crate::team_run) client: Option<ClientSeen>,
 }
 
-/// What the team's files say of a teammate of another client.
+/// The observations in the team's files about a teammate that another client runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::team_run) struct ClientSeen {
-    /// The time of the last message that was sent to it.
+    /// The time of the last message that was sent to the teammate.
     pub(in crate::team_run) last_sent: Option<String>,
-    /// The time of its last notice that it is idle.
+    /// The time of the teammate's last idle notice.
     pub(in crate::team_run) last_notice: Option<String>,
-    /// Its turns, by the mail that it took and the notices that it gave.
+    /// The state of the teammate's turns, derived from the mail that it took and the notices that
+    /// it sent.
     pub(in crate::team_run) turn: TurnState,
-    /// How long ago its lead asked it to shut down, while that has no answer.
+    /// Time since the lead asked the teammate to shut down. `None` if no such request is
+    /// unanswered.
     pub(in crate::team_run) asked_to_leave: Option<Duration>,
 }
 
-/// Something that keeps the run from being over.
+/// An event that the run waits for before it can be over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The teammate has to take its mail.
+    /// The teammate must read its mail.
     Mail(AgentName),
-    /// The teammate's end follows on its goodbye.
+    /// The teammate has sent its goodbye message and must end.
     End,
-    /// The client owes its lead a notice that it is idle.
+    /// The client must send an idle notice to its lead.
     Notice,
-    /// There must be time for a turn of the client to show in the config.
+    /// The client may have begun a turn, which needs time to show in the config.
     TurnToShow,
-    /// The client owes its lead an answer to a request to shut down, and has so long for it.
+    /// The client must answer its lead's shutdown request. Contains the time that is left for that.
     Goodbye(Duration),
 }
 
 impl MateSeen {
-    /// The first thing that the run waits for of this teammate. A client has `grace` to answer a
-    /// request to shut down.
+    /// Returns the first event that the run waits for from this teammate. A client has the time
+    /// `grace` to answer a shutdown request.
     pub(super) fn waits(&self, grace: Duration) -> Option<Wait> {
         if self.has_unread {
             return Some(Wait::Mail(self.name.clone()));
@@ -70,22 +74,23 @@ impl MateSeen {
 }
 
 impl ClientSeen {
-    /// Whether it has been sent something since it last told that it is idle. It marks mail as read
-    /// some time before it says that it is at work, and tells of its idleness once more after all
-    /// that it took.
+    /// Whether the client was sent a message after its last idle notice. A client marks mail as
+    /// read some time before it reports that it works. It sends another idle notice after it has
+    /// handled all mail that it took.
     fn owes_notice(&self) -> bool {
         self.last_sent > self.last_notice
     }
 
-    /// How long it still has to answer its lead's request to shut down; none when it owes no
-    /// answer. It takes the request, and may then say that it is idle before it begins to answer.
+    /// Returns the time that the client still has to answer its lead's shutdown request, or `None`
+    /// if it owes no answer. A client may take the request and send an idle notice before it begins
+    /// to answer.
     fn owes_goodbye(&self, grace: Duration) -> Option<Duration> {
         grace.checked_sub(self.asked_to_leave?).filter(|left| !left.is_zero())
     }
 }
 
 impl Wait {
-    /// What is to be done meanwhile.
+    /// Returns the actions to carry out during the wait.
     pub(super) fn actions(&self) -> Vec<RunAction> {
         match self {
             Self::Mail(name) => vec![RunAction::Ring(name.clone())],
@@ -95,9 +100,9 @@ impl Wait {
         }
     }
 
-    /// The inbox whose next change may end the wait. Nothing else tells of it: a teammate marks
-    /// mail that is no work for it as read without a word to us, and a notice alone does not wake
-    /// the lead.
+    /// Returns the inbox whose next change may end the wait. No other event shows this end. A
+    /// teammate marks mail that needs no work as read without a report, and an idle notice alone
+    /// does not wake the lead.
     pub(super) fn inbox(&self) -> Option<InboxFile> {
         match self {
             Self::Mail(name) => Some(name.inbox_file()),

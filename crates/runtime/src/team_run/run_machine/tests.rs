@@ -1,4 +1,4 @@
-//! Tests of the run's state machine: inputs, and the actions that each returns.
+//! Tests of the run's state machine. They check the actions that each input returns.
 
 use pitcrew_protocol::{TaskId, TaskStatus};
 
@@ -6,7 +6,7 @@ use super::super::client_turns::TurnState;
 use super::*;
 use crate::run::TaskSummary;
 
-/// How long a client has to answer a request to shut down.
+/// Time for a client to answer a shutdown request.
 const GRACE: Duration = Duration::from_secs(30);
 
 fn name(name: &str) -> AgentName {
@@ -51,20 +51,20 @@ impl Play {
             .all_quiet(&[RunAction::TakeStock])
     }
 
-    /// The mail keeps nobody at work, and nobody has reported anything else.
+    /// The mail check finds nothing to wait for, and no agent has reported anything else.
     #[track_caller]
     fn all_quiet(&mut self, actions: &[RunAction]) -> &mut Self {
         self.then(RunInput::Looked(Vec::new()), &[RunAction::HearReports])
             .then(RunInput::ReportsHeard { in_background: false }, actions)
     }
 
-    /// A look at the mail of bob, who rests and whose lead rests.
+    /// The mail of the teammate bob is checked while bob and the lead are idle.
     #[track_caller]
     fn sees(&mut self, bob: MateSeen, actions: &[RunAction]) -> &mut Self {
         self.then(RunInput::Looked(vec![bob]), actions)
     }
 
-    /// The lead answers with that fault or none, and goes idle.
+    /// The lead answers, with the given fault if any, and goes idle.
     fn answers(&mut self, fault: Option<AnswerFault>) -> &mut Self {
         self.then(told("team-lead", Status::Active), &[])
             .then(RunInput::LeadAnswered(fault), &[])
@@ -378,22 +378,22 @@ fn without_a_lead_nobody_goes_on() {
         .then(RunInput::LeadEnded(Status::Failed, Some("no key".to_owned())), &[RunAction::Finish]);
 }
 
-/// A teammate of ours whose mail keeps it from nothing.
+/// Creates the observations about a pitcrew teammate for which the run need not wait.
 fn mate(who: &str) -> MateSeen {
     MateSeen { name: name(who), has_unread: false, has_said_goodbye: false, client: None }
 }
 
-/// A teammate of another client.
+/// Creates the observations about a teammate that another client runs.
 fn client(who: &str, seen: ClientSeen) -> MateSeen {
     MateSeen { client: Some(seen), ..mate(who) }
 }
 
-/// The time in that second, as messages have it.
+/// Returns the time at the given second, in the format that messages use.
 fn at(second: u32) -> Option<String> {
     Some(format!("2026-11-20T13:10:{second:02}.000Z"))
 }
 
-/// Bob and the lead rest, and a look at the mail is due.
+/// Creates a run in which bob and the lead are idle, so that the mail is checked next.
 fn at_rest() -> Play {
     let mut play = Play::new(&["bob"]);
     play.then(told("bob", Status::Idle), &[])

@@ -1,7 +1,7 @@
 //! Commands that attack the files of a team.
 
-/// Attacks that an agent could try from the working folder. Each succeeds where no sandbox confines
-/// it. `$ROOT` is the root, `$OTHER` a process outside.
+/// Attacks that an agent could try from the working folder. Each attack succeeds without a sandbox.
+/// `$ROOT` is the root, and `$OTHER` is the id of a process outside of the sandbox.
 const ATTACKS: &[&str] = &[
     "echo forged > $ROOT/teams/t/inboxes/new.json",
     "echo forged > $ROOT/teams/t/inboxes/lead.json",

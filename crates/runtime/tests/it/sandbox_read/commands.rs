@@ -1,6 +1,7 @@
-//! Commands that try what *read* must not let them do, and the work that it must let them do.
+//! Commands that the profile *read* must stop, and commands that must work in the profile *read*.
 
-/// Changes from the working folder that succeed without a sandbox. `$OUT` is a folder beside it.
+/// Commands in the working folder that change something and succeed without a sandbox. `$OUT` is a
+/// folder beside the working folder.
 pub(super) const CHANGES: &[&str] = &[
     "echo x > new",
     "echo x >> kept",
@@ -136,8 +137,9 @@ pub(crate) const READS: &[&str] = &[
     "env | grep SECRET",
 ];
 
-/// Attempts in Python to reach or harm other processes. Each prints LEAK if it succeeds. `unix` and
-/// `dgram` are sockets of this test, `port` its TCP port, `other` one of its processes.
+/// Attempts in Python to reach or harm other processes. Each attempt prints LEAK if it succeeds.
+/// `unix` and `dgram` are sockets of this test, `port` is a TCP port of this test, and `other` is
+/// one of its processes.
 pub(crate) const CONTACTS: &[&str] = &[
     "s = socket.socket(socket.AF_UNIX); s.connect(unix)",
     "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.sendto(b'x', dgram)",

@@ -1,5 +1,5 @@
-//! The ground on which commands in *read* are tried: a working folder, things beside it, a home
-//! with secrets, and a process of somebody else.
+//! The test environment for commands in the profile *read*: a working folder, files beside it, a
+//! home folder with secrets, and a process outside of the sandbox.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,7 @@ const HOME_FILES: &[(&str, &str)] = &[
     ("moved/config.toml", "[registry]\ntoken = 'SECRET'"),
 ];
 
-/// Mode, owner, times, links and content.
+/// The mode, owner, times, number of links and content of a file.
 pub(crate) type FileState = (u32, u32, i64, i64, u64, Vec<u8>);
 
 /// A working folder with files beside it, and a home.
@@ -80,7 +80,7 @@ fn write(file: &Path, text: &str) {
 }
 
 impl Ground {
-    /// Makes the folders, or returns nothing where this machine cannot enforce *read*.
+    /// Makes the folders. Returns `None` where this machine cannot enforce the profile *read*.
     pub(crate) fn new() -> Option<Self> {
         let ground = Self::with(Sandbox::new);
         if let Support::Missing { reason } = ground.sandbox.support(Profile::Read) {
@@ -162,7 +162,7 @@ impl Ground {
     }
 }
 
-/// The home and the folders beside the working folder.
+/// Makes the home folder and the folders beside the working folder.
 fn make_home(base: &Path) {
     for folder in [
         "home/.ssh",
@@ -180,7 +180,8 @@ fn make_home(base: &Path) {
         .unwrap();
 }
 
-/// What is in the working folder: files, links, an archive, and a repository with a worktree.
+/// Makes the content of the working folder: files, links, an archive, and a repository with a
+/// worktree.
 fn make_work(setting: &TestEnv) {
     for (file, text) in [
         ("kept", "kept\n"),
@@ -210,7 +211,7 @@ fn make_work(setting: &TestEnv) {
     git(&cwd.join("repo"), &["worktree", "add", "-q", "../tree"]);
 }
 
-/// Variables that hold secrets under all kinds of names.
+/// Adds environment variables that hold secrets, under all kinds of names.
 fn add_secrets(env: &mut Vec<(String, String)>) {
     let named = [
         "FORGE_TOKEN",

@@ -1,5 +1,5 @@
-//! A lead that comes back to teammates in processes of their own: those that live, that died, and
-//! that nobody needs any more.
+//! A lead that comes back to teammates in processes of their own: teammates that still run,
+//! teammates that have died, and teammates that nobody needs any more.
 
 use pitcrew_panes::{NewPane, PaneId, PaneTag, Panes as _};
 use pitcrew_process::identity::ProcessIdentity;

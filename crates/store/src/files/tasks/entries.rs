@@ -1,4 +1,4 @@
-//! The files among the tasks, each read as what it holds.
+//! Reads the files in the task folder and determines what each file contains.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,7 +24,7 @@ pub(super) struct Entry {
     pub(super) holds: Holds,
 }
 
-/// What a task file holds.
+/// The content of a task file.
 #[derive(Debug)]
 pub(super) enum Holds {
     /// A task exactly as in its file. Used if it was just read, or if the dependencies of other
