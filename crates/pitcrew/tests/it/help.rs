@@ -95,14 +95,14 @@ fn the_help_of_a_command_shows_how_it_is_used() {
     Usage: pitcrew send [OPTIONS] <RECIPIENT> <TEXT>
 
     Arguments:
-      <RECIPIENT>  Who gets it
-      <TEXT>       The text; - reads it from stdin
+      <RECIPIENT>  The member that gets the message
+      <TEXT>       The text of the message; - reads it from stdin
 
     Options:
-      -s, --summary <TEXT>  A preview of 5 to 10 words
-          --from <NAME>     What the writer is called; never a member's name [default: operator]
-      -t, --team <TEAM>     The team [default: the one that runs here, has the name of the repository,
-                            or waits here]
+      -s, --summary <TEXT>  A preview of the message, 5 to 10 words
+          --from <NAME>     The name of the writer; never a member's name [default: operator]
+      -t, --team <TEAM>     The team [default: the one that runs in this repository, has its name, or
+                            was stopped here]
       -h, --help            Print help
 
     Everywhere:
