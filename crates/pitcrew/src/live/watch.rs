@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event as Key, EventStream};
-use futures_util::StreamExt as _;
+use crossterm::event::Event as Key;
 use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, RunOutcome};
@@ -15,6 +14,7 @@ use pitcrew_view::stream::Stream;
 
 use super::agent_screen::Typed;
 use super::board::Board;
+use super::keys::Keys;
 use super::log;
 use super::signals::{EndSignal, Signals};
 use super::stream;
@@ -91,7 +91,10 @@ pub(crate) async fn watch(
         Face::Terminal => Some(Board::open().map_err(Failure::internal)?),
         Face::Log | Face::Stream(_) => None,
     };
-    let mut keys = board.as_ref().filter(|board| board.has_keys()).map(|_| EventStream::new());
+    let mut keys = match board.as_ref().filter(|board| board.has_keys()) {
+        Some(_) => Some(Keys::open().map_err(Failure::internal)?),
+        None => None,
+    };
     let mut remarks = board.as_ref().map(|_| Remarks::open());
     let mut watching = Watching {
         face,
@@ -141,12 +144,9 @@ async fn remark(remarks: Option<&mut Remarks>) -> String {
 }
 
 /// Waits for the next key. Waits forever once the terminal is gone.
-async fn pressed(keys: Option<&mut EventStream>) -> Key {
+async fn pressed(keys: Option<&mut Keys>) -> Key {
     match keys {
-        Some(keys) => match keys.next().await {
-            Some(Ok(key)) => key,
-            Some(Err(_)) | None => std::future::pending().await,
-        },
+        Some(keys) => keys.next().await,
         None => std::future::pending().await,
     }
 }

@@ -67,6 +67,7 @@ mod supervision;
 mod tasks;
 mod teams;
 mod terminal;
+mod terminal_gone;
 mod test_env;
 mod tmux_runs;
 mod unknown_settings;

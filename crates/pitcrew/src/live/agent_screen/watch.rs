@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crossterm::event::{Event as Key, EventStream};
+use crossterm::event::Event as Key;
 use futures_util::StreamExt as _;
 use pitcrew_protocol::{AgentName, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
@@ -13,6 +13,7 @@ use pitcrew_team::store::{Change, Watch};
 use pitcrew_team::{Actor, MessageView, Team};
 use pitcrew_view::asking::{Heard, Questions, ShownPages};
 
+use super::super::keys::Keys;
 use super::super::signals::{EndSignal, Signals};
 use super::super::warnings::Remarks;
 use super::super::watch::Watched;
@@ -65,7 +66,8 @@ pub(crate) async fn watch(
     let agent_view = AgentView::new(agent.clone(), team.name().to_string());
     let questions = questions.unwrap_or_else(|| Questions::open().1);
     let terminal = Terminal::enter().map_err(Failure::internal)?;
-    let (mut keys, mut remarks) = (EventStream::new(), Remarks::open());
+    let mut keys = Keys::open().map_err(Failure::internal)?;
+    let mut remarks = Remarks::open();
     let began = Instant::now();
     let entry = Entry::default();
     let mut agent_screen = AgentScreen {
@@ -86,7 +88,7 @@ pub(crate) async fn watch(
             event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
             signal = signals.next() => Wake::Signal(signal),
             heard = agent_screen.questions.next() => Wake::Heard(heard),
-            Some(Ok(key)) = keys.next() => Wake::Key(key),
+            key = keys.next() => Wake::Key(key),
             change = next(&mut changes) => Wake::Changed(change),
             remark = remarks.next() => Wake::Remark(remark),
         };
