@@ -188,10 +188,10 @@ impl Requests {
         room: BriefingSize,
     ) -> Self {
         let read = async {
-            let usage_totals = agent_context.team.requests().await?;
+            let recorded = agent_context.team.requests().await?;
             let to_it = agent_context.team.mail(&agent_context.name).await?;
-            let by_it = asked_by(agent_context, &usage_totals, room).await?;
-            Ok::<_, ApiError>((asked_of(&to_it, &usage_totals, conversation, config, room), by_it))
+            let by_it = asked_by(agent_context, &recorded, room).await?;
+            Ok::<_, ApiError>((asked_of(&to_it, &recorded, conversation, config, room), by_it))
         };
         match read.await {
             Ok((asked_of_it, asked_by_it)) => Self { asked_of_it, asked_by_it },
@@ -208,7 +208,7 @@ impl Requests {
 /// requests are left out, because the team's loop handles them, not the model.
 fn asked_of(
     mail: &[Mail],
-    usage_totals: &BTreeMap<String, Request>,
+    recorded: &BTreeMap<String, Request>,
     conversation: &Conversation,
     config: &TeamConfig,
     room: BriefingSize,
@@ -218,7 +218,7 @@ fn asked_of(
         let is_for_its_model = !matches!(mail.frame, Some(Frame::PermissionRequest(_)));
         // A request from another client is recorded only when it is answered. If the sender has
         // left the team, the request is void.
-        let is_unanswered = usage_totals
+        let is_unanswered = recorded
             .get(id)
             .map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);
         is_for_its_model && is_unanswered && conversation.holds(&mail.id)
@@ -238,10 +238,10 @@ fn asked_of(
 /// Returns the agent's own requests that have no answer.
 async fn asked_by(
     agent_context: &AgentContext,
-    usage_totals: &BTreeMap<String, Request>,
+    recorded: &BTreeMap<String, Request>,
     room: BriefingSize,
 ) -> Result<Option<String>, ApiError> {
-    let open: Vec<(&String, &Request)> = usage_totals
+    let open: Vec<(&String, &Request)> = recorded
         .iter()
         .filter(|(_, request)| request.from == agent_context.name && request.is_open())
         .collect();
@@ -348,9 +348,9 @@ mod tests {
             letter("m5", "gone", &asks("void")),
             letter("m6", "team-lead", "hello"),
         ];
-        let usage_totals = [("open", false), ("answered", true), ("unread", false)];
-        let usage_totals =
-            usage_totals.map(|(id, is_answered)| (id.to_owned(), request(id, is_answered))).into();
+        let recorded = [("open", false), ("answered", true), ("unread", false)];
+        let recorded =
+            recorded.map(|(id, is_answered)| (id.to_owned(), request(id, is_answered))).into();
         let mut conversation = Conversation::default();
         let read = ["m1", "m2", "m4", "m5", "m6"].map(|id| MessageId(id.to_owned()));
         conversation.apply(&Step::Mail { ids: read.to_vec(), text: "mail".to_owned() });
@@ -358,7 +358,7 @@ mod tests {
             json!({"name": "t", "members": [{"name": AgentName::lead()}, {"name": "bob"}]});
         let config: TeamConfig = serde_json::from_value(config).unwrap();
         let told =
-            asked_of(&mail, &usage_totals, &conversation, &config, BriefingSize { window: 10_000 })
+            asked_of(&mail, &recorded, &conversation, &config, BriefingSize { window: 10_000 })
                 .unwrap();
         insta::assert_snapshot!(told, @r#"
         Requests that wait for your answer, word for word:
