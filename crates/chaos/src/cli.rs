@@ -119,6 +119,9 @@ impl Chaos {
             plans.iter().for_each(|plan| say(&plan.to_string()));
             return Ok(true);
         }
+        if self.ends.is_some() && ignores_hang_up() {
+            return Err(Error::HangUpIgnored);
+        }
         let options = Options { binary: self.binary()?, keeps: self.keep };
         let at_once = Arc::new(Semaphore::new(self.jobs.max(1)));
         let (count, started) = (plans.len(), Instant::now());
@@ -362,4 +365,11 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 /// Prints a line. It ignores errors, because the reader of the output may be gone.
 fn say(text: &str) {
     let _gone = writeln!(std::io::stdout(), "{text}");
+}
+/// Whether this process ignores SIGHUP. Its children inherit that until they install a handler.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    // Bit 0 of the mask is signal 1, SIGHUP.
+    u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 1 == 1)
 }

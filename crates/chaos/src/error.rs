@@ -23,6 +23,11 @@ pub enum Error {
         /// The error output of the program.
         output: String,
     },
+    /// The harness was started with SIGHUP ignored, for example by `nohup`.
+    #[error(
+        "SIGHUP is ignored here, for example because of `nohup`; a run that inherits this does not notice in its first milliseconds that its terminal is closed; start the harness with `setsid` instead"
+    )]
+    HangUpIgnored,
     /// The user stopped the harness.
     #[error("stopped by Ctrl-C")]
     Stopped,

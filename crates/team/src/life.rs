@@ -9,6 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pitcrew_store::{ArchiveName, Event, JournalEntry, JournalSummary};
 
+/// Maximum number of journal entries that are kept while the disk refuses them. Beyond the limit
+/// the oldest entries are lost.
+const UNWRITTEN_MOST: usize = 1_000;
+
 /// Whether a handle's team exists or was deleted, shared by all clones of the handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Life(Arc<Mutex<State>>);
@@ -21,6 +25,8 @@ struct State {
     deleted: Option<Deleted>,
     /// Whether a new team has replaced the deleted one.
     is_followed: bool,
+    /// Journal entries that the disk refused, in order. They are written before later entries.
+    unwritten: Vec<JournalEntry>,
 }
 
 /// Data of a team that was deleted through the handle.
@@ -35,7 +41,8 @@ pub(crate) struct Deleted {
 
 impl Life {
     pub(crate) fn of(born_ms: Option<i64>) -> Self {
-        Self(Arc::new(Mutex::new(State { born_ms, deleted: None, is_followed: false })))
+        let unwritten = Vec::new();
+        Self(Arc::new(Mutex::new(State { born_ms, deleted: None, is_followed: false, unwritten })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -81,5 +88,25 @@ impl Life {
                 entries.into_iter().filter(|entry| matches!(entry.event, Event::TurnEnded(_))),
             );
         }
+    }
+
+    /// Whether the journal lacks entries that the disk refused.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        !self.state().unwritten.is_empty()
+    }
+
+    /// Takes the entries that the disk refused, and appends new ones.
+    pub(crate) fn with_unwritten(&self, entries: Vec<JournalEntry>) -> Vec<JournalEntry> {
+        let mut all = std::mem::take(&mut self.state().unwritten);
+        all.extend(entries);
+        all
+    }
+
+    /// Keeps entries that the disk refused, before the entries refused later.
+    pub(crate) fn keep_unwritten(&self, mut entries: Vec<JournalEntry>) {
+        let mut state = self.state();
+        entries.append(&mut state.unwritten);
+        let surplus = entries.len().saturating_sub(UNWRITTEN_MOST);
+        state.unwritten = entries.split_off(surplus);
     }
 }

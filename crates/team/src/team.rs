@@ -164,8 +164,9 @@ impl Team {
         self.teams.take_slot(scope).await
     }
 
-    /// Writes events into the journal. The journal is only evidence, so a failed write does not
-    /// undo the operation. The failure goes to the log.
+    /// Writes events into the journal. A failed write does not undo the operation: the entries are
+    /// kept, and the next call writes them first ([`Team::is_journal_behind`]). The failure goes to
+    /// the log.
     pub async fn note(&self, events: impl IntoIterator<Item = Event>) {
         let at_ms = self.now_ms();
         let entries: Vec<_> =
@@ -174,14 +175,25 @@ impl Team {
     }
 
     pub(crate) async fn note_entries(&self, entries: Vec<JournalEntry>) {
-        if entries.is_empty() {
-            return;
-        }
         if self.life.is_over() {
             return self.life.keep(entries);
         }
+        let entries = self.life.with_unwritten(entries);
+        if entries.is_empty() {
+            return;
+        }
         if let Err(error) = self.backend().record(&self.dir, &entries).await {
             tracing::warn!(team = %self.dir, error = &error as &dyn std::error::Error, "cannot write the journal");
+            if !matches!(error, StoreError::NoTeam { .. }) {
+                self.life.keep_unwritten(entries);
+            }
         }
+    }
+
+    /// Whether the journal lacks entries that the disk refused. Calling [`Team::note`] again, even
+    /// without a new event, writes them.
+    #[must_use]
+    pub fn is_journal_behind(&self) -> bool {
+        self.life.has_unwritten()
     }
 }

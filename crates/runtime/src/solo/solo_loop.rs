@@ -26,7 +26,7 @@ use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_mo
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::team_run::{
     Account, InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun,
-    SubagentRuns, UsageTotals,
+    SubagentRuns, TRY_AFTER, TRY_AT_MOST, UsageTotals,
 };
 
 /// If another client removes a member again within this time after it was restored, the removal is
@@ -118,6 +118,8 @@ pub(super) struct EventSources {
     /// A running check of this machine's capabilities, until it has finished.
     machine: Option<JoinHandle<Vec<String>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
+    /// The time to write journal entries that the disk refused, and the pause before that time.
+    noting: Option<(Duration, Pin<Box<Sleep>>)>,
     was_stopped: bool,
     was_killed: bool,
 }
@@ -144,6 +146,8 @@ enum Wake {
     Killed,
     /// The time limit for the end has passed.
     GraceOver,
+    /// It is time to write the journal entries that the disk refused.
+    NotesDue,
 }
 
 impl EventSources {
@@ -162,6 +166,7 @@ impl EventSources {
             answers: FuturesUnordered::new(),
             machine: None,
             grace: None,
+            noting: None,
             was_stopped: false,
             was_killed: false,
         }
@@ -181,6 +186,7 @@ impl EventSources {
             () = self.lead.next_look() => Wake::LeadLookDue,
             Some(known) = OptionFuture::from(self.machine.as_mut()) => Wake::MachineKnown(known.unwrap_or_default()),
             Some(()) = OptionFuture::from(self.grace.as_mut()) => Wake::GraceOver,
+            Some(()) = OptionFuture::from(self.noting.as_mut().map(|(_, due)| due)) => Wake::NotesDue,
         }
     }
 }
@@ -195,6 +201,7 @@ impl SoloLoop {
             }
             let wake = self.sources.next().await;
             self.woken(wake).await;
+            self.note_again_later();
         };
         self.close(end).await
     }
@@ -248,7 +255,25 @@ impl SoloLoop {
                 self.drop_agent(DropReason::Interrupted);
             }
             Wake::GraceOver => self.end = Some(self.end_of_drop()),
+            Wake::NotesDue => self.run_context.team.note([]).await,
         }
+    }
+
+    /// Schedules another attempt to write the journal entries that the disk refused. The lead's
+    /// process learns from them that the member is idle, and would wait for the member otherwise.
+    fn note_again_later(&mut self) {
+        let noting = self.sources.noting.take();
+        if !self.run_context.team.is_journal_behind() {
+            return;
+        }
+        self.sources.noting = match noting {
+            Some((pause, due)) if !due.is_elapsed() => Some((pause, due)),
+            earlier => {
+                let pause = earlier.map_or(Duration::ZERO, |(pause, _)| pause);
+                let pause = pause.saturating_mul(2).clamp(TRY_AFTER, TRY_AT_MOST);
+                Some((pause, Box::pin(tokio::time::sleep(pause))))
+            }
+        };
     }
 
     pub(super) async fn warn(&mut self, text: String) {

@@ -203,7 +203,8 @@ impl TeamLoop {
                 Grant::Denied { reason: reason.unwrap_or_else(|| "the user said no".to_owned()) }
             }
         };
-        self.decided(Decision::ByMail { request: request.clone(), decided: grant.into() }).await;
+        let (id, pause) = (request.clone(), Duration::ZERO);
+        self.decided(Decision::ByMail { request: id, decided: grant.into(), pause }).await;
         Ok(json!({"success": true, "request_id": request, "allowed": allow}))
     }
 }

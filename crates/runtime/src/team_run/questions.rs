@@ -1,5 +1,7 @@
 //! Permission questions that reach the lead by mail: who is asked, and how the answer is delivered.
 
+use std::time::Duration;
+
 use futures_util::future::{AbortHandle, Abortable};
 use pitcrew_agent::Event;
 use pitcrew_agent::transcript::Grant;
@@ -10,6 +12,7 @@ use pitcrew_team::store::PermissionOutcome;
 use pitcrew_team::{Actor, PermissionAnswer, Request, SpawnRecord};
 
 use super::answers::{Decided, Pending, by_rule, folder_of, mode_of_client};
+use super::recovery::{TRY_AFTER, TRY_AT_MOST};
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use super::wake::{Asked, Decision};
@@ -85,7 +88,7 @@ impl TeamLoop {
                 Some(grant) => grant.into(),
                 None => asking.decide(pending).await,
             };
-            Decision::ByMail { request, decided }
+            Decision::ByMail { request, decided, pause: Duration::ZERO }
         };
         self.sources.decisions.push(Box::pin(Abortable::new(deciding, registration)));
     }
@@ -144,43 +147,57 @@ impl TeamLoop {
                 self.agents.tell(&agent, Event::Answered { call: call.id.clone(), grant });
                 (agent, call.id, refused, would_allow)
             }
-            Decision::ByMail { request, decided: Decided { grant, would_allow } } => {
+            Decision::ByMail { request, decided, pause } => {
                 // The request was already answered by somebody else.
                 let Some(asked) = self.agents.answered(&request) else { return };
-                let Asked { agent, mail, call, input, digest, question: _ } = asked;
-                let refused = refused(&grant);
-                let answer = match grant {
-                    Grant::Allowed { input: changed, updates } => {
-                        let (updated_input, digest) =
-                            (changed.unwrap_or(input), Some(digest.as_str().to_owned()));
-                        PermissionAnswer::Allow { updated_input, updates, digest }
+                let answer = answer_to(&asked, &decided.grant);
+                let team = &self.run_context.team;
+                let answered = team.answer_permission(&Actor::Lead, &request, answer, None).await;
+                if let Err(error) = answered {
+                    if pause.is_zero() {
+                        self.warn(format!(
+                            "the permission request of {} cannot be answered: {}",
+                            asked.agent,
+                            chain(&error)
+                        ))
+                        .await;
                     }
-                    Grant::Denied { reason } => PermissionAnswer::Deny { reason },
-                };
-                if let Err(error) = self
-                    .run_context
-                    .team
-                    .answer_permission(&Actor::Lead, &request, answer, None)
-                    .await
-                {
-                    self.warn(format!(
-                        "the permission request of {agent} cannot be answered: {}",
-                        chain(&error)
-                    ))
-                    .await;
                     if error.code == ErrorCode::InternalError {
-                        // The agent still waits. Its request stays unread, so the next run handles
-                        // the request again.
-                        return;
+                        return self.answer_later(request, asked, decided, pause);
                     }
                 }
-                self.agents.tell_lead(Event::Settled(vec![mail]));
-                (agent, call, refused, would_allow)
+                self.agents.tell_lead(Event::Settled(vec![asked.mail]));
+                (asked.agent, asked.call, refused(&decided.grant), decided.would_allow)
             }
         };
         self.run_context
             .sink
             .tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow })
             .await;
+    }
+
+    /// Schedules another attempt to write an answer, because the disk refused the answer. The agent
+    /// waits for the answer without a time limit, so the attempts do not end.
+    fn answer_later(&mut self, request: String, asked: Asked, decided: Decided, pause: Duration) {
+        let pause = pause.saturating_mul(2).clamp(TRY_AFTER, TRY_AT_MOST);
+        let (question, registration) = AbortHandle::new_pair();
+        let agent = asked.agent.clone();
+        self.agents.of(&agent).asks(request.clone(), Asked { question, ..asked });
+        let waiting = async move {
+            tokio::time::sleep(pause).await;
+            Decision::ByMail { request, decided, pause }
+        };
+        self.sources.decisions.push(Box::pin(Abortable::new(waiting, registration)));
+    }
+}
+
+fn answer_to(asked: &Asked, grant: &Grant) -> PermissionAnswer {
+    match grant {
+        Grant::Allowed { input, updates } => PermissionAnswer::Allow {
+            updated_input: input.as_ref().unwrap_or(&asked.input).clone(),
+            updates: updates.clone(),
+            digest: Some(asked.digest.as_str().to_owned()),
+        },
+        Grant::Denied { reason } => PermissionAnswer::Deny { reason: reason.clone() },
     }
 }

@@ -16,13 +16,13 @@ use super::team_loop::TeamLoop;
 /// processes: 10 s without a refresh, plus a margin.
 const TIDY_AFTER: Duration = Duration::from_secs(11);
 
-/// First pause before retrying to remove a member from the team. The pause doubles with each try up
-/// to [`TRY_AT_MOST`]. Until the removal succeeds, others write to a member that never reads its
-/// mail.
-const TRY_AFTER: Duration = Duration::from_millis(250);
+/// First pause before the loop tries a refused write again. The pause doubles with each try up
+/// to [`TRY_AT_MOST`]. For example, until a member that ended is removed, others write to a member
+/// that never reads its mail.
+pub(crate) const TRY_AFTER: Duration = Duration::from_millis(250);
 
-/// Longest pause between two tries to remove a member from the team.
-const TRY_AT_MOST: Duration = Duration::from_secs(10);
+/// Longest pause between two tries of a refused write.
+pub(crate) const TRY_AT_MOST: Duration = Duration::from_secs(10);
 
 /// Members that ended but could not be removed from the team yet, with their worktrees.
 #[derive(Debug, Default)]

@@ -1,5 +1,7 @@
 //! Every event that can wake the loop of a team, as one closed enum.
 
+use std::time::Duration;
+
 use futures_util::future::AbortHandle;
 use pitcrew_agent::transcript::ToolCall;
 use pitcrew_protocol::{AgentName, MessageId, SpawnInput, TeamCreateInput, TeamDeleteInput};
@@ -117,8 +119,9 @@ pub(super) struct Asked {
 /// A decision on a call. Each variant says who receives the decision.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// The decision goes to the teammate that asked by mail.
-    ByMail { request: String, decided: Decided },
+    /// The decision goes to the teammate that asked by mail. `pause` is the time since the last
+    /// attempt to write the answer, or zero at the first attempt.
+    ByMail { request: String, decided: Decided, pause: Duration },
     /// The decision goes directly to the lead or to a subagent.
     AtOnce { agent: AgentName, call: ToolCall, decided: Decided },
 }

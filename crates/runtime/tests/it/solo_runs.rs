@@ -15,7 +15,7 @@ use pitcrew_team::{Actor, PermissionAnswer, Team};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::patience::in_time;
+use crate::patience::{self, in_time};
 use crate::solo_env::{
     AGREES, bob, dismiss, idle_notices, lead_lease, lead_mail, start, tell, until_it_is,
     until_the_config_says,
@@ -136,6 +136,35 @@ async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
             _ => {}
         }
     }
+}
+
+#[tokio::test]
+async fn a_state_that_the_disk_refuses_is_in_the_journal_when_the_disk_takes_it() {
+    let setting = TestRun::in_files();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    tell(&team, "bob", "Make it.").await;
+    let script = format!(
+        "agents:\n  bob:\n    - tools: [{{name: Bash, input: {{command: 'until [ -e go ]; do sleep 0.01; done'}}}}]\n    - text: Made it.\n{AGREES}"
+    );
+    let mut options = setting.alone(&script);
+    options.agent_options.mode = PermissionMode::BypassPermissions;
+    let mut handle = start(options).await;
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
+    let journal = setting.root.join("teams/probe/pitcrew/journal.ndjson");
+    let aside = journal.with_extension("aside");
+    // A folder in place of the file fails every write, also for root.
+    std::fs::rename(&journal, &aside).unwrap();
+    std::fs::create_dir(&journal).unwrap();
+    std::fs::write(setting.cwd.join("go"), "").unwrap();
+    until_it_is(&mut handle, Status::Idle).await;
+    std::fs::remove_dir(&journal).unwrap();
+    std::fs::rename(&aside, &journal).unwrap();
+    let idle = async || states(&team).await.last().filter(|state| *state == "idle").cloned();
+    patience::until("its state is in the journal", idle).await;
+    assert_eq!(states(&team).await, ["spawned", "running", "idle"]);
+    dismiss(&team, "bob").await;
+    finish(handle).await;
 }
 
 #[tokio::test]

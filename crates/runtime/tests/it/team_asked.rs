@@ -106,6 +106,28 @@ async fn a_question_is_taken_back_when_another_process_of_the_users_answers_it()
 }
 
 #[tokio::test]
+async fn an_answer_that_the_disk_refuses_is_written_when_the_disk_takes_it() {
+    let setting = TestRun::in_files();
+    let (mut handle, team, ask, request) = asked(&setting).await;
+    let requests = setting.root.join("teams/probe/pitcrew/requests.json");
+    let aside = requests.with_extension("aside");
+    // A folder in place of the file fails every write, also for root.
+    std::fs::rename(&requests, &aside).unwrap();
+    std::fs::create_dir(&requests).unwrap();
+    let answer = Answer { digest: ask.question.digest().clone(), choice: Choice::Once };
+    ask.answer.send(answer).unwrap();
+    let is_refused = |event: &RunEvent| matches!(event, RunEvent::Warning { text } if text.contains("cannot be answered"));
+    until(&mut handle, is_refused).await;
+    std::fs::remove_dir(&requests).unwrap();
+    std::fs::rename(&aside, &requests).unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::PermissionAnswered { refused: None, .. }))
+        .await;
+    assert!(team.requests().await.unwrap()[&request].answer.as_ref().unwrap().approved);
+    handle.stopper().stop();
+    finish(handle).await;
+}
+
+#[tokio::test]
 async fn the_lead_learns_what_a_member_elsewhere_was_allowed_from_now_on_beside_it() {
     let setting = TestRun::in_files();
     let (mut handle, team, _ask, request) = asked(&setting).await;

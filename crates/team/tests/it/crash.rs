@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use pitcrew_protocol::{
-    ApiError, ErrorCode, SendMessageInput, StatusChange, TaskStatus, TaskUpdateInput,
+    ApiError, ErrorCode, SendMessageInput, Status, StatusChange, TaskStatus, TaskUpdateInput,
 };
+use pitcrew_team::store::{Event as Noted, JournalStore as _};
 use pitcrew_team::{Actor, PermissionAnswer, PermissionAsk, RequestKind, Team};
 use serde_json::json;
 
@@ -209,4 +210,31 @@ async fn a_death_at_any_write_loses_nothing_and_doubles_nothing() {
         }
     }
     assert!(point > 100, "the day has only {point} points");
+}
+
+#[tokio::test]
+async fn journal_entries_that_the_disk_refuses_are_written_in_order_before_the_next() {
+    let backend = Arc::new(MortalBackend::default());
+    let crew = Crew::on(backend.clone(), limits()).await;
+    let noted = |detail: &str| Noted::MemberChanged {
+        member: name("worker"),
+        state: Status::Active.into(),
+        detail: Some(detail.to_owned()),
+    };
+    backend.die_at(1);
+    crew.team.note([noted("first")]).await;
+    crew.team.note([noted("second")]).await;
+    assert!(crew.team.is_journal_behind());
+    backend.die_at(0);
+    crew.team.note([noted("third")]).await;
+    assert!(!crew.team.is_journal_behind());
+    let journal = backend.journal_since(crew.team.dir(), 0).await.unwrap().0;
+    let details: Vec<_> = journal
+        .into_iter()
+        .filter_map(|entry| match entry.event {
+            Noted::MemberChanged { detail, .. } => detail,
+            _ => None,
+        })
+        .collect();
+    assert_eq!(details, ["first", "second", "third"]);
 }
